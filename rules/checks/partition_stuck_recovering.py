@@ -160,7 +160,8 @@ def _summary(
         others.get(ReplicaState.COPYING),
     )
     if alive:
-        why = f"Broker {and_join(alive, 4)} is alive and does not join the ISR."
+        brokers = f"Broker {alive[0]} is" if len(alive) == 1 else f"Brokers {and_join(alive, 4)} are"
+        why = f"{brokers} alive and {'does' if len(alive) == 1 else 'do'} not join the ISR."
     elif copying and not joining:
         why = f"Broker {and_join(copying, 4)} was assigned a replica and is copying it."
     elif all(len(case.recovery.replicas) <= 1 for case in cases):

@@ -45,7 +45,7 @@ def replay(
 
       kraftwatch replay --journal DIR --config kraftwatch.yaml --compare new.yaml
 
-      kraftwatch replay --log-dir /var/lib/kafka/metadata --set partition-stuck-recovering.hold=1m
+      kraftwatch replay --log-dir DIR --set partition-stuck-recovering.hold=1m
     """
     if (journal is None) == (log_dir is None):
         raise UsageError("give --journal DIR or --log-dir DIR, but not both")

@@ -62,7 +62,7 @@ def what_if(
     Exit codes: 0 a leader can be elected (or stays), 2 not (or invalid usage),
     3 unknown.
 
-      kraftwatch what-if --cluster prod=c1:9093,c2:9093,c3:9093 --move 2=c2.new:9093
+      kraftwatch what-if --config kraftwatch.yaml --move 2=c2.new:9093
 
       kraftwatch what-if --log-dir c1/metadata --log-dir c2/metadata --lose 3
     """

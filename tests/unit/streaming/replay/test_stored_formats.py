@@ -39,6 +39,9 @@ from tests.unit.streaming.replay.stored_checkpoint import (
 LATER_RULES = {"voter-log-regressed"}
 """Rules that the version that wrote the state did not have; a voter's log goes back in its polls."""
 
+WORSE_NOW = {"broker-fenced", "unclean-election"}
+"""Rules whose findings here have a higher severity than in the version that wrote the state."""
+
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
@@ -80,7 +83,12 @@ def test_stored_state_equals_a_replay_of_the_journal(checkpoint: Checkpoint, clu
 def conditions(one_monitor: ClusterMonitor) -> dict[str, object]:
     """Each tracked condition without its summary and evidence, which a later version words differently."""
     return {
-        key: replace(one, summary="", evidence={})
+        key: replace(
+            one,
+            summary="",
+            evidence={},
+            notified_severity=None if one.rule in WORSE_NOW else one.notified_severity,
+        )
         for key, one in one_monitor.tracked.conditions.items()
         if one.rule not in LATER_RULES
     }
@@ -123,8 +131,14 @@ def test_alerts_continue_and_none_fires_again(checkpoint: Checkpoint) -> None:
         found += restarted.observe(rows(stored, cluster))
         assert monitor(cluster, restarted.to_bytes()).observe(rows(stored, cluster)) == ()
 
-    order = [facts(alert) for alert in found]
-    assert sorted(order, key=str) == sorted(expected(checkpoint)["after"], key=str)
+    order, after = ([*map(list, alerts)] for alerts in (map(facts, found), expected(checkpoint)["after"]))
+    worse = [one for one in order if one not in after]
+    assert sorted((one for one in order if one in after), key=str) == sorted(after, key=str)
+    assert [(one[1], one[2], one[3], one[4]) for one in worse] == [
+        ("broker-fenced", "broker 102", "critical", "firing"),
+        ("unclean-election", "topic orders", "warning", "firing"),
+        ("broker-fenced", "broker 102", "warning", "firing"),
+    ], "sent again once with the higher severity of this version, and when it is lower again"
 
 
 def test_state_written_again_is_the_same_state(checkpoint: Checkpoint) -> None:

@@ -64,7 +64,7 @@ def written(
 def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:
     made = written(recording(tmp_path / "journal"))
     assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT - 60_000, AT + 119_000)
-    assert "critical no-leader, quorum: No controller leads the metadata quorum" in made.html
+    assert "critical no-leader, quorum: No leader since" in made.html
     assert "there is no ledger beside the journal" in made.html
     assert "controller 1 was elected, epoch 1" in made.html
 

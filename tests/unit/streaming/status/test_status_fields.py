@@ -13,6 +13,7 @@ from tests.unit.rules.situation import (
     LOG_END,
     endpoint,
     failing,
+    forced_change,
     healthy,
     key,
     leaderless,
@@ -264,7 +265,7 @@ def test_recovering_partitions_name_alive_replicas_and_previous_isr() -> None:
 
 
 def test_findings_are_in_the_order_of_severity() -> None:
-    damaged = unclean(voter_not_fetching(healthy(3), 2), 0)
+    damaged = forced_change(unclean(voter_not_fetching(healthy(3), 2), 0), before=(1, 2, 3, 4, 5), after=(1, 2, 3))
 
     fields = [one["severity"] for one in status(damaged)["findings"]]
     assert fields[-1] == "info"

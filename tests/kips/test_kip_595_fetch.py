@@ -5,18 +5,22 @@ from uuid import UUID
 
 import pytest
 
+from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, LogPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
 from connectors.kafka.messages import (
+    FetchResult,
     SnapshotId,
     describe_quorum_request,
     fetch_request,
     parse_describe_quorum,
     parse_fetch,
 )
+from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch
+from tests.unit.connectors.metadata.metadata_bytes import tagged, text, uvarint
 
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
@@ -49,27 +53,106 @@ def test_an_epoch_error_gives_the_epoch_for_the_next_request(error: int, what: s
     assert where.leader_epoch == 7
 
 
+def int32(value: int) -> bytes:
+    return value.to_bytes(4, "big", signed=True)
+
+
+def int64(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def response_bytes(*, error: int = 0, partition_error: int = 0, records: bytes = b"", **tags: bytes) -> bytes:
+    """Returns a Fetch response of version 12 as KIP-595 writes it, byte by byte: each field has another value."""
+    partition = int32(0) + partition_error.to_bytes(2, "big") + int64(5) + int64(4) + int64(2)
+    aborted = uvarint(1 + 1) + int64(901) + int64(902) + tagged()
+    partition += aborted + int32(903) + uvarint(len(records) + 1) + records + tagged(**tags)
+    topic = text("__cluster_metadata") + uvarint(1 + 1) + partition + tagged()
+    return int32(904) + error.to_bytes(2, "big") + int32(905) + uvarint(1 + 1) + topic + tagged()
+
+
+def parsed(**fields: Any) -> FetchResult:
+    return parse_fetch(FetchResponse.decode(response_bytes(**fields), version=12))
+
+
+DIVERGING = int32(3) + int64(40) + tagged()
+LEADER = int32(2) + int32(7) + tagged()
+SNAPSHOT = int64(50) + int32(4) + tagged()
+
+
+@pytest.mark.kip("D069", "K017", "D121")
+@pytest.mark.parametrize(
+    ("tags", "diverging", "leader", "snapshot"),
+    [
+        ({}, None, None, None),
+        ({"t0": DIVERGING}, SnapshotId(end_offset=40, epoch=3), None, None),
+        ({"t1": LEADER}, None, (2, 7), None),
+        ({"t2": SNAPSHOT}, None, None, SnapshotId(end_offset=50, epoch=4)),
+        (
+            {"t0": DIVERGING, "t1": LEADER, "t2": SNAPSHOT},
+            SnapshotId(end_offset=40, epoch=3),
+            (2, 7),
+            SnapshotId(end_offset=50, epoch=4),
+        ),
+        ({"t0": int32(-1) + int64(-1) + tagged(), "t2": int64(-1) + int32(-1) + tagged()}, None, None, None),
+    ],
+    ids=["none", "diverging", "leader", "snapshot", "all", "unset"],
+)
+def test_the_tagged_fields_of_a_fetch_response(
+    tags: dict[str, bytes], diverging: SnapshotId | None, leader: tuple[int, int] | None, snapshot: SnapshotId | None
+) -> None:
+    said = parsed(**tags)
+
+    assert said.error == 0, "a diverging log is no error"
+    assert (said.diverging, said.snapshot) == (diverging, snapshot)
+    assert (said.leader_id, said.leader_epoch) == (leader or (None, None))
+
+
 @pytest.mark.kip("D069", "K017")
-def test_a_diverging_response_has_no_error_and_the_end_of_the_common_epoch() -> None:
-    said = parse_fetch(answer(diverging_epoch=PARTITION.EpochEndOffset(epoch=3, end_offset=40)))
+def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
+    """Offsets 0 to 2 are committed; the records of epoch 3 after them are not in the next leader's log."""
+    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
+    tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1) + batch(3, 2, epoch=3), high_watermark=3)), now_ms=0)
+    assert tail.fetch_position(7) == LogPosition(offset=5, epoch=3)
 
-    assert (said.error, said.diverging, said.snapshot) == (0, SnapshotId(end_offset=40, epoch=3), None)
+    diverging = PARTITION.EpochEndOffset(epoch=1, end_offset=3)
+    accepted = tail.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=3)), now_ms=0)
 
-
-@pytest.mark.kip("D069", "D121")
-def test_a_leader_without_the_requested_offset_names_its_snapshot() -> None:
-    said = parse_fetch(answer(snapshot_id=PARTITION.SnapshotId(end_offset=50, epoch=4)))
-
-    assert (said.error, said.snapshot, said.diverging) == (0, SnapshotId(end_offset=50, epoch=4), None)
+    assert accepted.committed is None
+    assert tail.fetch_position(7) == LogPosition(offset=3, epoch=1)
 
 
 @pytest.mark.kip("D070")
-def test_a_fetch_response_has_log_start_high_watermark_and_records() -> None:
+def test_every_other_field_of_a_fetch_response_is_read_at_its_place() -> None:
+    """Aborted transactions, last stable offset, session, throttling and preferred replica are for consumers."""
     records = batch(2, 3, epoch=1)
 
-    said = parse_fetch(answer(records=records, log_start_offset=2))
+    said = parsed(records=records, t1=LEADER)
 
-    assert (said.start_offset, said.high_watermark, said.records) == (2, 5, records)
+    assert (said.error, said.high_watermark, said.start_offset, said.records) == (0, 5, 2, records)
+
+
+@pytest.mark.kip("D070")
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"error": 31}, Reason.DENIED),
+        ({"error": 104}, Reason.WRONG_CLUSTER),
+        ({"partition_error": 31}, Reason.DENIED),
+    ],
+)
+def test_the_errors_of_a_fetch_response_are_failed_observations(fields: dict[str, int], reason: Reason) -> None:
+    with pytest.raises(ObservationError) as failure:
+        parsed(**fields)
+
+    assert failure.value.reason is reason
+
+
+@pytest.mark.kip("D070")
+@pytest.mark.parametrize("error", [6, 74, 75])
+def test_an_error_of_the_partition_that_names_the_leader_is_an_answer(error: int) -> None:
+    said = parsed(partition_error=error, t1=LEADER)
+
+    assert (said.error, said.leader_id, said.leader_epoch, said.start_offset) == (error, 2, 7, None)
 
 
 def request_with(cluster_id: str | None) -> Any:

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
+from rules.analysis.replica_lag import Liveness, liveness
+from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from tests.unit.rules.situation import NOW, healthy, leaderless
+from tests.unit.rules.situation import NOW, healthy, key, leaderless, voter_not_fetching
 
 FETCH_TIMEOUT_MS, ELECTION_TIMEOUT_MS, BACKOFF_MAX_MS = 2_000, 1_000, 1_000
 """controller.quorum.fetch.timeout.ms, .election.timeout.ms and .election.backoff.max.ms of Kafka 4.3.1."""
@@ -17,10 +18,56 @@ OBSERVER_FORGOTTEN_MS = 300_000
 DEFAULTS = thresholds_for({})
 
 
+RULES_OF_FETCHES = (
+    "no-leader",
+    "stale-voter-endpoint",
+    "voter-disk-replaced",
+    "observer-could-be-voter",
+    "voter-lagging",
+    "failure-tolerance",
+)
+
+
 @pytest.mark.kip("D008", "D016", "K035")
-def test_a_replica_counts_as_not_fetching_after_five_fetch_timeouts() -> None:
-    for rule in ("no-leader", "stale-voter-endpoint", "voter-disk-replaced", "observer-could-be-voter"):
-        assert DEFAULTS[rule].ms("fetch_age") == 5 * FETCH_TIMEOUT_MS
+@pytest.mark.parametrize("timeout_ms", [FETCH_TIMEOUT_MS, 4_000, 12_000])
+@pytest.mark.parametrize("rule", RULES_OF_FETCHES)
+def test_a_voter_counts_as_not_fetching_after_five_fetch_timeouts(rule: str, timeout_ms: int) -> None:
+    """Five times controller.quorum.fetch.timeout.ms by default; a quorum with a longer one has a longer threshold."""
+    limit_ms = 5 * timeout_ms
+    configured = {} if timeout_ms == FETCH_TIMEOUT_MS else {f"{rule}.fetch_age": limit_ms / 1_000}
+    thresholds = thresholds_for(configured)[rule]
+    assert thresholds.ms("fetch_age") == limit_ms
+
+    def state(for_ms: int) -> Liveness:
+        quorum = voter_not_fetching(healthy(), 2, for_ms=for_ms)
+        return liveness(quorum, quorum.poll, key(2), thresholds)
+
+    assert [state(limit_ms - 1), state(limit_ms), state(limit_ms + 1)] == [
+        Liveness.FETCHING,
+        Liveness.FETCHING,
+        Liveness.NOT_FETCHING,
+    ]
+
+
+WHOLE = ("failure-tolerance", "voter-lagging")
+"""The rules about a voter that is not in sync."""
+
+
+@pytest.mark.kip("D016")
+def test_the_configured_multiple_decides_whether_an_alert_is_found_and_the_rules_page_shows_it() -> None:
+    silent = voter_not_fetching(healthy(), 2, for_ms=5 * FETCH_TIMEOUT_MS + 1)
+
+    def found(overrides: dict[str, float]) -> list[str]:
+        quiet = evaluate(silent, thresholds_for(overrides)).findings
+        return [one.rule for one in quiet]
+
+    assert found({}) == ["failure-tolerance"]
+    changed: dict[str, float] = {f"{rule}.{name}": 60 for rule in WHOLE for name in ("fetch_age", "caught_up_age")}
+    assert found(changed) == []
+    page = RULES["failure-tolerance"].thresholds
+    (shown,) = (each for each in page if each.name == "fetch_age")
+    assert (shown.default, shown.unit) == (5 * FETCH_TIMEOUT_MS / 1_000, "s")
+    assert "five times controller.quorum.fetch.timeout.ms" in shown.meaning
 
 
 @pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")

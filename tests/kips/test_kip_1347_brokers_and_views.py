@@ -1,0 +1,98 @@
+"""KIP-1347: brokers keep the old endpoints too, and a rescue or update that is half done leaves mixed endpoints."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.logdir.log_dir_files import PARTITION
+from rules.model.quorum import Quorum
+from streaming.rescue.apply_voters import apply_voters
+from streaming.rescue.procedure import steps
+from streaming.rescue.rescue_plan import RescuePlan, make_plan
+from streaming.status.from_log_dir import replay_log_dir
+from tests.kips.test_kip_1347_rescue import NEW, has_warning
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.rules.situation import findings, healthy, name_not_found
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
+
+RULE = "stale-voter-endpoint"
+NODES = (1, 2, 3, 101)
+
+
+def endpoints(folder: Path, node: int) -> set[str]:
+    """Returns the voters' endpoints by the newest voter set on this node's disk."""
+    committed = replay_log_dir(folder / f"node-{node}").machine.quorum().committed
+    assert committed is not None
+    return {str(voter.endpoints[0]) for voter in committed.voters}
+
+
+def plan(folder: Path) -> RescuePlan:
+    return make_plan([replay_log_dir(folder / f"node-{node}") for node in NODES], NEW)
+
+
+@pytest.mark.kip("E038")
+def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_disk_too(tmp_path: Path) -> None:
+    stopped_quorum(tmp_path)
+    old = {node: endpoints(tmp_path, node) for node in NODES}
+    assert all(endpoint.startswith("127.0.0.1:") for node in NODES for endpoint in old[node])
+    new = {f"c{node}.new-domain:9093" for node in (1, 2, 3)}
+
+    for node in (1, 2, 3):
+        assert apply_voters(tmp_path / f"node-{node}", NEW, write=True).written
+
+    assert [endpoints(tmp_path, node) for node in NODES] == [new, new, new, old[101]]
+    assert has_warning(
+        plan(tmp_path), "hold different endpoints", "1, 2 and 3: 1@c1.new-domain:9093", "101: 1@127.0.0.1"
+    )
+    commands = [line for line in steps(plan(tmp_path)) if not line.startswith("#")]
+    assert f"kraftwatch rescue apply --log-dir {tmp_path / 'node-101'} --initial-controllers {NEW} --yes" in commands
+
+    assert apply_voters(tmp_path / "node-101", NEW, write=True).written
+    assert endpoints(tmp_path, 101) == new
+    assert not has_warning(plan(tmp_path), "hold different endpoints")
+    assert list((tmp_path / "node-101" / PARTITION).glob("*.checkpoint"))
+
+
+@pytest.mark.kip("E038")
+def test_the_alert_about_names_that_do_not_resolve_fixes_them_for_brokers_too() -> None:
+    remedy = findings(name_not_found(healthy(), 1, 2), RULE)[0].remedy
+
+    restored = [line for line in remedy if "on every controller and broker" in line]
+    assert len(restored) == 2
+    assert ["c1.test" in restored[0], "c2.test" in restored[1]] == [True, True]
+
+
+@pytest.mark.kip("E069")
+@pytest.mark.parametrize("applied", [(1,), (1, 2), (2, 3, 101)])
+def test_disks_with_old_and_new_endpoints_at_once_are_reported(tmp_path: Path, applied: tuple[int, ...]) -> None:
+    stopped_quorum(tmp_path)
+    assert not has_warning(plan(tmp_path), "hold different endpoints")
+
+    for node in applied:
+        apply_voters(tmp_path / f"node-{node}", NEW, write=True)
+
+    assert has_warning(plan(tmp_path), "hold different endpoints", "1@c1.new-domain:9093", "1@127.0.0.1:")
+
+
+@pytest.mark.kip("E069")
+@pytest.mark.parametrize(
+    ("moved", "severity"), [((), None), ((2,), "warning"), ((2, 3), "warning"), ((1, 2, 3), "critical")]
+)
+def test_a_rolling_change_in_which_old_and_new_endpoints_coexist_names_each_moved_controller(
+    moved: tuple[int, ...], severity: str | None
+) -> None:
+    """The controllers registered their new endpoints one after the other; the VotersRecord has the old ones."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    for node in (1, 2, 3):
+        script.controller(node, port=9999 if node in moved else 9093)
+    polled = poll(*(replica(name) for name in ("1-a", "2-b", "3-c")))
+
+    quorum: Quorum = apply(replay, [script.read(), script.row(polled)])
+
+    found = findings(quorum, RULE)
+    assert [each.subject for each in found] == [f"voter {node}" for node in moved]
+    assert {str(each.severity) for each in found} == ({severity} if severity else set())
+    assert all(each.evidence["registered_endpoint"] != each.evidence["recorded_endpoint"] for each in found)

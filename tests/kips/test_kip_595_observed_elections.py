@@ -1,0 +1,296 @@
+"""KIP-595, elections as the monitor observes them: by records, polls and failed polls of a scripted quorum."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from connectors.event import Event
+from connectors.log_event import LeaderChanged
+from rules.alert import Alert, AlertState
+from rules.evaluate import thresholds_for
+from rules.lifecycle import TrackedConditions
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import Reason
+from rules.model.quorum import Quorum
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.log_dir_status import log_dir_lines, log_dir_status
+from tests.kips.test_thresholds import BACKOFF_MAX_MS, CHECK_QUORUM_MS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
+from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir, write_quorum_state
+from tests.unit.rules.situation import findings
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, ids, machine, poll, replica
+
+ENDPOINTS = ("c1:9093", "c2:9093", "c3:9093")
+NAMES = ("1-a", "2-b", "3-c")
+
+
+@dataclass
+class MonitoredQuorum:
+    """Controllers 1, 2 and 3 as voters, of which 1 leads epoch 1, and their monitor. A step is half a second."""
+
+    script: LogScript = field(default_factory=LogScript)
+    monitor: ClusterMonitor = field(
+        default_factory=lambda: ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    )
+    alerts: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.script.leader(1)
+        self.script.kraft(1)
+        self.script.voters(*NAMES)
+        self.led(10_000)
+
+    @property
+    def quorum(self) -> Quorum:
+        return self.monitor.machine.quorum()
+
+    def observe(self, *events: Event, read: bool) -> None:
+        rows = [self.script.read(after_ms=0)] if read else []
+        alerts = self.monitor.observe([*rows, self.script.row(*events, after_ms=500)])
+        self.alerts += [f"{alert.rule} {alert.state}" for alert in alerts]
+
+    def led(self, for_ms: int, *, leader: int = 1, silent: Iterable[int] = ()) -> None:
+        """The leader writes a record in each step, and commits it unless two voters are silent: do not fetch."""
+        silent, uncommitted = {*silent}, 0
+        for now_ms in range(0, for_ms, 500):
+            commits = len(silent) < 2
+            self.script.noops(1 if commits else 0)
+            uncommitted += 0 if commits else 1
+            end = self.script.offset + uncommitted
+            rows = [
+                replica(name, self.script.offset, now_ms, now_ms) if int(name[0]) in silent else replica(name, end)
+                for name in NAMES
+            ]
+            polled = poll(*rows, leader=leader, epoch=self.script.epoch, hw=self.script.offset)
+            self.observe(polled, read=True)
+
+    def leaderless(self, for_ms: int) -> None:
+        """No controller leads; all of them answer so."""
+        for _ in range(0, for_ms, 500):
+            self.observe(*(failed(Reason.NO_LEADER, each) for each in ENDPOINTS), read=False)
+
+    def elect(self, leader: int, epoch: int) -> None:
+        self.script.leader(leader, epoch=epoch)
+        self.led(1_000, leader=leader)
+
+
+@pytest.mark.kip("D061")
+def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert() -> None:
+    """The leader of a planned change names its successors, so that no voter waits for its fetch timeout."""
+    observed = MonitoredQuorum()
+    observed.leaderless(500)
+    observed.elect(3, 2)
+    observed.led(60_000, leader=3)
+
+    planned = observed.quorum.history.elections[-1]
+    assert (planned.leader_id, planned.previous_epoch, planned.leader_epoch) == (3, 1, 2)
+    assert planned.after_ms is not None
+    assert planned.after_ms < FETCH_TIMEOUT_MS
+    assert observed.alerts == []
+    assert observed.quorum.leader_id == 3
+
+
+@pytest.mark.kip("D041")
+@pytest.mark.parametrize(
+    ("leaderless_ms", "epochs", "alerts"),
+    [
+        # EndQuorumEpoch: the successor stands at once.
+        (500, 1, []),
+        # The fetch timeout, an election and its backoff.
+        (FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS, 1, []),
+        # No majority within the election timeout: the candidates stand again, in a new epoch each time.
+        (8 * (ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS), 8, ["no-leader firing", "no-leader resolved"]),
+    ],
+    ids=["resigned", "fetch timeout", "no majority"],
+)
+def test_an_election_alerts_only_if_candidates_stand_again_and_again(
+    leaderless_ms: int, epochs: int, alerts: list[str]
+) -> None:
+    observed = MonitoredQuorum()
+    observed.leaderless(leaderless_ms)
+    observed.elect(2, 1 + epochs)
+    observed.led(30_000, leader=2)
+
+    won = observed.quorum.history.elections[-1]
+    assert (won.leader_epoch, won.previous_epoch) == (1 + epochs, 1)
+    assert won.after_ms is not None
+    assert leaderless_ms <= won.after_ms <= leaderless_ms + 1_000
+    assert observed.alerts == alerts
+
+
+@pytest.mark.kip("D042")
+@pytest.mark.parametrize(("backoff_ms", "jump"), [(ELECTION_TIMEOUT_MS, False), (BACKOFF_MAX_MS, False), (0, True)])
+def test_epochs_of_elections_that_wait_are_lost_elections_and_others_are_a_jump(backoff_ms: int, jump: bool) -> None:
+    """Two candidates that vote for themselves wait for a random time, so that epochs take a while each."""
+    observed = MonitoredQuorum()
+    observed.leaderless(max(1_000, 14 * backoff_ms))
+    observed.elect(2, 15)
+
+    (won,) = observed.quorum.history.elections[1:]
+    assert won.leader_epoch - (won.previous_epoch or 0) == 14
+    assert [one.subject for one in findings(observed.quorum, "epoch-churn")] == ["epoch 15"] * jump
+    assert ("no-leader firing" in observed.alerts) is not jump
+
+
+@pytest.mark.kip("D044")
+def test_a_leader_without_its_majority_is_reported_and_its_old_answers_do_not_count_after_a_newer_leader() -> None:
+    observed = MonitoredQuorum()
+    # It resigns after 1.5 fetch timeouts, and elections bump the epoch without a winner.
+    observed.led(CHECK_QUORUM_MS, silent=(2, 3))
+    assert observed.quorum.leader_id == 1
+    observed.leaderless(10_000)
+    assert observed.quorum.leader_id is None
+    assert observed.alerts == ["no-leader firing"]
+
+    observed.elect(2, 5)
+    observed.led(20_000, leader=2)
+    assert observed.alerts == ["no-leader firing", "no-leader resolved"]
+    for _ in range(4):
+        # The former leader still believes in its epoch, as it reaches nobody.
+        observed.observe(poll(*map(replica, NAMES), leader=1, epoch=1), read=False)
+    assert (observed.quorum.leader_id, observed.quorum.leader_epoch) == (2, 5)
+
+
+@pytest.mark.kip("D044")
+def test_a_leader_that_does_not_resign_without_its_majority_fires() -> None:
+    observed = MonitoredQuorum()
+    observed.led(40_000, silent=(2, 3))
+
+    assert observed.alerts == ["high-watermark-stalled firing"]
+    (finding,) = findings(observed.quorum, "high-watermark-stalled")
+    assert finding.summary.endswith("1 of 3 voters are in sync; 2 are needed.")
+    observed.led(20_000)
+    assert observed.alerts == ["high-watermark-stalled firing", "high-watermark-stalled resolved"]
+
+
+@pytest.mark.kip("D044")
+def test_a_single_voter_needs_no_fetches() -> None:
+    script, monitor = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a")
+    alerts: list[Alert] = []
+    for _ in range(60):
+        script.noops(2)
+        alerts += monitor.observe([script.read(), script.row(poll(replica("1-a", fetch=None)), after_ms=0)])
+
+    assert [alert for alert in alerts if alert.state is AlertState.FIRING and alert.severity == "critical"] == []
+    assert monitor.machine.quorum().leader_id == 1
+
+
+def elected(script: LogScript, leader: int, epoch: int, votes: tuple[int, ...], voters: tuple[int, ...]) -> None:
+    script.epoch = epoch
+    script.write(
+        LeaderChanged(at=script.at(), leader_id=NodeId(leader), voter_ids=ids(*voters), granting_voter_ids=ids(*votes))
+    )
+
+
+@pytest.mark.kip("D025", "D050")
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    ("second", "invariant"),
+    [
+        ((1, 5, (1, 2)), None),
+        ((2, 6, (2, 3)), None),
+        # A voter that votes twice in one epoch elects two leaders.
+        ((2, 5, (2, 3)), "two-leaders"),
+        # Less than a majority granted.
+        ((2, 6, (2,)), "elected-by-minority"),
+        # Granted to a candidate of an older epoch than a voter knew.
+        ((2, 4, (2, 3)), "epoch-back"),
+    ],
+)
+def test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts(
+    second: tuple[int, int, tuple[int, ...]], invariant: str | None, *, restarted: bool
+) -> None:
+    script, replay = LogScript(), machine()
+    elected(script, 1, 5, (1, 3), (1, 2, 3))
+    apply(replay, [script.read()])
+    replay = again(replay.to_bytes()) if restarted else replay
+    leader, epoch, votes = second
+    elected(script, leader, epoch, votes, (1, 2, 3))
+
+    quorum = apply(replay, [script.read()])
+
+    reported = [one.subject for one in findings(quorum, "raft-invariant-broken")]
+    assert reported == ([] if invariant is None else [invariant])
+    if invariant is None:
+        assert (quorum.leader_id, quorum.leader_epoch) == (leader, epoch)
+
+
+@pytest.mark.kip("D025")
+def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
+    directory = "wPvHPGZoRSmdGaO9smPpMQ"
+    state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": 2, "votedDirectoryId": directory}
+    write_quorum_state(folder, **state)
+
+    status = log_dir_status(replay_log_dir(folder).contents)
+
+    assert status.quorum_state is not None
+    assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, 2)
+    shown = {name: str(value) for name, value in log_dir_lines(status)}
+    assert f"epoch 9, no leader known, voted for 2-{directory}" in shown["Quorum state"]
+    assert json.loads((folder / "__cluster_metadata-0" / "quorum-state").read_text()) == state, "it is only read"
+
+
+@pytest.mark.kip("D051", "K007")
+def test_a_leader_and_voters_that_the_committed_set_does_not_list_yet_violate_nothing() -> None:
+    """KIP-853: the election used a voter change that is in the log and not committed before it."""
+    script, replay = LogScript(), machine()
+    elected(script, 1, 1, (1, 2), (1, 2, 3))
+    script.voters(*NAMES)
+    apply(replay, [script.read()])
+    elected(script, 4, 2, (2, 3, 4), (1, 2, 3, 4))
+
+    quorum = apply(replay, [script.read()])
+
+    assert quorum.committed is not None
+    assert NodeId(4) not in quorum.committed.ids
+    assert findings(quorum, "raft-invariant-broken") == []
+    assert quorum.leader_id == 4
+    assert quorum.history.elections[-1].granting_voter_ids == ids(2, 3, 4)
+    elected(script, 3, 3, (3, 9, 8), (1, 2, 3, 4))
+    quorum = apply(replay, [script.read()])
+    assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["elected-by-minority"], (
+        "votes of replicas in no voter set elect no leader"
+    )
+
+
+@pytest.mark.kip("D095")
+def test_controllers_that_start_and_find_a_leader_cause_no_election_and_no_alert() -> None:
+    """A starting voter fetches with the epoch that it knows and stands for election only if no leader answers."""
+    observed = MonitoredQuorum()
+    for node in (1, 2, 3):
+        observed.script.controller(node)
+    observed.led(1_000)
+    for node in (2, 3):
+        observed.led(2_000, silent=(node,))
+        observed.script.controller(node)
+        observed.led(20_000)
+
+    history = observed.quorum.history
+    assert [one.leader_epoch for one in history.elections] == [1]
+    assert [one.id for one in history.starts] == [1, 2, 3, 2, 3]
+    assert observed.alerts == []
+
+
+@pytest.mark.kip("D095")
+def test_a_full_start_is_one_election_and_another_clusters_controller_is_reported() -> None:
+    observed = MonitoredQuorum()
+    for _ in range(0, 60_000, 500):
+        observed.observe(*(failed(Reason.WRONG_CLUSTER, each) for each in ENDPOINTS), read=False)
+    assert observed.alerts == ["monitor-blind firing"], "INVALID_CLUSTER_ID is no reason to say that no leader exists"
+    (blind,) = findings(observed.quorum, "monitor-blind")
+    assert any("another cluster answers at c1:9093" in step for step in blind.remedy)
+
+    observed.elect(2, 2)
+    for node in (1, 2, 3):
+        observed.script.controller(node)
+    observed.led(30_000, leader=2)
+    assert [one.leader_epoch for one in observed.quorum.history.elections] == [1, 2]
+    assert findings(observed.quorum, "epoch-churn") == []
+    assert observed.quorum.now_ms > Millis(0)

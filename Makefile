@@ -35,7 +35,7 @@ demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of 
 	@$(BIN)/kraftwatch demo
 
 test: $(READY) check ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
-	@$(PYTEST) -m "not long" --durations=15
+	@$(PYTEST) -m "not long" --rows --durations=15
 
 test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15

@@ -99,18 +99,30 @@ def evaluate(
     reasons: Mapping[str, str],
     citations: Mapping[str, frozenset[str]],
     passed: frozenset[str],
+    simulated: frozenset[str] = frozenset(),
 ) -> RowCoverage:
     """Returns the coverage of the rows by the citations (test -> rows) and the passed tests.
 
-    A row is covered if every test that cites it passed. Errors are a citing test that did not pass, a number that is
-    not a row, a row that is cited and excused, and excuses for more than a quarter of the required rows.
+    A row is covered if every test that cites it passed and, where a test is required, one of them is not in
+    `simulated`: a test that uses the simulated quorum may touch nothing else. Errors are a required row that is neither
+    covered nor excused, a citing test that did not pass, a number that is not a row, a row that is cited and excused,
+    and excuses for more than a quarter of the required rows.
     """
     cited_by: dict[str, list[str]] = {}
     for test, numbers in citations.items():
         for number in numbers:
             cited_by.setdefault(number, []).append(test)
     failing = sorted({test for tests in cited_by.values() for test in tests if test not in passed})
-    covered = frozenset(number for number, tests in cited_by.items() if number in rows and passed.issuperset(tests))
+    not_the_product = {
+        number
+        for number, tests in cited_by.items()
+        if number in rows and rows[number].required and simulated.issuperset(tests)
+    }
+    covered = frozenset(
+        number
+        for number, tests in cited_by.items()
+        if number in rows and number not in not_the_product and passed.issuperset(tests)
+    )
     required = [row.number for row in rows.values() if row.required]
     excused_required = [number for number in required if number in reasons]
     faults = [
@@ -119,6 +131,15 @@ def evaluate(
     faults += [f"{test} cites {', '.join(sorted(citations[test]))} and did not pass" for test in failing]
     faults += [f"{number} is excused and is not a row" for number in reasons if number not in rows]
     faults += [f"{number} is cited by {cited_by[number][0]} and excused" for number in reasons if number in cited_by]
+    faults += [
+        f"{number} is cited by tests of the simulated quorum only: cite it in a test of the product"
+        for number in not_the_product
+    ]
+    faults += [
+        f"{number} is open: cite it in a test, or excuse it in not-covered.md ({rows[number].fact})"
+        for number in required
+        if number not in cited_by and number not in reasons
+    ]
     if 4 * len(excused_required) > len(required):
         faults.append(
             f"{len(excused_required)} of {len(required)} required rows are excused: at most a quarter is allowed"

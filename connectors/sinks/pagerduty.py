@@ -1,9 +1,9 @@
 """The PagerDuty sink: one PagerDuty alert for each incident, by the Events API v2.
 
-The `dedup_key` of an incident is the same in every job that monitors the cluster. An event that is sent again is applied
-to the open alert: it does not page again, also not after a person acknowledged it. If a person closed the alert while the
-incident is still open, the event opens a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink
-acknowledges nothing: people do.
+The `dedup_key` of an incident is the same in every job that monitors the cluster. An event that is sent again is
+applied to the open alert: it does not page again, also not after a person acknowledged it. If a person closed the alert
+while the incident is still open, the event opens a new one
+(https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
 
 An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
 A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page

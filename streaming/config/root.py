@@ -15,7 +15,7 @@ from rules.finding import Thresholds
 from rules.rule_overrides import with_overrides
 from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
-from streaming.config.duration import DurationOrZero, ThresholdValue
+from streaming.config.duration import Duration, DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
@@ -79,6 +79,10 @@ class Config(Section):
     """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
+    standby: bool = False
+    """`true`: this job notifies people only while the heartbeats of a first job on the same clusters fail to arrive."""
+    standby_after: Duration = 180.0
+    """How long no heartbeat of the first job arrives before a standby job notifies: three of its heartbeats."""
     audit_every: DurationOrZero = Field(default=600.0, le=86_400)
     """How often a sample of the recorded data is checked against the data contracts; 0 turns it off."""
     listen: str | None = None

@@ -1,4 +1,4 @@
-"""The active silences: those that people made, maintenance windows, and clusters that are no longer monitored."""
+"""The active silences: of people, of maintenance windows, of removed clusters, and the hold of a standby job."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,8 +17,23 @@ _REMOVED_CLUSTER_MS = 60_000
 class ActiveSilences:
     """Reads the silence file and the configuration that is in effect at each call."""
 
-    def __init__(self, file: SilenceFile, ledger: Ledger, config: Callable[[], Config]) -> None:
-        """`config` returns the configuration in effect; `ledger` is read by the dispatching thread only."""
+    def __init__(
+        self,
+        file: SilenceFile,
+        ledger: Ledger,
+        config: Callable[[], Config],
+        *,
+        holds: Callable[[], Sequence[Silence]] = tuple,
+    ) -> None:
+        """Makes the source of silences.
+
+        Args:
+            file: the silences that people made.
+            ledger: read by the dispatching thread only.
+            config: returns the configuration in effect.
+            holds: returns what holds all notifications of a standby job back.
+        """
+        self._holds = holds
         self._file = file
         self._ledger = ledger
         self._config = config
@@ -28,13 +43,14 @@ class ActiveSilences:
         return (*self._file.current(), *in_force(self._config().windows(), now_ms))
 
     def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
-        """Returns the same with a silence for each removed cluster that has active alerts.
+        """Returns the same with a silence for each removed cluster that has active alerts, and a standby job's hold.
 
         For the dispatching thread: it alone may read the ledger.
         """
         active = {alert.cluster for alert in self._ledger.firing()}
         removed = active - {section.name for section in self._config().watched} - {JOB_CLUSTER_ID}
-        return (*self.of_monitored(now_ms), *(_removed(cluster, now_ms) for cluster in sorted(removed)))
+        not_watched = (_removed(cluster, now_ms) for cluster in sorted(removed))
+        return (*self.of_monitored(now_ms), *not_watched, *self._holds())
 
 
 def _removed(cluster: str, now_ms: Millis) -> Silence:

@@ -30,6 +30,7 @@ from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
 from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
+from streaming.job.standby import Standby
 from streaming.job.start_up import OpenSinks, StartUp, open_sinks, prepare
 from streaming.job.topic_input import (
     RelayedInput,
@@ -52,6 +53,7 @@ from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
 from streaming.web.health_endpoints import JobLiveness, health_endpoints
+from streaming.web.heartbeat_endpoint import heartbeat_endpoint
 from streaming.web.pages import pages
 from streaming.web.server import Server
 
@@ -80,7 +82,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         if file is not None:
             stack.enter_context(file)
         start_up = prepare(config, checkpoint, may_wait=file is not None)
-        _start_logging(checkpoint, stack)
+        logging_setup.log_to(checkpoint.logs)
+        stack.enter_context(logging_setup.rotated_child_logs(checkpoint.logs))
         if file is not None and start_up.unavailable:
             file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
         job = Job(start_up, checkpoint, stack)
@@ -96,11 +99,6 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         _run_until_stopped(job, stop, file)
 
 
-def _start_logging(checkpoint: Checkpoint, stack: ExitStack) -> None:
-    logging_setup.log_to(checkpoint.logs)
-    stack.enter_context(logging_setup.rotated_child_logs(checkpoint.logs))
-
-
 def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> None:
     """Starts what runs beside the query: heartbeat, audits, and the web server where one is configured."""
     liveness = JobLiveness(
@@ -112,7 +110,8 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     stack.enter_context(job.audit_scheduler())
     if job.config.listen is not None:
         view = FleetView(store=job.store, silences=job.silences.of_monitored)
-        served = [health_endpoints(liveness), metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
+        shown = [metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
+        served = [health_endpoints(liveness), heartbeat_endpoint(job.standby.heartbeat_arrived), *shown]
         address, access = host_port(job.config.listen), job.config.page_access()
         stack.enter_context(Server(address, served, page_url=job.page_url, access=access))
 
@@ -121,7 +120,7 @@ def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) ->
     while not stop.is_set():
         try:
             job.query.wait(1)
-            job.check_relays()
+            job.send_own_alerts()
             if file is not None:
                 file.poll(job.change)
         except JobError:
@@ -156,7 +155,9 @@ class Job:
         self._without_state = ClustersWithoutState(checkpoint, self.ledger)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
-        self.silences = ActiveSilences(SilenceFile(checkpoint.silences), self.ledger, lambda: self.config)
+        self.standby = Standby(lambda: self.config, self.ledger.firing())
+        file = SilenceFile(checkpoint.silences)
+        self.silences = ActiveSilences(file, self.ledger, lambda: self.config, holds=self.standby.holds)
         self._relay_silence = RelaySilence(self.ledger.firing())
         self._delivery = Dispatcher(self.ledger, _sinks(self._sinks), silences=self.silences.for_dispatch)
         self.deliver = Deliver(
@@ -174,11 +175,11 @@ class Job:
         self._without_state.batch_delivered(status.cluster for status in batch.statuses)
         self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
 
-    def check_relays(self) -> None:
-        """Sends an alert about each cluster whose relay sends no rows; without relays, does nothing."""
-        if self.config.source == GATHERER:
-            return
-        alerts = self._relay_silence.due(self.store.names, wall_ms(), waits_for_data=self.query.waits_for_data)
+    def send_own_alerts(self) -> None:
+        """Sends what is due about relays that send no rows, and about the first job of a standby."""
+        alerts = [*self.standby.due(wall_ms())]
+        if self.config.source != GATHERER:
+            alerts += self._relay_silence.due(self.store.names, wall_ms(), waits_for_data=self.query.waits_for_data)
         if alerts or self._relay_silence.firing:
             self.deliver.send(alerts)
 
@@ -215,6 +216,8 @@ class Job:
             quarantine=checkpoint.quarantine,
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
+            standby_silent=lambda: self.standby.silent,
+            standby_heartbeats=lambda: self.standby.heartbeats,
             config=file,
         )
 

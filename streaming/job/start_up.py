@@ -16,6 +16,7 @@ from connectors.sinks.sink_factory import open_sink
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.job_spec import JobSpec
+from streaming.job.standby import require_listen
 from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
@@ -49,9 +50,10 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
             provided that another cluster is available.
 
     Raises:
-        UsageError: a sink cannot be opened, a cluster cannot be identified, or the checkpoint belongs to other
-            clusters or is damaged.
+        UsageError: a standby job has no page, a sink cannot be opened, a cluster cannot be identified, or the
+            checkpoint belongs to other clusters or is damaged.
     """
+    require_listen(config)
     spec = JobSpec.of(config)
     sinks = open_sinks(config, (), memory=checkpoint.folder)
     recorded = checkpoint.cluster_ids()

@@ -14,6 +14,7 @@ from types import TracebackType
 import requests
 
 from connectors.errors import UsageError
+from connectors.heartbeat_request import HEARTBEAT_HEADER
 from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,8 @@ class Heartbeat:
 def request_url(url: Secret) -> str | None:
     """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        with requests.get(url.read(), timeout=TIMEOUT_S, stream=True) as answer:
+        headers = {HEARTBEAT_HEADER: "1"}
+        with requests.get(url.read(), headers=headers, timeout=TIMEOUT_S, stream=True) as answer:
             return None if answer.ok else f"the service answered {answer.status_code}"
     except UsageError as problem:
         return str(problem)

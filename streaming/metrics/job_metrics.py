@@ -49,6 +49,10 @@ class JobSources:
     """The file of `connectors.gather.gatherer_stats`."""
     heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
     """Counts of the dead-man heartbeat; None where none is configured."""
+    standby_silent: Callable[[], bool | None] = lambda: None
+    """Whether a first job notifies instead of this one; None where this job is not a standby."""
+    standby_heartbeats: Callable[[], int | None] = lambda: None
+    """Heartbeats of the first job that have arrived; None where this job is not a standby."""
     config: ConfigState | None = None
     """None where command line options alone configure the job."""
     wall_ms: Callable[[], int] = wall_ms

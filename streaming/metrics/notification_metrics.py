@@ -80,6 +80,17 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
         kind=MetricKind.COUNTER,
     ),
     MetricSpec(
+        name="standby_silent",
+        help="Of a standby job: 1 while the first job's heartbeats arrive, 0 while this job notifies instead.",
+        read=lambda job: job.sources.standby_silent(),
+    ),
+    MetricSpec(
+        name="standby_heartbeats_total",
+        help="Of a standby job: heartbeats of the first job that have arrived.",
+        read=lambda job: job.sources.standby_heartbeats(),
+        kind=MetricKind.COUNTER,
+    ),
+    MetricSpec(
         name="heartbeats_total",
         help="Requests of the dead-man heartbeat, sent or failed.",
         read=_heartbeats,

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows lock wheel sbom docs clean
+.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows lock helm wheel sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ rows: $(READY) ## list the KIP facts that tests cover, that are excluded (with t
 lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pyproject.toml
 	@$(LOCKED) --group dev pyproject.toml -o requirements.lock
 	@$(LOCKED) --no-annotate --constraint requirements.lock pyproject.toml -o deploy/requirements.txt
+
+helm: $(READY) ## build the pinned helm in .venv, for the tests of the chart (needs Go; verified by its checksum database)
+	@GOBIN=$(CURDIR)/$(BIN) go install helm.sh/helm/v3/cmd/helm@v3.18.4
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel

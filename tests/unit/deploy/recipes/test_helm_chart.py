@@ -1,0 +1,191 @@
+"""The Helm chart: rendered by helm, valid by Kubernetes' schemas, and the same as the manifests in deploy/kubernetes.
+
+`make helm` builds the pinned helm; without it these tests are skipped.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from streaming.config import load
+from streaming.config.exposure import open_page
+from tests.helm_program import helm_program
+from tests.unit.deploy.recipes.test_kubernetes import NEWEST, OLDEST, Manifest, of_kind, validate
+
+ROOT = Path(__file__).parents[4]
+CHART = ROOT / "deploy" / "helm" / "kraftwatch"
+HELM = helm_program()
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is missing: `make helm` builds it")
+
+EVERYTHING: dict[str, Any] = {
+    "image": {"repository": "registry.example/kraftwatch", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "existingSecret": "own-secret",
+    "persistence": {"size": "20Gi", "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]},
+    "env": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"team": "kafka"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "priorityClassName": "high",
+    "serviceAccount": {"annotations": {"c": "d"}},
+    "maxUnavailable": 0,
+    "networkPolicy": {
+        "enabled": True,
+        "ingressNamespaces": ["monitoring", "ingress"],
+        "kafkaNamespace": "brokers",
+        "kafkaPort": 9094,
+        "extraEgress": [{"ports": [{"port": 443, "protocol": "TCP"}]}],
+    },
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"},
+}
+"""A value of every key that the chart has."""
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    return subprocess.run([HELM, *arguments], capture_output=True, text=True, check=False)
+
+
+def rendered(folder: Path, values: dict[str, Any], version: str = NEWEST) -> dict[str, Manifest]:
+    """The manifests by kind."""
+    (folder / "values.yaml").write_text(yaml.safe_dump(values))
+    arguments = ["--namespace", "kraftwatch", "--kube-version", version, "--values", str(folder / "values.yaml")]
+    ran = helm("template", "kraftwatch", str(CHART), *arguments)
+    assert ran.returncode == 0, ran.stderr
+    manifests = [each for each in yaml.safe_load_all(ran.stdout) if each is not None]
+    assert len({each["kind"] for each in manifests}) == len(manifests)
+    return {each["kind"]: each for each in manifests}
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "every value"])
+def test_rendered_manifests_are_valid(tmp_path: Path, values: dict[str, Any], version: str) -> None:
+    for manifest in rendered(tmp_path, values, version).values():
+        validate(manifest, version)
+
+
+def test_lint_finds_nothing_to_warn_of() -> None:
+    ran = helm("lint", "--strict", "--kube-version", NEWEST, str(CHART))
+
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) -> None:
+    """Apart from labels: there is one description of how the job runs on Kubernetes."""
+    manifests = rendered(tmp_path, {"podMonitor": {"enabled": True}})
+
+    ours, theirs = (each["spec"]["template"]["spec"] for each in (manifests["StatefulSet"], of_kind("StatefulSet")))
+    ours["containers"][0].pop("imagePullPolicy")
+    assert ours == theirs
+    for key in ("replicas", "serviceName", "volumeClaimTemplates"):
+        assert manifests["StatefulSet"]["spec"][key] == of_kind("StatefulSet")["spec"][key]
+    assert yaml.safe_load(manifests["ConfigMap"]["data"]["kraftwatch.yaml"])["listen"] == "0.0.0.0:9847"
+    documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "kraftwatch.yaml").read_text())
+    (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
+    assert manifests["NetworkPolicy"]["spec"]["ingress"] == policy["spec"]["ingress"]
+    assert manifests["NetworkPolicy"]["spec"]["egress"] == policy["spec"]["egress"]
+    assert (
+        manifests["PodMonitor"]["spec"]["podMetricsEndpoints"] == of_kind("PodMonitor")["spec"]["podMetricsEndpoints"]
+    )
+
+
+def test_every_value_has_an_effect(tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, EVERYTHING)
+    stateful = manifests["StatefulSet"]["spec"]
+    pod = stateful["template"]["spec"]
+    (container,) = pod["containers"]
+    (claim,) = stateful["volumeClaimTemplates"]
+    policy = manifests["NetworkPolicy"]["spec"]
+
+    assert (container["image"], container["imagePullPolicy"]) == ("registry.example/kraftwatch:1.2.3", "Always")
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each} == {"own-secret"}
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "20Gi"}},
+    }
+    assert container["env"] == EVERYTHING["env"]
+    assert stateful["template"]["metadata"]["annotations"] == {"a": "b"}
+    assert stateful["template"]["metadata"]["labels"]["team"] == "kafka"
+    for key in ("nodeSelector", "tolerations", "affinity", "priorityClassName"):
+        assert pod[key] == EVERYTHING[key]
+    assert manifests["ServiceAccount"]["metadata"]["annotations"] == {"c": "d"}
+    assert manifests["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 0
+    assert len(policy["ingress"]) == 2
+    assert policy["egress"][-1] == {"ports": [{"port": 443, "protocol": "TCP"}]}
+    assert "9094" in json.dumps(policy["egress"])
+    assert manifests["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
+    assert manifests["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
+    assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
+
+
+def test_without_policy_and_monitor_neither_is_rendered(tmp_path: Path) -> None:
+    kinds = rendered(tmp_path, {"networkPolicy": {"enabled": False}}).keys()
+
+    assert kinds == {"ConfigMap", "ServiceAccount", "StatefulSet", "Service", "PodDisruptionBudget"}
+
+
+def test_selectors_match_the_pod(tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, EVERYTHING)
+    labels = manifests["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        manifests["StatefulSet"]["spec"]["selector"]["matchLabels"],
+        manifests["Service"]["spec"]["selector"],
+        manifests["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+        manifests["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        manifests["PodMonitor"]["spec"]["selector"]["matchLabels"],
+    ]
+
+    assert all(selector.items() <= labels.items() for selector in selectors)
+    assert all(len(selector) == 2 for selector in selectors), "two releases in one namespace do not select each other"
+
+
+def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:
+    text = rendered(tmp_path, {"config": {"maintenance": [], "standby": True}})["ConfigMap"]["data"]["kraftwatch.yaml"]
+    for name in ("password", "page-token", "page.crt", "page.key", "ca.pem"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "kraftwatch.yaml").write_text(text.replace("/etc/kraftwatch-secrets", str(tmp_path)))
+
+    config = load(tmp_path / "kraftwatch.yaml")
+
+    assert (str(config.checkpoint), config.standby) == ("/var/lib/kraftwatch/checkpoint", True)
+    assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"imgae": {}}, "imgae"),
+        ({"image": {"tga": "1"}}, "tga"),
+        ({"config": {"listen": "0.0.0.0:1"}}, "config"),
+        ({"config": {"clusters": []}}, "clusters"),
+        ({"persistence": {"size": "ten"}}, "size"),
+        ({"persistence": {"accessModes": ["ReadWriteMany"]}}, "accessModes"),
+        ({"existingSecret": ""}, "existingSecret"),
+        ({"maxUnavailable": 2}, "maxUnavailable"),
+        ({"networkPolicy": {"kafkaPort": "9093"}}, "kafkaPort"),
+    ],
+)
+def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str, Any], named: str) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    arguments = ["--kube-version", NEWEST, "--values", str(tmp_path / "values.yaml")]
+
+    ran = helm("template", "kraftwatch", str(CHART), *arguments)
+
+    assert ran.returncode != 0
+    assert named in ran.stderr
+
+
+def test_schema_of_the_values_is_a_valid_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load((CHART / "values.yaml").read_text()), schema)

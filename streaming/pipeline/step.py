@@ -28,7 +28,7 @@ from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
 from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.python_worker import freeze_imports
+from streaming.pipeline.python_worker import freeze_survivors
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions, stored_references
@@ -76,6 +76,8 @@ class Step:
         self._clusters = _with_shared_thresholds(clusters)
         self._spark_folder = spark_folder
         self._refresh_ms = refresh_ms(len(clusters))
+        # Spark unpickles the step for each task.
+        self._task_began = False
 
     @property
     def clusters(self) -> int:
@@ -86,7 +88,9 @@ class Step:
         self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Applies one micro-batch of one (cluster, shard); yields rows of `schema.OUTPUT`."""
-        freeze_imports()
+        if not self._task_began:
+            self._task_began = True
+            freeze_survivors()
         cluster, shard = key
         settings = self._clusters.get(cluster)
         if settings is None:

@@ -61,7 +61,7 @@ def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (first["sequence"], second["sequence"]) == (2, 3)
 
 
-@pytest.mark.parametrize(("clusters", "rows"), [(1, 2_000), (500, 2_000), (1_000, 4_000), (100_000, 8_000)])
+@pytest.mark.parametrize(("clusters", "rows"), [(1, 2_000), (150, 2_000), (1_000, 12_000), (100_000, 16_000)])
 def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows: int, tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "rows": str(rows_per_batch(clusters))}
 

@@ -1,0 +1,56 @@
+"""The state that a worker keeps between tasks is not traversed by the collection that Spark runs after each task."""
+
+import gc
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streaming.pipeline import python_worker
+from streaming.pipeline.decode import decode_batches
+from streaming.pipeline.packed_events import EventPacker
+from streaming.pipeline.source import observations_to_arrow
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_monitor import ClusterMonitor
+from tests.bench.cluster_second_bench import OneState, cluster_names, quiet_second, settings_of
+
+
+@pytest.fixture(autouse=True)
+def traversed_again() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    Step._cache.clear()
+
+
+def run_task(step: Step, names: list[str], states: dict[str, OneState], second: int) -> None:
+    """Runs one task as Spark does: the step is unpickled for it, and called for each cluster."""
+    task: Step = pickle.loads(pickle.dumps(step))
+    rows = [row for each in names for row in quiet_second(each, second)]
+    first = second * len(rows)
+    numbered = [replace(row, sequence=sequence) for sequence, row in enumerate(rows, first)]
+    (events,) = EventPacker(decode_batches)(iter([observations_to_arrow(numbered)]))
+    for name, frame in events.to_pandas().groupby("cluster", sort=False):
+        state: Any = states[str(name)]
+        for _ in task((str(name), 0), iter([frame]), state):
+            pass
+
+
+def monitors_traversed() -> int:
+    return sum(isinstance(one, ClusterMonitor) for one in gc.get_objects())
+
+
+def test_state_of_former_tasks_is_excluded_and_traversed_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cluster_names(3)
+    step, states = Step({name: settings_of(name) for name in names}), {name: OneState() for name in names}
+    monkeypatch.setattr(python_worker, "_tasks", 0)
+
+    run_task(step, names, states, 0)
+    run_task(step, names, states, 1)
+    gc.collect()
+    assert monitors_traversed() == 0
+
+    monkeypatch.setattr(python_worker, "_tasks", python_worker._TRAVERSED_EVERY - 2)
+    run_task(step, names, states, 2)
+    assert monitors_traversed() == 3

@@ -20,6 +20,7 @@ from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.config import Config
+from streaming.config.exposure import open_page
 
 COVERED_MS = Millis(60_000)
 """How long before a heartbeat the first job has notified of everything: its newest batch may be 30 s old."""
@@ -27,14 +28,20 @@ _SUBJECT = "first job"
 
 
 def require_listen(config: Config) -> None:
-    """Refuses a standby job that cannot receive heartbeats.
+    """Refuses a standby job that cannot receive heartbeats, or to which everyone can send them.
 
     Raises:
         UsageError: names the key to add.
     """
-    if config.standby and config.listen is None:
+    if not config.standby:
+        return
+    if config.listen is None:
+        page = "the first job sends its heartbeat to this job's page"
+        raise UsageError(f"standby: {page}: add listen or --listen HOST:PORT")
+    if config.listen_token_file is None and open_page(config) is not None:
+        effect = "could send heartbeats, and this job would not notify"
         raise UsageError(
-            "standby: the first job sends its heartbeat to this job's page: add listen or --listen HOST:PORT"
+            f"standby: whoever reaches {config.listen} {effect}: set listen_token_file, or listen on 127.0.0.1"
         )
 
 

@@ -132,5 +132,8 @@ def test_a_standby_job_needs_a_page_and_a_restart() -> None:
     with pytest.raises(UsageError, match=r"^standby: .* add listen or --listen HOST:PORT$"):
         require_listen(config(standby=True))
     require_listen(config(standby=True, listen="127.0.0.1:9847"))
+    with pytest.raises(UsageError, match=r"^standby: whoever reaches 0\.0\.0\.0:9847 .* set listen_token_file"):
+        require_listen(config(standby=True, listen="0.0.0.0:9847"))
+    require_listen(config(standby=True, listen="0.0.0.0:9847", listen_token_file="token"))
     with pytest.raises(UsageError, match="standby cannot change while the job runs"):
         refuse_fixed(config(), config(standby=True))

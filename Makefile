@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows lock helm wheel sbom docs clean
+.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ parity: $(READY) ## compare decoding with kafka-dump-log of nine Kafka versions,
 
 rows: $(READY) ## list the KIP facts that tests cover, that are excluded (with the reason) and that are not covered
 	@$(BIN)/python -m tests.kips
+
+mutate: $(READY) ## change the core's code in small steps (MODULE=rules/lifecycle.py or a folder) and list what no test notices
+	@$(BIN)/python -m tests.mutation $(MODULE)
 
 lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pyproject.toml
 	@$(LOCKED) --group dev pyproject.toml -o requirements.lock

@@ -144,6 +144,10 @@ def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_compl
 
     assert found is not None
     assert found.key == key(2)
+    day_ms = thresholds_for({})[RULE].ms("half_done")
+    last_chance, late = (removed(replaced(), 2, ago_ms=age) for age in (day_ms, day_ms + 1))
+    assert half_done_removal(last_chance, NEW, thresholds_for({})[RULE]) is not None
+    assert half_done_removal(late, NEW, thresholds_for({})[RULE]) is None
     (finding,) = findings(twice, RULE)
     assert str(key(2)) in finding.summary
     assert str(key(2, "oldDirOf2")) not in finding.summary

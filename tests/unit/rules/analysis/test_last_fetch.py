@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
+from rules.analysis.replica_lag import (
+    Liveness,
+    Readiness,
+    fetch_age_ms,
+    lag_ms,
+    liveness,
+    readiness,
+    since_last_fetch_ms,
+)
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.poll import LagSample
@@ -54,3 +62,41 @@ def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
     assert quorum.poll is not None
 
     assert since_last_fetch_ms(replace(quorum, histories={}), quorum.poll, key(2)) is None
+
+
+def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_known() -> None:
+    poll = healthy().poll
+    assert poll is not None
+    leader, follower = poll.leader, row(key(2), lag_ms=700, fetched_ago_ms=300)
+    assert leader is not None
+    assert (fetch_age_ms(poll, leader), lag_ms(poll, leader)) == (0, 0)
+    assert (fetch_age_ms(poll, follower), lag_ms(poll, follower)) == (300, 700)
+    assert (fetch_age_ms(poll, row(key(2))), lag_ms(poll, row(key(2)))) == (0, 0)
+
+    without = replace(poll, voters=tuple(each for each in poll.voters if each is not leader))
+    assert without.leader is None
+    assert (fetch_age_ms(without, follower), lag_ms(without, follower)) == (None, None)
+
+
+def lag_samples(*lags: int) -> tuple[LagSample, ...]:
+    return tuple(
+        LagSample(observed_at_ms=Millis(NOW + at), lag=lag, lag_ms=Millis(60_000), fetch_age_ms=Millis(0))
+        for at, lag in enumerate(lags)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lags", "expected"),
+    [
+        ((9, 8, 7), Readiness.CATCHING_UP),
+        ((9, 5, 7), Readiness.CATCHING_UP),
+        ((7, 9, 8), Readiness.LAGGING),
+        ((7, 7, 7), Readiness.LAGGING),
+        ((9, 8), Readiness.UNKNOWN),
+    ],
+)
+def test_a_lag_shrinks_if_the_newest_sample_of_the_window_is_below_the_oldest(
+    lags: tuple[int, ...], expected: Readiness
+) -> None:
+    assert readiness(lag_samples(*lags), limit_ms=Millis(1_000), window=3) is expected
+    assert readiness(lag_samples(99, *lags), limit_ms=Millis(1_000), window=len(lags)) is not Readiness.READY

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.bench import fleet_answers
 from tests.bench.fleet_answers import NODES, ClusterAnswers, Controller
+from tests.bench.patched_batches import placed, written_at
 
 Send = Callable[[int, bytes], None]
 """Sends the body of a response to the request with this correlation id."""
@@ -52,31 +53,25 @@ class MetadataSnapshot:
 class FarmCluster:
     """The three controllers of one cluster."""
 
-    def __init__(
-        self, number: int, controllers: tuple[Controller, ...], *, now_ms: int, snapshot: MetadataSnapshot | None
-    ) -> None:
+    def __init__(self, number: int, controllers: tuple[Controller, ...], *, snapshot: MetadataSnapshot | None) -> None:
         self.cluster_id = f"farm-cluster-{number:09d}"
         self.fault: Fault | None = None
         self._controllers = controllers
         self._snapshot = snapshot
         self._start = 0 if snapshot is None else snapshot.end_offset
-        self._epoch = 1 if snapshot is None else snapshot.epoch
-        self._leader = NODES[0]
+        self._leader, epoch = fleet_answers.first_leader()
+        self._epoch = epoch if snapshot is None else snapshot.epoch
         self._log = bytearray()
         self._positions = array("Q")
         """Position of the batch that holds each offset, counted from the log start."""
         self._waiting: list[Waiting] = []
+        self._changes: list[bytes] = []
+        """Voter changes and recoveries that the next leaders write, one each."""
         self._high_watermark = self._start
-        self._registered_at: int | None = None
-        """The offset at which a broker registered; none does in a log that starts at a snapshot."""
         self._answers = self._answers_of_leader()
         if snapshot is None:
-            for content in fleet_answers.first_batches(controllers, epoch=self._epoch, now_ms=now_ms):
+            for content in fleet_answers.first_batches(controllers):
                 self._append(content)
-            self._registered_at = self.log_end
-            self._append(
-                fleet_answers.broker_registered(base_offset=self._registered_at, epoch=self._epoch, now_ms=now_ms)
-            )
             self.commit()
 
     @property
@@ -84,9 +79,9 @@ class FarmCluster:
         """The offset of the next record."""
         return self._start + len(self._positions)
 
-    def append_noop(self, content: bytearray) -> None:
+    def append_noop(self, content: bytes) -> None:
         """Appends a NoOpRecord, as an idle controller does every 500 ms, and answers the waiting fetches."""
-        self._append(fleet_answers.place_batch(content, base_offset=self.log_end, epoch=self._epoch))
+        self._append(placed(content, base_offset=self.log_end, epoch=self._epoch))
         self._answer_waiting()
 
     def commit(self) -> None:
@@ -95,7 +90,7 @@ class FarmCluster:
         self._answer_waiting()
 
     def elect(self, now_ms: int) -> None:
-        """Makes the next controller the leader of the next epoch."""
+        """Makes the next controller the leader of the next epoch, which writes one of the recorded changes."""
         self._epoch += 1
         self._leader = NODES[self._epoch % len(NODES)]
         self._answers = self._answers_of_leader()
@@ -104,13 +99,16 @@ class FarmCluster:
         self._append(
             fleet_answers.leader_change(self._leader, base_offset=self.log_end, epoch=self._epoch, now_ms=now_ms)
         )
+        if self._snapshot is None:
+            self._changes = self._changes or fleet_answers.later_changes(self._controllers)
+            change = written_at(self._changes.pop(0), now_ms)
+            self._append(placed(change, base_offset=self.log_end, epoch=self._epoch))
 
     def fence(self, fenced: bool, now_ms: int) -> None:
         """Fences or unfences the broker: one record."""
-        assert self._registered_at is not None, "the cluster has no broker"
+        assert self._snapshot is None, "the cluster has no broker"
         change = fleet_answers.broker_changed(
             fenced=fenced,
-            registered_at=self._registered_at,
             base_offset=self.log_end,
             epoch=self._epoch,
             now_ms=now_ms,

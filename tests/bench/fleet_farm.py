@@ -6,8 +6,9 @@ i = 256 X + Y, all behind one listening socket. Lines on stdin: `hang I`, `flap 
 `unfence I`, which change a broker of cluster I; and `stats`, which prints one JSON line with its CPU seconds and the
 number of requests by API.
 
-An idle Kafka controller writes a NoOpRecord every 500 ms; followers fetch it within milliseconds, and a waiting Fetch
-is answered for the record and again for the high watermark.
+The answers are recorded from a real quorum (`fleet_answers`), with its elections, voter changes and a recovery in the
+log; a cluster that flaps goes on with these changes. An idle Kafka controller writes a NoOpRecord every 500 ms;
+followers fetch it within milliseconds, and a waiting Fetch is answered for the record and again for the high watermark.
 """
 
 import argparse
@@ -133,12 +134,10 @@ class Farm:
         self._server = socket.create_server(("0.0.0.0", port), backlog=4096)
         self._server.setblocking(False)
         self.port: int = self._server.getsockname()[1]
-        now_ms = time.time_ns() // 1_000_000
         self._clusters = [
             FarmCluster(
                 number,
                 tuple(Controller(node=node, host=address(number, node), port=self.port) for node in NODES),
-                now_ms=now_ms,
                 snapshot=snapshots.get(number),
             )
             for number in range(clusters)
@@ -258,6 +257,7 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     snapshots = {int(one.split("=")[0]): _snapshot(Path(one.split("=", 1)[1])) for one in options.snapshot}
+    fleet_answers.check_recording()
     farm = Farm(options.clusters, port=options.port, snapshots=snapshots)
     sys.stdout.write(json.dumps({"port": farm.port}) + "\n")
     sys.stdout.flush()

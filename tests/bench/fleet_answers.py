@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from connectors.errors import ObservationError
+from connectors.kafka.client import Address
+from connectors.kafka.messages import parse_describe_quorum
 from connectors.log_event import BrokerChanged, LeaderChanged, TopicCreated
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_framing import is_noop
@@ -163,8 +166,10 @@ def check_recording() -> None:
     }
     for state in recorded.facts.states:
         assert leaders[Epoch(state.leader_epoch)] == state.leader_id, f"{state.step}: another leader"
-        polled = next(one for one in reversed(recorded.of(DESCRIBE_QUORUM)) if _leads_in(one, state.leader_epoch))
-        assert polled.decode().topics[0].partitions[0].leader_id == state.leader_id
+        began_ms = next(one.at_ms for one in recorded.exchanges if one.step == state.step)
+        polls = [_poll(one) for one in recorded.of(DESCRIBE_QUORUM) if one.at_ms >= began_ms]
+        reported = (state.leader_id, state.leader_epoch, set(state.voters))
+        assert reported in polls, f"{state.step}: no poll shows leader, epoch and voters as the lab reported them"
 
 
 def api_versions() -> bytes:
@@ -261,9 +266,14 @@ def _state(step: str) -> Any:
     return next(one for one in recording().facts.states if one.step == step)
 
 
-def _leads_in(exchange: Exchange, epoch: int) -> bool:
-    partition = exchange.decode().topics[0].partitions[0]
-    return bool(partition.error_code == 0 and partition.leader_epoch == epoch)
+def _poll(exchange: Exchange) -> tuple[int, int, set[tuple[int, str]]] | None:
+    """Returns leader, epoch and voters as the product reads them; None from a controller that does not lead."""
+    try:
+        polled = parse_describe_quorum(exchange.decode(), cluster_id=None, address=Address("recorded", 1))
+    except ObservationError:
+        return None
+    voters = {(int(voter.key.id), str(voter.key.directory_id)) for voter in polled.voters}
+    return polled.leader_id, polled.leader_epoch, voters
 
 
 @cache

@@ -329,3 +329,45 @@ def test_time_at_a_lower_severity_does_not_count_after_the_severity_has_risen() 
     assert tracker.at(35, finding()) == [], "a warning again, after info for a second and critical for a second"
     assert tracker.at(44.9, finding()) == []
     assert tracker.at(45, finding()) == ["firing warning +0 due +45"]
+
+
+def test_alerts_of_all_conditions_of_one_evaluation_are_returned() -> None:
+    tracker = firing()
+    tracker.at(31, finding(), finding(subject="y"))
+    tracker.at(51, finding(subject="y"))
+    assert tracker.at(61, finding(subject="y")) == ["firing warning +31 due +61", "resolved warning +0 due +61"]
+
+
+def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:
+    tracker = firing()
+    tracker.at(32)
+    tracker.at(50)
+    fired, resolved = tracker.alerts
+
+    assert fired == Alert(
+        cluster="prod",
+        cluster_id=healthy().cluster_id or "",
+        rule="r",
+        subject="x",
+        severity=Severity.WARNING,
+        state=AlertState.FIRING,
+        summary="x fails",
+        evidence={"n": [1, 2.5, None, {"deep": True}]},
+        remedy=("# wait", "fix --now"),
+        started_at_ms=Millis(START),
+        due_at_ms=Millis(START + 30_000),
+        observed_at_ms=Millis(START + 30_000),
+        offset=Offset(530),
+    )
+    assert (resolved.cluster, resolved.observed_at_ms, resolved.offset) == ("prod", START + 50_000, 550)
+
+
+def test_conditions_that_fire_together_have_the_cluster_id_of_the_quorum() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding())
+    tracker.at(4, finding(), finding(subject="y"))
+    tracker.at(30, finding(), finding(subject="y"))
+
+    assert [alert.subject for alert in tracker.alerts] == ["x", "y"]
+    assert {alert.cluster_id for alert in tracker.alerts} == {healthy().cluster_id}
+    assert {alert.summary for alert in tracker.alerts} == {"x fails", "y fails"}

@@ -193,6 +193,15 @@ def test_epochs_of_noops_are_reported_and_a_decrease_too() -> None:
     assert advanced.epoch_drop == EpochDrop(offset=Offset(2), epoch=Epoch(4), before=Epoch(6))
 
 
+def test_batches_of_one_epoch_are_no_decrease() -> None:
+    payload = b"".join(batch([noop()], base_offset=offset, epoch=5) for offset in range(2))
+
+    (advanced,) = decode_records(payload, base_offset=0, last_offset=1, leader_epoch=7, high_watermark=99).events()
+
+    assert isinstance(advanced, LogAdvanced)
+    assert (advanced.first_epoch, advanced.last_epoch, advanced.epoch_drop) == (5, 5, None)
+
+
 @pytest.mark.parametrize("written_at", [(500, 1_000), (1_000, 500), (500, 1_000, 700), (0, 0)])
 @pytest.mark.parametrize("value", [noop(), CHANGE])
 def test_the_newest_timestamp_is_that_of_the_latest_batch_in_any_order(

@@ -139,6 +139,27 @@ def test_registrations_of_controllers_and_brokers() -> None:
 
 
 @pytest.mark.kip("E045", "E046", "E096")
+def test_a_registration_has_the_logs_time_and_an_unfenced_broker_is_alive_since_its_first() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.controller(2)
+    script.broker(101, fenced=False)
+    script.broker(102, fenced=True)
+    registered_at = script.now_ms
+    quorum = apply(replay, [script.read()])
+    assert quorum.controllers[NodeId(2)].timestamp_ms == registered_at
+    assert [quorum.brokers[NodeId(node)].alive_since_timestamp_ms for node in (101, 102)] == [registered_at, None]
+
+    script.broker(101, fenced=False)
+    script.broker_change(101, shutdown=True)
+    script.broker_change(101, fenced=False)
+    again_at = script.now_ms
+    script.broker(102, fenced=False)
+    quorum = apply(replay, [script.read()])
+    assert [quorum.brokers[NodeId(node)].alive_since_timestamp_ms for node in (101, 102)] == [registered_at, again_at]
+    assert quorum.brokers[NodeId(101)].in_controlled_shutdown, "a change of the fencing alone does not end it"
+
+
 def test_a_transaction_is_applied_at_its_end_and_dropped_at_its_abort() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -1,7 +1,8 @@
 """Measures the real gatherer against a farm of clusters (`fleet_farm`): CPU, requests and lateness by fleet size.
 
 `python -m tests.bench.fleet_bench [--clusters 1,10,100,1000] [--seconds 20] [--processes 1] [--hang] [--flap 10]
-[--lie] [--snapshot FILE]`. Prints numbers and asserts nothing.
+[--lie] [--snapshot FILE] [--real N]`. Prints numbers and asserts nothing. `--real N` measures N clusters of the farm,
+and then N names of one real quorum (`real_fleet`).
 
 A cluster-second is one second of one cluster. Lateness: by how much the time between two polls of a cluster exceeds
 the poll interval. Delay: from the time in a record batch to the time of the row that holds it, in whole milliseconds.
@@ -26,12 +27,12 @@ from rich.table import Table
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.gather.gatherer_settings import GathererSettings, to_line
-from connectors.gather.gatherer_stats import WrittenStats, read_stats
 from connectors.journal.reader import JournalReader
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import ObservationKind
 from tests.bench.fleet_answers import NODES
 from tests.bench.fleet_farm import address
+from tests.bench.real_fleet import MOST_NAMES, RealFleet, real_fleet, requests_sent
 
 _WARM_UP_S = 8.0
 _WARM_UP_S_PER_CLUSTER = 0.04
@@ -66,19 +67,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--flap", type=int, default=0, help="this many clusters elect a leader every 5 s")
     parser.add_argument("--lie", action="store_true", help="one cluster answers with random bytes")
     parser.add_argument("--snapshot", help="one cluster starts at this .checkpoint, which may be .xz")
+    parser.add_argument("--real", type=int, metavar="N", help="N clusters of the farm, and N names of a real quorum")
     options = parser.parse_args(arguments)
-    console = Console(highlight=False)
+    if options.real is not None and options.real > MOST_NAMES:
+        parser.error(f"--real {options.real}: one real quorum answers at most {MOST_NAMES} names")
+    console = Console(highlight=False, width=150)
     console.print(f"{platform.machine()}, {psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f}")
     table = Table(title="Gathering, by clusters", title_justify="left")
     for name in ("clusters", "ms a cluster-second", "of a core", "requests/s", "RSS", "lateness p50/p99/max", "delay"):
         table.add_column(name, justify="right")
-    for size in map(int, options.clusters.split(",")):
+    sizes = [(int(size), False) for size in options.clusters.split(",")]
+    if options.real is not None:
+        sizes = [(options.real, False), (options.real, True)]
+    for size, real in sizes:
         with console.status(f"{size} clusters"):
-            cost = measure(size, options)
+            cost = measure(size, options, real=real)
+        names = f"{size} of a real quorum" if real else str(size)
         table.add_row(
-            str(size) if not cost.affected else f"{size}, {cost.affected} faulty",
+            names if not cost.affected else f"{names}, {cost.affected} faulty",
             f"{cost.cpu_ms:.2f}",
-            f"{cost.core:.1%} (farm {cost.farm_core:.1%})",
+            f"{cost.core:.1%} ({'controllers' if real else 'farm'} {cost.farm_core:.1%})",
             f"{cost.requests_s:.0f}",
             f"{cost.rss_mb:.0f} MB",
             " / ".join(f"{one:.0f} ms" for one in cost.lateness_ms),
@@ -88,33 +96,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(size: int, options: argparse.Namespace) -> FleetCost:
-    """Runs farm and gatherer and returns what the gatherer cost after a warm-up."""
+def measure(size: int, options: argparse.Namespace, *, real: bool = False) -> FleetCost:
+    """Runs farm, or a real quorum, and gatherer; returns what the gatherer cost after a warm-up."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-") as name:
         folder = Path(name)
-        faults = faults_of(size, options)
-        with running_farm(size, options.snapshot) as farm:
+        faults = {} if real else faults_of(size, options)
+        fleet = real_fleet(size) if real else running_farm(size, options.snapshot)
+        with fleet as farm:
             for number, fault in faults.items():
                 farm.command(f"{fault} {number}")
-            with _gatherer(folder, size, farm.port) as process:
+            with _gatherer(folder, size, farm) as process:
                 time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * size)
-                before, farm_before = _usage(process), farm.stats()
+                before, farm_before, sent_before = _usage(process), farm.stats(), requests_sent(folder / "stats.json")
                 started_ms = time.time_ns() // 1_000_000
                 began = time.monotonic()
                 time.sleep(options.seconds)
                 seconds = time.monotonic() - began
-                after, farm_after = _usage(process), farm.stats()
+                after, farm_after, sent = _usage(process), farm.stats(), requests_sent(folder / "stats.json")
                 ended_ms = time.time_ns() // 1_000_000
                 rss = sum(one.memory_info().rss for one in _family(process))
-        gathered = _requests(read_stats(folder / "stats.json"))
-        sent = sum(farm_after["requests"].values()) - sum(farm_before["requests"].values())
-        assert gathered, "the gatherer has written no statistics"
+        assert sent, "the gatherer has written no statistics"
         lateness, delays = poll_times(folder / "journal", set(faults), started_ms, ended_ms)
         return FleetCost(
             clusters=size,
             cpu_ms=(after - before) / seconds / size * 1000,
             core=(after - before) / seconds,
-            requests_s=sent / seconds,
+            requests_s=(sent - sent_before) / seconds,
             rss_mb=rss / 1e6,
             farm_core=(farm_after["cpu_s"] - farm_before["cpu_s"]) / seconds,
             lateness_ms=_percentiles(lateness),
@@ -135,6 +142,11 @@ class FarmProcess:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
         self.port: int = self._line()["port"]
+        self.hosts_file: Path | None = None
+
+    def bootstrap(self, number: int) -> list[tuple[str, int]]:
+        """Returns the addresses of a cluster's controllers."""
+        return [(address(number, node), self.port) for node in NODES]
 
     def command(self, line: str) -> None:
         """Sends a command."""
@@ -165,9 +177,10 @@ def running_farm(size: int, snapshot: str | None) -> Iterator[FarmProcess]:
 
 
 @contextmanager
-def _gatherer(folder: Path, size: int, port: int) -> Iterator[psutil.Process]:
+def _gatherer(folder: Path, size: int, fleet: FarmProcess | RealFleet) -> Iterator[psutil.Process]:
+    hosts_file = None if fleet.hosts_file is None else str(fleet.hosts_file)
     clusters = tuple(
-        ClusterConnection(name=f"farm-{number:04d}", bootstrap=tuple((address(number, node), port) for node in NODES))
+        ClusterConnection(name=f"farm-{number:04d}", bootstrap=tuple(fleet.bootstrap(number)), hosts_file=hosts_file)
         for number in range(size)
     )
     settings = GathererSettings(clusters=clusters, journal=str(folder / "journal"), stats=str(folder / "stats.json"))
@@ -189,10 +202,6 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 def _usage(process: psutil.Process) -> float:
     times = [one.cpu_times() for one in _family(process)]
     return float(sum(one.user + one.system for one in times))
-
-
-def _requests(stats: WrittenStats | None) -> int:
-    return 0 if stats is None else sum(each.requests_sent for each in stats.clusters.values())
 
 
 def poll_times(journal: Path, faulty: set[int], started_ms: int, ended_ms: int) -> tuple[list[float], list[float]]:

@@ -1,9 +1,10 @@
 """Measures the whole job by number of clusters: gatherer, Spark and sinks against a farm of clusters (`fleet_farm`).
 
-`python -m tests.bench.fleet_job_bench [--clusters 1,10,100,1000] [--seconds 20]`. With 100 clusters or more, one hangs,
-one answers with random bytes, ten elect leaders all the time and one begins with a snapshot of 8,000 partitions; the
-others are well-behaved. Brokers are fenced and unfenced all the time, with holds at zero: the age of a change when its
-alert is in the file of a jsonl sink, beside a webhook. Prints numbers and asserts nothing; `measure` returns them.
+`python -m tests.bench.fleet_job_bench [--clusters 1,10,100,1000] [--seconds 20] [--real N]`. With 100 clusters or more,
+one hangs, one answers with random bytes, ten elect leaders all the time and one begins with a snapshot of 8,000
+partitions; the others are well-behaved. Brokers are fenced and unfenced all the time, with holds at zero: the age of a
+change when its alert is in the file of a jsonl sink, beside a webhook. `--real N` measures N clusters of the farm, and
+then N names of one real quorum (`real_fleet`). Prints numbers and asserts nothing; `measure` returns them.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,10 @@ from rich.table import Table
 
 from connectors.journal.reader import JournalReader
 from streaming.demo.job_process import JobProcess
-from tests.bench.fleet_answers import NODES
-from tests.bench.fleet_bench import faults_of, poll_times, running_farm
+from tests.bench.fleet_bench import FarmProcess, faults_of, poll_times, running_farm
 from tests.bench.fleet_changes import AlertArrivals, accepting_webhook, make_changes
-from tests.bench.fleet_farm import address
 from tests.bench.idle_bench import cpu_s, process_role
+from tests.bench.real_fleet import MOST_NAMES, RealFleet, real_fleet
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "metadata" / "tiny.checkpoint.xz"
 _MANY = 100
@@ -41,6 +42,8 @@ _WARM_UP_S_PER_CLUSTER = 0.045
 _CATCH_UP_S = 60.0
 """How much longer the warm-up lasts at most: until the job has processed the rows of its start."""
 _DELIVERY_S = 15.0
+_REAL_CHANGE_S = 5.0
+"""Between two changes of a real quorum, which change all names at once. Shorter than a broker's session."""
 _SCAN_EVERY_S = 0.5
 
 
@@ -52,12 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gather-processes", type=int, default=1)
     parser.add_argument("--snapshot", default=str(SNAPSHOT), help="a .checkpoint, which may be .xz")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--real", type=int, metavar="N", help="N clusters of the farm, and N names of a real quorum")
     options = parser.parse_args(arguments)
+    if options.real is not None and options.real > MOST_NAMES:
+        parser.error(f"--real {options.real}: one real quorum answers at most {MOST_NAMES} names")
     console = Console(highlight=False, width=150)
-    sizes = [int(each) for each in options.clusters.split(",")]
+    sizes = [(int(each), False) for each in options.clusters.split(",")]
+    if options.real is not None:
+        sizes = [(options.real, False), (options.real, True)]
     measured = [
-        measure(size, options.seconds, gather_processes=options.gather_processes, snapshot=options.snapshot)
-        for size in sizes
+        measure(size, options.seconds, gather_processes=options.gather_processes, snapshot=options.snapshot, real=real)
+        for size, real in sizes
     ]
     if options.json:
         sys.stdout.write(json.dumps(measured, indent=2) + "\n")
@@ -66,28 +74,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(_table(measured))
     for each in measured:
         costs = ", ".join(f"{role} {core:.1%}" for role, core in each["core"].items())
-        console.print(f"{each['clusters']} clusters, of one core: {costs}; the farm {each['farm_core']:.1%}")
+        answering = "the controllers" if each["real"] else "the farm"
+        console.print(f"{each['clusters']} clusters, of one core: {costs}; {answering} {each['farm_core']:.1%}")
     return 0
 
 
 def measure(
-    size: int, seconds: float, *, gather_processes: int = 1, snapshot: str | None = str(SNAPSHOT)
+    size: int, seconds: float, *, gather_processes: int = 1, snapshot: str | None = str(SNAPSHOT), real: bool = False
 ) -> dict[str, Any]:
-    """Runs farm and job; returns figures of the seconds after a warm-up.
+    """Runs farm, or a real quorum, and job; returns figures of the seconds after a warm-up.
 
-    Keys: clusters, faulty, core and farm_core (shares of one core, by process), memory_mb (proportional), batch_ms,
-    poll_late_ms, age_ms (each p50, p99, max; of well-behaved clusters), changes, missing (without an alert),
-    backlog_rows (published and not processed at the end), load.
+    Keys: clusters, real, faulty, core and farm_core (shares of one core, by process; of a real quorum the controllers),
+    memory_mb (proportional), batch_ms, poll_late_ms, age_ms (each p50, p99, max; of well-behaved clusters), changes,
+    missing (without an alert), backlog_rows (published and not processed at the end), load.
     """
     many = size >= _MANY
     faulty_options = argparse.Namespace(hang=many, lie=many, flap=_FLAPPING if many else 0, snapshot=many)
     faults = faults_of(size, faulty_options)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-")))
-        farm = stack.enter_context(running_farm(size, snapshot if many else None))
+        farm: FarmProcess | RealFleet
+        if real:
+            farm = stack.enter_context(real_fleet(size))
+        else:
+            farm = stack.enter_context(running_farm(size, snapshot if many else None))
         arrivals = stack.enter_context(AlertArrivals(folder / "alerts.jsonl"))
         url = stack.enter_context(accepting_webhook())
-        config = _write_config(folder, size, farm.port, url, gather_processes)
+        config = _write_config(folder, size, farm, url, gather_processes)
         job = stack.enter_context(FleetJob(folder=folder / "watch", bootstrap=(), arguments=("--config", str(config))))
         for number, fault in faults.items():
             farm.command(f"{fault} {number}")
@@ -98,8 +111,12 @@ def measure(
         before, farm_before, began = _cpu_by_role(job.pid), farm.stats(), time.monotonic()
         started_ms = time.time_ns() // 1_000_000
         with BatchDurations(job.checkpoint) as durations:
-            interval_s = 1 / 3 if many else 1.0
-            changes = make_changes(healthy, farm.command, _name, seconds=seconds, interval_s=interval_s)
+            interval_s = _REAL_CHANGE_S if real else 1 / 3 if many else 1.0
+            changed = healthy[:1] if real else healthy
+            changes = make_changes(changed, farm.command, _name, seconds=seconds, interval_s=interval_s)
+            if real:
+                # The names are one quorum: a change of it is a change of each.
+                changes = [replace(change, cluster=_name(number)) for change in changes for number in healthy]
             passed = time.monotonic() - began
             after, farm_after = _cpu_by_role(job.pid), farm.stats()
             memory_mb = _memory_mb(job.pid)
@@ -109,6 +126,7 @@ def measure(
     ages = [arrivals.age_s(change) for change in changes]
     return {
         "clusters": size,
+        "real": real,
         "faulty": len(faults),
         "core": {role: (cpu - before.get(role, 0.0)) / passed for role, cpu in sorted(after.items())},
         "farm_core": (farm_after["cpu_s"] - farm_before["cpu_s"]) / passed,
@@ -169,9 +187,10 @@ class BatchDurations:
                         found[path.name] = path.stat().st_mtime
 
 
-def _write_config(folder: Path, size: int, port: int, url: str, gather_processes: int) -> Path:
+def _write_config(folder: Path, size: int, fleet: FarmProcess | RealFleet, url: str, gather_processes: int) -> Path:
+    hosts = {} if fleet.hosts_file is None else {"hosts_file": str(fleet.hosts_file)}
     clusters = [
-        {"name": _name(number), "bootstrap": [f"{address(number, node)}:{port}" for node in NODES]}
+        {"name": _name(number), "bootstrap": [f"{host}:{port}" for host, port in fleet.bootstrap(number)], **hosts}
         for number in range(size)
     ]
     (folder / "url").write_text(url)
@@ -250,7 +269,7 @@ def _table(measured: Sequence[dict[str, Any]]) -> Table:
             for key in ("batch_ms", "poll_late_ms", "age_ms")
         ]
         table.add_row(
-            str(each["clusters"]),
+            f"{each['clusters']} of a real quorum" if each["real"] else str(each["clusters"]),
             str(each["faulty"]),
             f"{sum(each['core'].values()):.2f} + {each['farm_core']:.2f}",
             f"{each['memory_mb'] / 1_000:.2f} GB",

@@ -133,8 +133,8 @@ def test_the_remedy_names_the_endpoints() -> None:
         "# Make c2.test resolve again (it was 10.0.0.2): it is the recorded endpoint of controller 2",
         "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
         "recorded endpoints",
-        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, with "
-        "a copy of every metadata.log.dir and this list with the new hosts and ports: --initial-controllers "
+        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "
+        "with a copy of every metadata.log.dir and this list with the new hosts and ports: --initial-controllers "
         "1@c1.test:9093:dirOf1AAAAAAAAAAAAAAAA,2@c2.test:9093:dirOf2AAAAAAAAAAAAAAAA,3@c3.test:9093:dirOf3AAAAAAAAAAAAAAAA",
         "# Check which controller is the leader",
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 describe --status",
@@ -148,8 +148,8 @@ def test_a_lost_majority_must_be_started_and_no_override_helps() -> None:
         "# Start controller 2 at c2.test:9093; if it runs elsewhere, make that address reach it again",
         "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
         "recorded endpoints",
-        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, with "
-        "a copy of every metadata.log.dir and this list with the new hosts and ports: --initial-controllers "
+        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "
+        "with a copy of every metadata.log.dir and this list with the new hosts and ports: --initial-controllers "
         "1@c1.test:9093:dirOf1AAAAAAAAAAAAAAAA,2@c2.test:9093:dirOf2AAAAAAAAAAAAAAAA,3@c3.test:9093:dirOf3AAAAAAAAAAAAAAAA",
         "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no other "
         "copy of its log counts as its vote",

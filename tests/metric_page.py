@@ -50,16 +50,17 @@ rule_files:
   `scheme: https`, `tls_config: {ca_file: FILE, server_name: NAME}` and `authorization: {credentials_file: FILE}`.
 - [deploy/prometheus](../deploy/prometheus) holds two files with alert rules, tested with promtool.
   `kraftwatch-health.rules.yml` reports that kraftwatch is down, stuck, blind, lagging, or cannot notify a sink: the
-  [runbook](runbook.md) says what to do. `kraftwatch-quorum.rules.yml` repeats kraftwatch's alerts about the quorums, with
-  the same severities, for those who alert from metrics alone; leave it out where kraftwatch's own sinks reach people. To
-  send alerts to Alertmanager directly, with evidence and commands, use the sink `alertmanager:URL` instead. In both files,
-  replace `https://docs.example/kraftwatch` in `runbook_url` by the address of your copy of the documentation.
-- `alertmanager.yml` beside them is a sample: critical alerts to a pager, the others to a chat, `KraftwatchWatchdog` to a
-  receiver that alarms when no notification arrives for 5 min, and each consequence inhibited while its cause fires, as in
-  kraftwatch itself.
-- [deploy/grafana](../deploy/grafana) holds the dashboard `kraftwatch.json`: import it, choose the Prometheus data source,
-  and enter the address of kraftwatch's page, to which the dashboard and its table link. Firing critical and warning
-  alerts are annotations of the charts.
+  [runbook](runbook.md) says what to do. `kraftwatch-quorum.rules.yml` repeats kraftwatch's alerts about the quorums,
+  with the same severities, for those who alert from metrics alone; leave it out where kraftwatch's own sinks reach
+  people. To send alerts to Alertmanager directly, with evidence and commands, use the sink `alertmanager:URL`
+  instead. In both files, replace `https://docs.example/kraftwatch` in `runbook_url` by the address of your copy of
+  the documentation.
+- `alertmanager.yml` beside them is a sample: critical alerts to a pager, the others to a chat, `KraftwatchWatchdog`
+  to a receiver that alarms when no notification arrives for 5 min, and each consequence inhibited while its cause
+  fires, as in kraftwatch itself.
+- [deploy/grafana](../deploy/grafana) holds the dashboard `kraftwatch.json`: import it, choose the Prometheus data
+  source, and enter the address of kraftwatch's page, to which the dashboard and its table link. Firing critical and
+  warning alerts are annotations of the charts.
 """
 KIPS = """## Quorum metrics that KIPs name
 

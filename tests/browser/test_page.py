@@ -148,6 +148,12 @@ def test_page_fits_the_width_of_a_phone(fixture: PageFixture, browser: Browser, 
 
 BROKEN_WORDS = """
 const broken = [];
+const widthOf = (text, start, end) => {
+  const range = document.createRange();
+  range.setStart(text, start);
+  range.setEnd(text, end);
+  return [...range.getClientRects()].reduce((sum, each) => sum + each.width, 0);
+};
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 for (let text; (text = texts.nextNode());) {
   const parent = text.parentElement;
@@ -157,9 +163,11 @@ for (let text; (text = texts.nextNode());) {
     range.setStart(text, word.index);
     range.setEnd(text, word.index + word[0].length);
     const lines = [...range.getClientRects()].filter((each) => each.width > 0);
-    const width = lines.reduce((sum, each) => sum + each.width, 0);
-    // A longer word does not fit on a line.
-    if (new Set(lines.map((each) => Math.round(each.top))).size > 1 && width < innerWidth - 60) broken.push(word[0]);
+    // A longer word does not fit on a line, and one without spaces around it may be part of such a word.
+    const start = text.data.slice(0, word.index).search(/\\S*$/);
+    const end = word.index + text.data.slice(word.index).search(/\\s|$/);
+    const fits = widthOf(text, start, end) < innerWidth - 60;
+    if (fits && new Set(lines.map((each) => Math.round(each.top))).size > 1) broken.push(word[0]);
   }
 }
 return broken;

@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yields each file in a folder and its content; a file that is deleted meanwhile is left out."""
+    """Yields each file in a folder and its content; deleted ones and sockets are left out."""
     for parent, _, names in os.walk(folder):
         for path in sorted(Path(parent) / name for name in names):
             with suppress(FileNotFoundError):
-                yield path, path.read_bytes()
+                if not path.is_socket():
+                    yield path, path.read_bytes()

@@ -17,7 +17,7 @@ from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
 from tests.sinks.server import HttpDouble, serving
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest, serving
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 FIRE_SOON = {"failure-tolerance": {"hold": 3600}, "quorum-shape": {"hold": 1, "clear": 1}}
 """quorum-shape fires for a quorum of one voter, until its rule is turned off."""

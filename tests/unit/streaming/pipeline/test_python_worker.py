@@ -19,6 +19,8 @@ from tests.bench.cluster_second_bench import OneState, cluster_names, quiet_seco
 
 @pytest.fixture(autouse=True)
 def traversed_again() -> Iterator[None]:
+    """No monitor of another test of this process is kept before the test, and none of this test after it."""
+    Step._cache.clear()
     yield
     gc.unfreeze()
     Step._cache.clear()

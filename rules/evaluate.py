@@ -71,7 +71,7 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     """
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
-    results = {rule.id: contained_results(rule, quorum, thresholds[rule.id], failed) for rule in selected}
+    results = {rule.id: contained_results(rule, quorum, thresholds, failed) for rule in selected}
     return combined(selected, results, failed)
 
 
@@ -110,26 +110,32 @@ def _whole_remedy(
 
 
 def contained_results(
-    rule: Rule, quorum: Quorum, thresholds: Thresholds, failed: dict[str, str]
+    rule: Rule, quorum: Quorum, thresholds: Mapping[str, Thresholds], failed: dict[str, str]
 ) -> tuple[RuleResult, ...]:
-    """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown."""
+    """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown.
+
+    `thresholds`: by rule id. Those of `monitor-blind` apply to the finding that the rule failed.
+    """
     try:
-        return results_of(rule, quorum, thresholds)
+        return results_of(rule, quorum, thresholds[rule.id])
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules
         failed[rule.id] = error = exception_site(problem)
-        return (
-            Finding(
-                rule=BLIND,
-                subject=f"rule {rule.id}",
-                severity=Severity.WARNING,
-                summary=f"rule {rule.id} failed: {error}",
-                evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},
-                remedy=(f"# Report this as a bug of kraftwatch: until it is fixed, rule {rule.id} is not evaluated",),
-            ),
-            UnknownResult(rule=rule.id, subject=None, why=f"the rule failed: {error}"),
-        )
+        unknown = UnknownResult(rule=rule.id, subject=None, why=f"the rule failed: {error}")
+        blind = thresholds.get(BLIND, Thresholds())
+        return (_failure(rule, error, quorum, blind), unknown) if blind.enabled else (unknown,)
+
+
+def _failure(rule: Rule, error: str, quorum: Quorum, thresholds: Thresholds) -> Finding:
+    return Finding(
+        rule=BLIND,
+        subject=f"rule {rule.id}",
+        severity=thresholds.severity or Severity.WARNING,
+        summary=f"Rule {rule.id} failed and is not evaluated: {error}.",
+        evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},
+        remedy=(f"# Report this as a bug of kraftwatch: until it is fixed, rule {rule.id} is not evaluated",),
+    )
 
 
 def _inhibited(rule: Rule, results: Iterable[RuleResult], active: set[str]) -> Iterable[RuleResult]:

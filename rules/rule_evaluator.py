@@ -90,7 +90,7 @@ class RuleEvaluator:
         failed: dict[str, str] = {}
         results = dict(recorded.results)
         for rule in recorded.changing:
-            results[rule.id] = contained_results(rule, quorum, self._thresholds[rule.id], failed)
+            results[rule.id] = contained_results(rule, quorum, self._thresholds, failed)
         return combined(tuple(RULES.values()), results, failed)
 
     def _record(self, quorum: Quorum) -> RecordedEvaluation:
@@ -107,7 +107,7 @@ class RuleEvaluator:
             else:
                 comparisons.keep()
                 results[rule.id] = found
-        current = {rule.id: contained_results(rule, quorum, self._thresholds[rule.id], failed) for rule in changing}
+        current = {rule.id: contained_results(rule, quorum, self._thresholds, failed) for rule in changing}
         return RecordedEvaluation(
             fixed=fixed_part(quorum),
             absent=[value is None for value in moving_numbers(quorum)],

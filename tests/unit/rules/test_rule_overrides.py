@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.finding import NotApplicable, Severity
+from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, clear, hold
 from rules.model.identifiers import Millis
 from rules.rule_evaluator import RuleEvaluator
 from rules.rule_overrides import RuleOverride, with_overrides
@@ -45,6 +45,29 @@ def test_rule_that_is_turned_off_inhibits_no_other_rule() -> None:
     off = evaluate(quorum, with_overrides(thresholds_for({}), {"no-leader": RuleOverride(enabled=False)}))
 
     assert not [each for each in off.unknown if each.why == "inhibited by no-leader"]
+
+
+FAILING = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=lambda _quorum, _: 1 / 0)  # type: ignore[arg-type, return-value]
+"""A rule that raises: `monitor-blind` reports it."""
+
+
+def failed_rule(override: RuleOverride) -> Evaluation:
+    thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
+    return evaluate(healthy(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_finding_that_a_rule_failed_has_the_severity_that_is_configured_for_monitor_blind(severity: Severity) -> None:
+    (finding,) = failed_rule(RuleOverride(severity=severity)).findings
+
+    assert (finding.rule, finding.subject, finding.severity) == ("monitor-blind", "rule broken", severity)
+
+
+def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:
+    evaluation = failed_rule(RuleOverride(enabled=False))
+
+    assert evaluation.findings == ()
+    assert [each.rule for each in evaluation.unknown] == list(evaluation.failed) == ["broken"]
 
 
 def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:

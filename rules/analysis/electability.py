@@ -99,6 +99,25 @@ class Electability:
         """Whether some candidate could win."""
         return self.best is not None and self.best.votes >= self.majority
 
+    @property
+    def indispensable(self) -> tuple[ReplicaKey, ...]:
+        """The voters without any one of which no leader could be elected; none if there is none with all of them.
+
+        Takes a few steps for each voter. A winner with exactly a majority cannot lose a vote: it survives the loss of
+        a voter whose log is ahead of its own, or which its endpoint does not reach.
+        """
+        winners = [one for one in self.candidates if one.votes >= self.majority]
+        spare = [one for one in winners if one.votes > self.majority]
+        exact = [one for one in winners if one.votes == self.majority]
+        shortest = min((end for one in exact if (end := one.standing.position) is not None), default=None)
+
+        def survives(lost: Candidate) -> bool:
+            others = any(one is not lost for one in (spare[:2] if lost.standing.reachable else winners[:2]))
+            end = lost.standing.position
+            return others or (end is not None and shortest is not None and shortest < end)
+
+        return tuple(one.key for one in self.candidates if winners and not survives(one))
+
 
 def electability(standings: Iterable[VoterStanding]) -> Electability:
     """Evaluates an election among these voters: all of the committed set, once each. Takes n log n steps."""

@@ -16,7 +16,8 @@ What to do
     1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
        them may still hold the lost records.
     2. Find out which controller was restored or rebuilt, and who did it.
-    3. Compare the copies from the reported offset on (`kraftwatch decode`), and create again what is missing.
+    3. Compare the copies: `kraftwatch rescue plan` prints where each log ends and which one is the most complete,
+       `kraftwatch decode` the records from the reported offset on. Create again what is missing.
 
 What not to do
     Do not restart or format any further node: a node that truncates its log to follow the new leader destroys a copy.

@@ -16,6 +16,7 @@ Evidence
 
 What to do
     1. Postpone every rolling restart, upgrade and drain of a host until this alert resolves.
+       `kraftwatch what-if --lose N` shows what one more missing controller would do.
     2. Bring back the controllers that the alert names: start those that are down, take a thread dump of those that hang
        before you restart them, and read in the logs of the others why they do not fetch.
     3. If a controller will not come back, replace it: add its successor while a majority is in sync, then remove it.

@@ -15,6 +15,10 @@ Evidence
 What to do
     1. Find out who forced the change. If no operator did, treat it as an intrusion.
     2. If the change was intended, bring the set back to three or five voters, one at a time.
+    3. `kraftwatch what-if` shows which failures the new set survives. `kraftwatch rescue plan` shows, from copies of
+       the disks, which nodes still hold the former set and where each log ends.
+
+    `kraftwatch rescue apply` changes endpoints only, never which nodes are voters: it does not fire this alert.
 
 What not to do
     Do not start controllers of the former set with their old disks: they still use the former set.

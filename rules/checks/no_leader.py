@@ -27,11 +27,14 @@ What to do
        those in their configuration.
     4. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request.
+    5. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
+       `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
+       list of this cluster. `kraftwatch what-if` predicts from the same copies who can be elected.
 
     If a host is lost and its disk is not, start the controller from that disk at the same endpoint. If so many voters
     are gone for good, with their disks, that no majority can run again, there is no safe recovery: committed metadata
     may be on the lost disks alone. An override of the voters' endpoints (KIP-1347, `kraftwatch rescue`) does not
-    help: it needs a majority of the disks.
+    help: it needs a majority of the disks. `kraftwatch rescue plan` then prints which log is the most complete.
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.

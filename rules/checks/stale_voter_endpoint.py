@@ -13,7 +13,8 @@ What it means
 
 Evidence
     The recorded and the registered endpoint; the result of the newest probe and the vantage point it was made from;
-    whether the voter fetches; which controller could win an election, with whose votes, and why not with the others'.
+    whether the voter fetches; which controller could win an election, with whose votes, and why not with the others';
+    indispensable voters: if one of them stopped too, no leader could be elected.
     From outside the cluster's network, a result that rests on probes alone is at most a warning.
 
 What to do
@@ -24,6 +25,10 @@ What to do
 
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
     then updates its record within seconds.
+
+    `kraftwatch what-if` answers the same question for other changes before you make them: `--restart 2`, `--lose 3`,
+    `--move 2=HOST:PORT`. If no leader is left and the old names cannot come back, `kraftwatch rescue plan` prints the
+    way out.
 
 What not to do
     Do not restart a controller while the old names do not resolve: it could not rejoin the quorum. Do not remove the
@@ -53,7 +58,7 @@ from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Vantage
+from rules.model.monitoring import Connection, Vantage
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
@@ -75,6 +80,11 @@ class _VoterEndpoints:
     @cached_property
     def ids(self) -> tuple[NodeId, ...]:
         return tuple(status.voter.key.id for status in self.statuses)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Whether a leader could be elected now, in sentences."""
+        return _verdict(self.election, self.statuses)
 
     @cached_property
     def leader(self) -> EndpointStatus | None:
@@ -119,6 +129,7 @@ def _shared_evidence(quorum: Quorum, election: Electability, statuses: tuple[End
         "leader": quorum.poll.leader_id if quorum.poll else None,
         "electable_if_all_restarted": election.electable,
         "majority": election.majority,
+        "indispensable_voters": first_values([str(key) for key in election.indispensable]),
         "best_candidate": str(best.key) if best else None,
         "votes_for_best_candidate": first_values([str(key) for key in best.reached]) if best else [],
         "votes_it_cannot_get": first_entries({str(key): why for key, why in best.barred.items()}) if best else {},
@@ -152,12 +163,27 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
     fault = and_join(_described(each, status) for each in status.faults)
-    if endpoints.election.electable:
-        consequence = "If all controllers restarted now, a leader could still be elected."
-    else:
-        consequence = "If all controllers restarted now, no leader could be elected."
     vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
-    return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {consequence}{vantage}"
+    return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {endpoints.verdict}{vantage}"
+
+
+def _verdict(election: Electability, statuses: tuple[EndpointStatus, ...]) -> str:
+    """Returns what `kraftwatch what-if` answers for a restart of all controllers, as sentences."""
+    could = "a leader could still be elected" if election.electable else "no leader could be elected"
+    work = sum(_works(each) for each in statuses)
+    unchecked = sum(each.reachable and not _works(each) for each in statuses)
+    counted = f"{work} of {len(statuses)} recorded endpoints {'works' if work == 1 else 'work'}"
+    more = f", {unchecked} could not be checked" if unchecked else ""
+    sentence = f"If all controllers restarted now, {could}: {counted}{more}."
+    last = [key.id for key in election.indispensable]
+    if not last:
+        return sentence
+    one = f"controller {last[0]}" if len(last) == 1 else f"any of controllers {and_join(last)}"
+    return f"{sentence} If {one} stopped too, no leader could be elected."
+
+
+def _works(status: EndpointStatus) -> bool:
+    return status.reachable and status.probe is not None and status.probe.connection is Connection.ACCEPTED
 
 
 def _described(fault: EndpointFault, status: EndpointStatus) -> str:

@@ -187,7 +187,7 @@ def test_names_that_do_not_resolve_fire_before_a_restart_deadlocks() -> None:
 
     assert finding.severity == "critical"
     assert "does not resolve" in finding.summary
-    assert "If all controllers restarted now, no leader could be elected." in finding.summary
+    assert "If all controllers restarted now, no leader could be elected: 0 of 3" in finding.summary
     assert finding.remedy[0].startswith(
         "# Do not restart any controller until c1.test, c2.test and c3.test resolve again"
     )

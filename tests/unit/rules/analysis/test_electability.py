@@ -123,6 +123,16 @@ def test_agrees_with_the_oracle(voters: list[VoterStanding]) -> None:
 
 
 @given(VOTERS)
+def test_indispensable_are_those_without_which_the_oracle_finds_no_leader(voters: list[VoterStanding]) -> None:
+    expected = [
+        lost.key
+        for lost in sorted(voters, key=lambda one: one.key)
+        if oracle(voters) and not oracle([replace(one, alive=one.alive and one is not lost) for one in voters])
+    ]
+    assert [*electability(voters).indispensable] == expected
+
+
+@given(VOTERS)
 def test_the_order_of_the_voters_does_not_matter(voters: list[VoterStanding]) -> None:
     assert electability(voters) == electability(reversed(voters))
 

@@ -1,0 +1,138 @@
+"""stale-voter-endpoint's sentences about an election are what `kraftwatch what-if` answers for the same quorum."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Finding
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer, Vantage
+from rules.model.quorum import Quorum
+from streaming.status.what_if import Change, controllers_of_quorum, what_if
+from tests.scripts.test_scripts import SCRIPTS, ScriptRun, blocks
+from tests.unit.rules.situation import (
+    healthy,
+    name_not_found,
+    probed,
+    refuses,
+    registered_elsewhere,
+    voter_not_fetching,
+)
+from tests.unit.rules.test_goldens import CASES
+
+RULE = "stale-voter-endpoint"
+THRESHOLDS = thresholds_for({})
+
+
+def alerts_of(quorum: Quorum) -> tuple[Finding, ...]:
+    return tuple(one for one in evaluate(quorum, THRESHOLDS).findings if one.rule == RULE)
+
+
+def survives(quorum: Quorum, *lost: int) -> bool:
+    """Returns the answer of `what-if`, with a `--lose` for each of these."""
+    change = Change(moved={}, lost=frozenset(map(NodeId, lost)), restarted=None)
+    answer = what_if(controllers_of_quorum(quorum, THRESHOLDS[RULE]), change).electable
+    assert answer is not None
+    return answer
+
+
+def assert_agrees(quorum: Quorum, alert: Finding) -> None:
+    voters = [voter.key.id for voter in quorum.committed.voters] if quorum.committed else []
+    could = "If all controllers restarted now, a leader could still be elected: "
+    could_not = "If all controllers restarted now, no leader could be elected: "
+    assert (could in alert.summary, could_not in alert.summary) == (survives(quorum), not survives(quorum))
+    last = {node for node in voters if not survives(quorum, node)} if survives(quorum) else set()
+    named = re.search(
+        r"If (?:any of )?controllers? ([\d, and]+) stopped too, no leader could be elected\.", alert.summary
+    )
+    assert {int(node) for node in re.findall(r"\d+", named[1] if named else "")} == last, alert.summary
+    assert {str(key).partition("-")[0] for key in alert.evidence["indispensable_voters"]} == {*map(str, last)}  # type: ignore[union-attr]
+
+
+def quorums() -> Iterator[Quorum]:
+    """Yields every combination of a fault with each number of voters, and of down voters."""
+    faults = (name_not_found, registered_elsewhere, refuses, lambda quorum, *nodes: _elsewhere(quorum, nodes))
+    for count in (1, 2, 3, 4, 5):
+        nodes = range(1, count + 1)
+        for fault in faults:
+            for some in range(1, count + 1):
+                for stale in combinations(nodes, some):
+                    yield fault(healthy(count), *stale)
+                    for down in set(nodes) - set(stale) - {healthy(count).poll.leader_id}:  # type: ignore[union-attr]
+                        yield fault(voter_not_fetching(refuses(healthy(count), down), down), *stale)
+
+
+def _elsewhere(quorum: Quorum, nodes: tuple[int, ...]) -> Quorum:
+    for node in nodes:
+        quorum = probed(quorum, node, answer=Answer.OTHER_CLUSTER)
+    return quorum
+
+
+def test_every_small_quorum_gets_the_same_answer() -> None:
+    seen: set[bool] = set()
+    named = 0
+    for quorum in quorums():
+        for alert in alerts_of(quorum):
+            assert_agrees(quorum, alert)
+            seen.add(survives(quorum))
+            named += "stopped too" in alert.summary
+    assert seen == {True, False}
+    assert named > 50
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(RULE)])
+def test_golden_alerts_agree(case: str) -> None:
+    _, quorum = CASES[case]
+    assert alerts_of(quorum)
+    for alert in alerts_of(quorum):
+        assert_agrees(quorum, alert)
+
+
+def test_alerts_of_the_scripts_agree() -> None:
+    compared = [compared_alerts(script) for script in SCRIPTS if "voter-endpoint" in script.read_text()]
+    assert sum(compared) > 0
+
+
+def compared_alerts(script: Path) -> int:
+    """Runs a script, and compares after each command that lets time pass; returns how many alerts there were."""
+    run, count = ScriptRun(), 0
+    for above, _ in blocks(script.read_text()):
+        for command in above:
+            if command and not command.startswith("#"):
+                list(run.run(command))
+            if command.startswith("tick"):
+                quorum = run.started_monitor().machine.quorum()
+                for alert in alerts_of(quorum):
+                    assert_agrees(quorum, alert)
+                    count += 1
+    return count
+
+
+def test_summary_counts_the_endpoints_that_work() -> None:
+    (alert,) = alerts_of(name_not_found(healthy(), 1))
+    assert alert.summary == (
+        "Voter 1's recorded endpoint c1.test:9093 does not resolve. If all controllers restarted now, a leader could "
+        "still be elected: 2 of 3 recorded endpoints work."
+    )
+    first, _ = alerts_of(name_not_found(healthy(), 1, 2))
+    assert first.summary.endswith(
+        "a leader could still be elected: 1 of 3 recorded endpoints works. If controller 3 stopped too, no leader "
+        "could be elected."
+    )
+
+
+def test_endpoint_that_was_not_probed_does_not_count_as_working() -> None:
+    quorum = name_not_found(healthy(), 1)
+    unprobed = replace(quorum, probes={key: one for key, one in quorum.probes.items() if one.node != 2})
+    (alert,) = alerts_of(unprobed)
+    assert "1 of 3 recorded endpoints works, 1 could not be checked." in alert.summary
+
+
+def test_verdict_from_outside_names_the_vantage() -> None:
+    alert, *_ = alerts_of(replace(name_not_found(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE))
+    assert "no leader could be elected: 0 of 3 recorded endpoints work. Probed from outside" in alert.summary

@@ -78,9 +78,12 @@ From a record in the metadata log to the call of an HTTP sink, with holds at zer
 job with its defaults, and three registered brokers that are fenced and unfenced at random moments, twice a second. The
 clock starts at the timestamp of the record's batch: the leader has appended the record, and its replication is part of
 the latency (a controller collects records for up to 25 ms before it appends them). The steps are read from the journal,
-the checkpoint's files and the alert. The floor is Spark with the job's session, trigger and source: from the
-publication of a row until foreachBatch has collected it; once without Python stages and state, once with the job's
-plan and functions that do nothing.""",
+the checkpoint's files, the ledger and the alert. The floor is Spark with the job's session, trigger and source: from
+the publication of a row until foreachBatch has collected it; once without Python stages and state, once with the job's
+plan and functions that do nothing.
+
+What happens within an open incident is collected for a minute ([alerts](alerts.md)). So one broker is fenced at a time:
+each event begins or ends an incident and is sent at once, unless the section says otherwise.""",
         performance_tables.latency,
     ),
     "idle": (

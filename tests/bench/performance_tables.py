@@ -7,8 +7,8 @@ from tests.bench.markdown_table import number, table
 
 Figures = Mapping[str, Any]
 _COLLECTED = (
-    "These figures are of an earlier bench: all three brokers were fenced, then unfenced. Half of the events changed an",
-    "open incident, and `state written -> driver` contains the up to 1.2 s in which they were collected.",
+    "These figures are of an earlier bench: all three brokers were fenced, then unfenced. Half of the events changed",
+    "an open incident, and `state written -> driver` contains the up to 1.2 s in which they were collected.",
     "",
 )
 """For figures of a bench that did not yet measure the wait for a notification."""

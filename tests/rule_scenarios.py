@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 LIVE = "tests/kafka/test_rule_scenarios_live.py"
 DISASTERS = "tests/kafka/test_disaster_scenarios.py"
 JOB = "tests/job/test_fault_scenarios.py"
+FORGED = "tests/kafka/test_forged_records.py"
 DRIFT = "tests/kafka/test_drift_scenarios.py"
 DEMO = "tests/job/test_demo.py::test_every_expected_alert_fires_and_no_false_one"
 ONE_HOUR = "the alert is active for an hour, because no later success undoes the event"
@@ -86,10 +87,8 @@ RULE_SCENARIOS: Mapping[str, RuleScenario] = {
         resolves="tests/scripts/metadata_lost_without_log_access.txt",
         why=ONE_HOUR,
     ),
-    "recovery-invariant-broken": RuleScenario(
-        fires="tests/scripts/recovering_with_follower_in_isr.txt",
-        resolves="tests/scripts/recovering_with_follower_in_isr.txt",
-        why="Kafka's controllers refuse a second ISR member while a partition is RECOVERING",
+    "recovery-invariant-broken": in_one_place(
+        f"{FORGED}::test_recovery_without_an_election_and_with_a_follower_in_sync"
     ),
     "snapshot-stale": in_one_place(f"{DRIFT}::test_nodes_of_two_versions_and_a_log_without_snapshots"),
     "stale-voter-endpoint": in_one_place(DEMO),

@@ -4,7 +4,8 @@ What it means
     A partition whose leader was elected outside the in-sync replicas is RECOVERING (KIP-704). Until the recovery ends,
     its ISR is the leader alone: the leader adds no replica, and the controller refuses a larger ISR. Only an unclean
     election begins a recovery, and only the leader ends it. The log shows something else. Kafka's controllers do not
-    write this: it is a bug, or another program wrote to the log.
+    write this: it is a bug, or another program wrote to the log. If the log holds it, controllers and brokers apply it
+    without a check.
 
     - The ISR holds another replica than the leader: a follower counts as in sync without the leader's records and may
       be elected leader; or the state is left over, and the partition only appears not to have recovered.

@@ -202,7 +202,7 @@ class Partitions:
                 elected=elected(event, before) if isinstance(event, PartitionChanged) else None,
             )
             self._keep_recovery(began)
-            if isinstance(event, PartitionChanged):
+            if began.elected:
                 self._record_unclean(key, topic, before, now, origin)
 
     def _record_unclean(

@@ -3,15 +3,11 @@
 Three controllers. Each test starts with the quorum that the test before left: their order matters.
 """
 
-import base64
 import shutil
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import ObservationKind
 from connectors.observation_event import QuorumPolled
 from deploy.lab.lab import Lab
@@ -19,14 +15,12 @@ from deploy.lab.node import Node
 from rules.alert import Alert
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
+from tests.kafka.forged_log import force_voters
 from tests.kafka.gatherer_run import GathererRun
 from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of
-from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
 
 pytestmark = pytest.mark.lab
-VOTERS_RECORD = 6
-"""The control record type of VotersRecord."""
 LOST_RECORDS = 20
 """Committed records that are not in the copies. A new leader appends its first records at once and then two a second:
 for some seconds each poll shows a lower high watermark."""
@@ -96,13 +90,13 @@ def test_forced_voter_set_fires_for_a_limited_time(lab: Lab, tmp_path: Path) -> 
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
 
     with monitor_cluster(lab, tmp_path) as monitor:
-        monitor.start_scenario({})
+        # Counted from the forged record on: the controller that it leaves must start and lead meanwhile.
+        monitor.start_scenario({"forced-reconfiguration.keep_firing_for": 40})
         lab.kill(*(node for node in lab.controllers if lab.node(node).running))
         force_voters(lab.node(leader), [lab.node(leader)])
         lab.start(leader)
         fired = monitor.wait_for("forced-reconfiguration")
-        monitor.set_thresholds({"forced-reconfiguration.keep_firing_for": 5})
-        monitor.wait_for("forced-reconfiguration", "resolved")
+        monitor.wait_for("forced-reconfiguration", "resolved", within_s=60)
 
     assert fired.severity == "info"
     assert fired.evidence["before"] == sorted(keys.values())
@@ -211,27 +205,3 @@ def has_read(gatherer: GathererRun, offset: int) -> bool:
     ]
     ends = [row.last_offset or 0 for row in gatherer.rows(ObservationKind.RECORDS)]
     return max(polls, default=0) > offset and max(ends, default=0) > offset
-
-
-def force_voters(node: Node, voters: Sequence[Node]) -> None:
-    """Appends a VotersRecord to the log of a stopped controller; no tool of Kafka does that."""
-    segment = max(node.metadata_log.glob("*.log"))
-    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, RecordBatch))
-    value = (0).to_bytes(2, "big") + uvarint(len(voters) + 1) + b"".join(map(voter, voters)) + tagged()
-    appended = batch(
-        [control(VOTERS_RECORD, value)],
-        base_offset=last.last_offset + 1,
-        epoch=last.leader_epoch,
-        timestamp=int(time.time() * 1000),
-    )
-    with segment.open("ab") as log:
-        log.write(appended)
-
-
-def voter(node: Node) -> bytes:
-    """Returns one voter of a VotersRecord: id, directory id, endpoint, supported kraft.version 0 to 1."""
-    assert node.controller_port is not None
-    endpoint = text("CONTROLLER") + text(node.host) + node.controller_port.to_bytes(2, "big") + tagged()
-    supports = (0).to_bytes(2, "big") + (1).to_bytes(2, "big") + tagged()
-    directory = base64.urlsafe_b64decode(node.directory_id + "==")
-    return node.id.to_bytes(4, "big") + directory + uvarint(2) + endpoint + supports + tagged()

@@ -119,16 +119,15 @@ def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor:
 
 
 def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster) -> None:
-    churn = {"epoch-churn.hold": 1, "epoch-churn.elections": 2}
-    monitor.start_scenario({**churn, "epoch-churn.window": 60})
+    # The window ends after the second election, so the alert resolves by itself.
+    monitor.start_scenario({"epoch-churn.hold": 1, "epoch-churn.elections": 2, "epoch-churn.window": 60})
 
     for _ in range(2):
         leader, followers = leader_and_followers(lab)
         with pause_nodes(lab, leader):
             await_leader_among(lab, followers)
     fired = monitor.wait_for("epoch-churn")
-    monitor.set_thresholds({**churn, "epoch-churn.window": 5})
-    monitor.wait_for("epoch-churn", "resolved")
+    monitor.wait_for("epoch-churn", "resolved", within_s=90)
 
     assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may cause one more election"
     assert fired.evidence["started_controller_ids"] == []

@@ -121,7 +121,7 @@ class PartitionObjects:
             if before is not None and passed_over(before, now):
                 self._record_unclean(key, topic, before, now, origin)
         elif event.recovering:
-            self._recovering[key] = Recovery(
+            self._recovering[key] = began = Recovery(
                 topic_id=key[0],
                 topic=topic,
                 partition=key[1],
@@ -137,7 +137,7 @@ class PartitionObjects:
                 partition_epoch=now.partition_epoch,
                 elected=elected(event, before) if isinstance(event, PartitionChanged) else None,
             )
-            if isinstance(event, PartitionChanged):
+            if began.elected:
                 self._record_unclean(key, topic, before, now, origin)
 
     def _record_unclean(

@@ -38,6 +38,17 @@ def test_an_unclean_election_keeps_the_previous_in_sync_replicas() -> None:
     assert (recovery.previous_isr, recovery.previous_elr) == ((101,), (102,))
 
 
+def test_a_recovery_that_begins_without_an_election_is_no_unclean_election() -> None:
+    """Kafka writes no such record: recovery-invariant-broken reports it."""
+    script, replay = started()
+    script.change("orders", 0, recovering=True)
+    script.change("orders", 7, isr=(102,), leader=102, recovering=True)
+    quorum = apply(replay, [script.read()])
+
+    assert [(one.partition, one.elected) for one in quorum.recovering] == [(0, False), (7, True)]
+    assert [(one.elections, one.partitions) for one in quorum.history.unclean] == [(1, (7,))]
+
+
 @pytest.mark.kip("B007", "B014", "B033", "B038")
 def test_a_partition_is_recovering_until_the_record_that_ends_it() -> None:
     script, replay = started()

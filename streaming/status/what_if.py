@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
+from connectors.logdir.quorum_state import ElectionState
 from rules.analysis.electability import voter_standings
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
-from rules.analysis.restart_election import ElectionForecast, RestartedController, forecast_election
+from rules.analysis.restart_election import ElectionForecast, LastElection, RestartedController, forecast_election
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, Epoch, NodeId
@@ -55,6 +56,8 @@ class WhatIf:
     """The leader that is neither restarted nor lost and keeps a majority; None if there has to be an election."""
     forecast: ElectionForecast
     assumed: tuple[str, ...]
+    unknown: str | None = None
+    """Why the outcome is not certain, as a sentence; None if it is, or if no voter set is known."""
 
 
 def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
@@ -90,6 +93,7 @@ def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
             endpoint=None,
             position=(epoch, contents.end_offset),
             voters=quorum.committed,
+            last_election=_last_election(contents.election),
         )
     if newest is None:
         return Controllers(cluster=ids[0], members=(), voters=None, leader=None)
@@ -138,14 +142,34 @@ def what_if(controllers: Controllers, change: Change) -> WhatIf:
     after = [_changed(one, change) for one in controllers.members]
     forecast = forecast_election(after)
     stays = _staying_leader(controllers, change, after)
+    unknown = None if stays is not None else _unknown(forecast, after)
     return WhatIf(
         cluster=controllers.cluster,
-        electable=(stays is not None or forecast.electable) if controllers.members else None,
+        electable=(stays is not None or forecast.electable) if controllers.members and unknown is None else None,
         majority=None if controllers.voters is None else controllers.voters.majority,
         leader_stays=stays,
         forecast=forecast,
         assumed=controllers.assumed,
+        unknown=unknown,
     )
+
+
+def _unknown(forecast: ElectionForecast, controllers: Sequence[RestartedController]) -> str | None:
+    """Returns the sentence about the first candidate that may win by chance; None if none may."""
+    if not forecast.uncertain:
+        return None
+    candidate = forecast.uncertain[0]
+    found = next(one for one in controllers if one.key == candidate.may_reach[0])
+    assert found.last_election is not None
+    return (
+        f"controller {found.key.id} led epoch {found.last_election.epoch} when it stopped, and controller "
+        f"{candidate.key.id} does not know it: for a second or two after its start, {found.key.id} tells its new "
+        f"endpoint, and only if {candidate.key.id} asks in that time can it be elected"
+    )
+
+
+def _last_election(read: ElectionState | str) -> LastElection | None:
+    return None if isinstance(read, str) else LastElection(epoch=read.leader_epoch, leader=read.leader_id)
 
 
 def _changed(one: RestartedController, change: Change) -> RestartedController:

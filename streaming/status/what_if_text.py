@@ -15,8 +15,9 @@ def what_if_text(result: WhatIf) -> Text:
     match result.electable:
         case None:
             out.append(" UNKNOWN ", "bold black on yellow")
-            out.append(f" {visible(result.cluster)}: no VotersRecord is known. A static quorum has none.")
-            return out
+            if result.unknown is None:
+                out.append(f" {visible(result.cluster)}: no VotersRecord is known. A static quorum has none.")
+                return out
         case True:
             out.append(" ELECTABLE ", "bold black on green")
         case False:
@@ -36,6 +37,7 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
         "cluster": result.cluster,
         "electable": result.electable,
         "majority": result.majority,
+        "unknown": result.unknown,
         "leader_stays": result.leader_stays,
         "candidates": [
             {
@@ -45,6 +47,7 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
                 "needed": one.needed,
                 "wins": one.wins,
                 "reached": [key.id for key in one.reached],
+                "may_reach": [key.id for key in one.may_reach],
                 "barred": {str(key.id): reason for key, reason in one.barred.items()},
             }
             for one in result.forecast.candidates
@@ -56,6 +59,8 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
 def _conclusion(result: WhatIf) -> str:
     if result.leader_stays is not None:
         return f"controller {result.leader_stays} stays the leader"
+    if result.unknown is not None:
+        return result.unknown
     winners = [one.key.id for one in result.forecast.candidates if one.wins]
     if winners:
         return f"{and_join(winners)} can be elected"

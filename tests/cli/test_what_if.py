@@ -80,6 +80,45 @@ def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     assert votes(ended) == {1: 3, 2: 1, 3: 1}
 
 
+MOVED = [part for node in (1, 2, 3) for part in ("--move", f"{node}=c{node}.new:9093")]
+
+
+def write_election(stopped: Path, node: int, epoch: int, leader: int) -> None:
+    """Writes a controller's quorum-state as it was when the controller stopped."""
+    state = {"leaderId": leader, "leaderEpoch": epoch, "votedId": -1, "data_version": 1}
+    (stopped / f"node-{node}" / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(state))
+
+
+def test_leader_that_another_voter_does_not_know_makes_the_outcome_unknown(stopped: Path) -> None:
+    """Seen on Kafka 3.9.2 whose controllers were stopped at once: controller 2 was elected, 1 did not hear of it."""
+    for node, epoch, leader in ((1, 1, 1), (2, 2, 2), (3, 2, 2)):
+        write_election(stopped, node, epoch, leader)
+
+    ended, as_json = (what_if(stopped, (1, 2, 3), *MOVED, *more) for more in ((), ("--json",)))
+
+    assert (ended.exit_code, as_json.exit_code) == (3, 3), ended.output
+    output = " ".join(ended.stdout.split())
+    assert "UNKNOWN" in output
+    assert "controller 2 led epoch 2 when it stopped, and controller 1 does not know it" in output
+    found = json.loads(as_json.stdout)
+    assert found["electable"] is None
+    assert "controller 2 led epoch 2" in found["unknown"]
+    assert {one["node_id"]: one["may_reach"] for one in found["candidates"]} == {1: [2], 2: [], 3: []}
+
+
+@pytest.mark.parametrize("known", [(2, 2, 2), (1, 2, 2)], ids=["all know it", "only a voter behind it does not"])
+def test_leader_of_the_last_epoch_does_not_help_a_voter_that_knows_it_or_is_behind(
+    stopped: Path, known: tuple[int, ...]
+) -> None:
+    """Controller 3 is behind 1 and 2: these do not vote for it, even if it finds them."""
+    for node, epoch in zip((3, 1, 2), known, strict=True):
+        write_election(stopped, node, epoch, 2 if epoch == 2 else 1)
+
+    ended = what_if(stopped, (1, 2, 3), *MOVED, "--json")
+
+    assert (ended.exit_code, json.loads(ended.stdout)["unknown"]) == (2, None)
+
+
 def test_unknown_voters_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "static", {0: noops(0, 3)})
     (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=vUKL8329QBu98AEWDcwiEw\n")

@@ -1,5 +1,6 @@
 """Elections after a change, against a brute-force oracle in which every controller asks every other for its vote."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.analysis.electability import VoterStanding, electability
-from rules.analysis.restart_election import RestartedController, forecast_election
+from rules.analysis.restart_election import LastElection, RestartedController, forecast_election
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
 
@@ -114,3 +115,57 @@ def test_reasons_name_what_costs_a_vote() -> None:
         key(5): "its disk was replaced",
     }
     assert not candidate.wins
+
+
+Known = tuple[int, int | None]
+"""The last election that a node knows: epoch, leader."""
+
+
+@pytest.mark.parametrize(
+    ("known", "ends", "uncertain"),
+    [
+        pytest.param(((1, 1), (1, 1), (1, 1)), (5, 5, 5), {}, id="all know the leader"),
+        pytest.param(((1, 1), (2, 2), (2, 2)), (5, 5, 5), {1: [2]}, id="one does not know the last leader"),
+        pytest.param(((2, None), (2, 2), (2, 2)), (5, 5, 5), {1: [2]}, id="one voted and did not hear the result"),
+        pytest.param(((3, None), (2, 2), (2, 2)), (5, 5, 5), {}, id="one knows a later epoch"),
+        pytest.param(((1, 1), (2, 2), (2, 2)), (4, 5, 5), {}, id="its log is behind"),
+        pytest.param(((1, 1), (2, 3), (2, 2)), (5, 5, 5), {}, id="the leader knows no more that it led"),
+    ],
+)
+def test_voter_that_does_not_know_the_last_leader_may_be_elected(
+    known: tuple[Known, ...], ends: tuple[int, ...], uncertain: dict[int, list[int]]
+) -> None:
+    moved = controllers(tuple((True, True, end, False) for end in ends))
+    knowing = [
+        replace(one, last_election=LastElection(epoch=Epoch(epoch), leader=None if leader is None else NodeId(leader)))
+        for one, (epoch, leader) in zip(moved, known, strict=True)
+    ]
+
+    found = forecast_election(knowing)
+
+    assert not found.electable
+    assert {one.key.id: [key.id for key in one.may_reach] for one in found.uncertain} == uncertain
+    some_alive = [replace(one, alive=one.key.id != 2) for one in knowing]
+    assert not forecast_election(some_alive).uncertain, "the last leader does not come back"
+
+
+def test_leader_whose_log_has_a_newer_epoch_does_not_start_as_leader() -> None:
+    """Kafka's QuorumState: an older quorum-state does not count."""
+    first, second, third = controllers(((True, True, 5, False),) * 3)
+    newer = [replace(one, position=(Epoch(3), Offset(5))) for one in (first, second)]
+    known = [LastElection(epoch=Epoch(epoch), leader=NodeId(leader)) for epoch, leader in ((1, 1), (2, 2))]
+
+    found = forecast_election([*(replace(one, last_election=of) for one, of in zip(newer, known, strict=True)), third])
+
+    assert not found.electable
+    assert not found.uncertain
+
+
+def test_certain_winner_is_not_made_uncertain() -> None:
+    nodes = controllers(((True, False, 5, False),) * 3)
+    known = [LastElection(epoch=Epoch(epoch), leader=NodeId(leader)) for epoch, leader in ((1, 1), (2, 2), (2, 2))]
+
+    found = forecast_election([replace(one, last_election=of) for one, of in zip(nodes, known, strict=True)])
+
+    assert found.electable
+    assert found.uncertain == ()

@@ -1,12 +1,13 @@
 """A bundle: the recorded files of a checkpoint in one compressed file, which is read like the checkpoint itself."""
 
 import atexit
+import json
 import shutil
 import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connectors.errors import UsageError
 
@@ -35,3 +36,21 @@ def unpacked_bundle(file: Path) -> Path:
     except OSError as problem:
         raise UsageError(f"cannot unpack {file}: {(problem.strerror or 'unreadable').lower()}") from None
     return folder
+
+
+def bundled_config(file: Path) -> dict[str, Any] | None:
+    """Returns the configuration in a bundle, as `kraftwatch bundle --config` wrote it; None if it holds none.
+
+    Raises:
+        UsageError: the file is not a bundle, or it is damaged.
+    """
+    try:
+        manifest = json.loads((unpacked_bundle(file) / MANIFEST).read_bytes())
+    except ValueError:
+        manifest = None
+    except OSError as problem:
+        raise UsageError(f"cannot read {file}: {(problem.strerror or 'unreadable').lower()}") from None
+    if not isinstance(manifest, dict):
+        raise UsageError(f"{file}: {MANIFEST} in it is damaged: `kraftwatch bundle` writes one")
+    config = manifest.get("config")
+    return config if isinstance(config, dict) else None

@@ -5,28 +5,30 @@ from pathlib import Path
 
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.cli import config_from_options
+from streaming.cli.recorded_config import recorded_config
 from streaming.config import flattened, in_force
 from streaming.report.back_test import BackTestCluster, ClusterSettingsOf
 
 
-def back_test_settings(config: Path | None, setting: Sequence[str], *, polled: bool) -> ClusterSettingsOf:
+def back_test_settings(
+    config: Path | None, setting: Sequence[str], *, polled: bool, recorded: Path | None = None
+) -> ClusterSettingsOf:
     """Returns the settings by cluster name: of the configuration's clusters, or of any cluster without one.
 
     Args:
         config: the configuration; None: the defaults.
         setting: RULE.NAME=VALUE each.
+        recorded: the journal or bundle; a bundle's configuration counts if `config` is None.
         polled: whether the rows hold polls; without them, the rule about the monitor's own visibility is not evaluated.
 
     Raises:
         UsageError: the configuration or a setting is invalid.
     """
     blind = {} if polled else {"monitor-blind": RuleOverride(enabled=False)}
-    if config is None:
+    resolved = recorded_config(config, setting, recorded)
+    if resolved is None:
         thresholds = with_overrides(in_force(flattened(config_from_options.overrides({}, setting))), blind)
         return lambda _: BackTestCluster(thresholds=thresholds)
-    resolved = config_from_options.resolve_config(
-        config=config, cluster=None, setting=setting, resolve=None, hosts_file=None
-    )
     found = {
         section.name: BackTestCluster(
             thresholds=with_overrides(resolved.thresholds_in_force(section), blind),

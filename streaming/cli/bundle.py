@@ -20,7 +20,8 @@ def bundle(
 
     A colleague opens it with --journal FILE: status, replay, timeline, report.
     It holds no secret: credentials are blanked before anything is recorded, and
-    of the configuration only clusters, thresholds and names of sinks are taken.
+    of --config only clusters, thresholds, rules and kinds of sinks are taken:
+    what opens the file evaluates with them.
 
     Prints the file's name. Exit codes: 0, or 2 for invalid usage.
 
@@ -28,7 +29,7 @@ def bundle(
     """
     from rules.model.monitoring import Vantage
     from streaming.cli.config_from_options import resolve_config
-    from streaming.config import in_force
+    from streaming.cli.recorded_config import recorded_thresholds
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.replay.machine import Machine
     from streaming.report.bundle import make_bundle
@@ -39,9 +40,11 @@ def bundle(
     resolved = None
     if config is not None:
         resolved = resolve_config(config=config, cluster=None, setting=None, resolve=None, hosts_file=None)
+    thresholds_of = recorded_thresholds(config, (), None)
     replayed = replay_journal(checkpoint, lambda name: Machine(name, None, (), Vantage.INSIDE), say=print_progress)
     states = [
-        recorded_state(one.machine, one.newest_ms, in_force({}), missing=one.missing) for one in replayed.values()
+        recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
+        for name, one in replayed.items()
     ]
     make_bundle(Checkpoint(folder=checkpoint), resolved, [status_json(cluster_status(one)) for one in states], output)
     typer.echo(str(output))

@@ -19,7 +19,8 @@ from rules.model.monitoring import Vantage
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
-from streaming.config import Config, flattened, in_force
+from streaming.cli.recorded_config import recorded_thresholds
+from streaming.config import Config
 from streaming.replay.machine import Machine
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_state import ClusterState
@@ -133,18 +134,18 @@ def print_status(
 def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[ClusterState] | None:
     """Returns the state in a log directory or a journal; None if clusters must be queried."""
     upto = opts.point_in_time
-    if upto is not None and (opts.live or (journal is None and opts.log_dir is None)):
+    if upto is not None and (opts.cluster or (journal is None and opts.log_dir is None)):
         raise UsageError("--at shows a past state: use it with --journal DIR or --log-dir DIR only")
     if opts.log_dir is not None and (opts.live or journal is not None):
         raise UsageError("--log-dir reads one disk: do not combine it with --cluster, --config or --journal")
-    if opts.log_dir is None and (opts.live or journal is None):
+    if opts.log_dir is None and (journal is None or (opts.live and upto is None)):
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
-    thresholds = in_force(flattened(config_from_options.overrides({}, opts.setting or ())))
+    thresholds_of = recorded_thresholds(opts.config, opts.setting or (), journal)
     if opts.log_dir is not None:
         read = replay_log_dir(opts.log_dir, upto)
-        contents = read.contents
+        contents, thresholds = read.contents, thresholds_of("")
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
     assert journal is not None
     only, names = config_from_options.patterns(opts.only), set[str]()
@@ -158,7 +159,10 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     if not names:
         raise UsageError(f"--journal {journal}: the journal has no rows yet")
     config_from_options.check_only(only, sorted(names))
-    return [recorded_state(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in replayed.values()]
+    return [
+        recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
+        for name, one in replayed.items()
+    ]
 
 
 def _targets(config: Config, journal: Path | None, fallback: Path | None) -> list[QueryTarget]:

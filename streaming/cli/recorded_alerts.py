@@ -11,7 +11,12 @@ from streaming.report.recorded_rows import recorded_rows
 
 
 def recorded_alerts(
-    journal: Path | None, log_dir: Path | None, setting: Sequence[str], *, say: Callable[[str], None]
+    journal: Path | None,
+    log_dir: Path | None,
+    setting: Sequence[str],
+    *,
+    config: Path | None = None,
+    say: Callable[[str], None],
 ) -> Sequence[Alert]:
     """Returns the alerts in order.
 
@@ -19,6 +24,7 @@ def recorded_alerts(
         journal: a checkpoint folder or the journal in it; None for a log directory.
         log_dir: a metadata.log.dir; None for a journal.
         setting: RULE.NAME=VALUE each, where the rules are evaluated again.
+        config: the configuration, where the rules are evaluated again; None: a bundle's, or the defaults.
         say: prints progress.
 
     Raises:
@@ -26,5 +32,5 @@ def recorded_alerts(
     """
     if journal is not None and (found := ledger_alerts(journal)) is not None:
         return found
-    settings = back_test_settings(None, setting, polled=journal is not None)
+    settings = back_test_settings(config, setting, polled=journal is not None, recorded=journal)
     return list(back_test(recorded_rows(journal, log_dir, say=say), settings))

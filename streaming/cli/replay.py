@@ -56,7 +56,9 @@ def replay(
 
     def alerts(configuration: Path | None, settings: Sequence[str]) -> "Iterator[Alert]":
         rows = recorded_rows(journal, log_dir, say=print_progress)
-        return back_test(rows, back_test_settings(configuration, settings, polled=journal is not None))
+        return back_test(
+            rows, back_test_settings(configuration, settings, polled=journal is not None, recorded=journal)
+        )
 
     now = alerts(config, setting or ())
     if compare is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from connectors.errors import UsageError
-from streaming.cli import config_from_options, options
+from streaming.cli import options
 from streaming.cli.output import print_progress
 
 
@@ -37,6 +37,7 @@ def report(
             metavar="TIME",
         ),
     ] = None,
+    config: options.ConfigFile = None,
     setting: options.Settings = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write; default: kraftwatch-NAME-TIME.html.", metavar="FILE")
@@ -45,8 +46,8 @@ def report(
     """Write an incident as one HTML file: timeline, alerts, state at the end.
 
     Reads the journal and the ledger of a job, which may be running. It queries
-    no cluster and changes nothing. The file loads nothing from other hosts.
-    The default time zone is UTC.
+    no cluster and changes nothing. Give the job's --config for its thresholds.
+    The file loads nothing from other hosts. The default time zone is UTC.
 
     Prints the file's name. Exit codes: 0, or 2 for invalid usage.
 
@@ -56,8 +57,8 @@ def report(
         raise UsageError("give --checkpoint DIR or --journal DIR, but not both")
     folder = checkpoint or journal or Path()
     from connectors.sinks.alert_json import iso
+    from streaming.cli.recorded_config import recorded_thresholds
     from streaming.cli.time_argument import parse_time_option
-    from streaming.config import flattened, in_force
     from streaming.report.incident_report import ReportRequest, make_report
     from streaming.status.from_journal import has_journal
 
@@ -65,8 +66,7 @@ def report(
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
     request = ReportRequest(folder=folder, cluster=cluster, from_ms=begin, to_ms=end)
-    thresholds = in_force(flattened(config_from_options.overrides({}, setting or ())))
-    made = make_report(request, thresholds, say=print_progress)
+    made = make_report(request, recorded_thresholds(config, setting or (), folder), say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)
     typer.echo(str(path))

@@ -29,6 +29,7 @@ def timeline(
         str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
     ] = None,
     to: Annotated[str | None, typer.Option(help="The last time, ISO 8601; default: the end.", metavar="TIME")] = None,
+    config: options.ConfigFile = None,
     setting: options.Settings = None,
     *,
     as_json: options.AsJson = False,
@@ -37,7 +38,8 @@ def timeline(
 
     Also starts of controllers, unclean elections, and the times at which the
     job did not observe the cluster. The alerts are those of the ledger beside
-    the journal; without one, the rules are evaluated again.
+    the journal; without one, the rules are evaluated again, with --config if
+    it is given.
 
     Exit codes: 0, or 2 for invalid usage. The default time zone is UTC.
 
@@ -56,7 +58,7 @@ def timeline(
     )
     if cluster is not None and cluster not in histories:
         raise UsageError(f"{journal or log_dir} holds nothing of cluster {cluster}")
-    alerts = recorded_alerts(journal, log_dir, setting or (), say=print_progress)
+    alerts = recorded_alerts(journal, log_dir, setting or (), config=config, say=print_progress)
     for name, observed in histories.items():
         own = [alert for alert in alerts if alert.cluster == name]
         for entry in timeline_entries(observed, own, from_ms=from_ms, to_ms=to_ms):

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connectors.errors import UsageError
 from connectors.journal.bundle_file import MANIFEST
@@ -73,15 +73,32 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
                 "bootstrap": [*one.bootstrap],
                 "cluster_id": one.cluster_id,
                 "vantage": one.vantage.value,
+                **one.model_dump(mode="json", include={"metadata_log", "thresholds", "rules"}, exclude_unset=True),
             }
             for one in config.clusters
         ],
         "watched": [one.name for one in config.watched],
         "thresholds": {**config.overrides()},
+        "rules": {rule: one.model_dump(mode="json", exclude_unset=True) for rule, one in config.rules.items()},
         "sinks": [
             {"kind": type(one.config).__name__, "min_severity": one.route.min_severity.value}
             for one in config.sink_specs()
         ],
+    }
+
+
+def config_of_bundle(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what of a stored configuration a back-test needs, as data that `streaming.config.checked` accepts."""
+    thresholds: dict[str, dict[str, float]] = {}
+    for key, value in stored.get("thresholds", {}).items():
+        rule, _, name = key.partition(".")
+        thresholds.setdefault(rule, {})[name] = value
+    kept = ("name", "bootstrap", "cluster_id", "vantage", "metadata_log", "thresholds", "rules")
+    return {
+        "clusters": [{key: one[key] for key in kept if one.get(key) is not None} for one in stored["clusters"]],
+        "watch": {"include": stored["watched"]},
+        "thresholds": thresholds,
+        "rules": stored.get("rules", {}),
     }
 
 

@@ -60,13 +60,16 @@ class IncidentReport:
 
 
 def make_report(
-    request: ReportRequest, thresholds: Mapping[str, Thresholds], *, say: Callable[[str], None] = lambda _: None
+    request: ReportRequest,
+    thresholds_of: Callable[[str], Mapping[str, Thresholds]],
+    *,
+    say: Callable[[str], None] = lambda _: None,
 ) -> IncidentReport:
     """Replays the journal and renders the report.
 
     Args:
         request: the options.
-        thresholds: by rule id.
+        thresholds_of: returns a cluster's thresholds, by rule id.
         say: prints progress.
 
     Raises:
@@ -86,7 +89,7 @@ def make_report(
         names.append(name)
         if request.cluster not in (None, name):
             return None
-        histories[name] = FullHistory(name, thresholds=thresholds, evaluate_from_ms=evaluate_from_ms)
+        histories[name] = FullHistory(name, thresholds=thresholds_of(name), evaluate_from_ms=evaluate_from_ms)
         return histories[name]
 
     upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
@@ -102,7 +105,7 @@ def make_report(
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
     alerts = history.alerts if recorded_alerts is None else recorded_alerts
-    view = _view(request, history, alerts, thresholds, to_ms=to_ms)
+    view = _view(request, history, alerts, thresholds_of(name), to_ms=to_ms)
     absent = [*replayed[name].missing, *_absent(recorded_alerts)]
     html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
     return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)

@@ -58,7 +58,7 @@ def written(
 ) -> IncidentReport:
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
     request = ReportRequest(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
-    return make_report(request, thresholds_for({}))
+    return make_report(request, lambda _: thresholds_for({}))
 
 
 def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""The configuration with which recorded data is evaluated: the one of `--config`, or the one that a bundle holds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from connectors.journal.bundle_file import bundled_config
+from rules.finding import Thresholds
+from streaming.cli import config_from_options
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+
+ThresholdsOf: TypeAlias = Callable[[str], Mapping[str, Thresholds]]
+"""Returns the thresholds of a cluster, by rule id, by the cluster's name."""
+
+
+def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path | None) -> "Config | None":
+    """Returns the configuration with the settings applied; None if there is none.
+
+    Args:
+        config: the file of `--config`.
+        setting: RULE.NAME=VALUE each.
+        recorded: a checkpoint, a journal or a bundle; only a bundle may hold a configuration.
+
+    Raises:
+        UsageError: the configuration or a setting is invalid, or the bundle is damaged.
+    """
+    if config is not None:
+        return config_from_options.resolve_config(
+            config=config, cluster=None, setting=setting, resolve=None, hosts_file=None
+        )
+    data = None if recorded is None or not recorded.is_file() else bundled_config(recorded)
+    if data is None:
+        return None
+    from streaming.config import checked
+    from streaming.report.bundle import config_of_bundle
+
+    plain = config_of_bundle(data)
+    for section in (plain, *plain["clusters"]):
+        section["thresholds"] = config_from_options.overrides(section.get("thresholds", {}), setting)
+    return checked(plain, f"{recorded}: its configuration")
+
+
+def recorded_thresholds(config: Path | None, setting: Sequence[str], recorded: Path | None) -> ThresholdsOf:
+    """Returns the thresholds of each cluster; of one that the configuration does not name, those for all clusters.
+
+    Arguments and errors as of `recorded_config`.
+    """
+    from streaming.config import flattened, in_force
+
+    resolved = recorded_config(config, setting, recorded)
+    if resolved is None:
+        common = in_force(flattened(config_from_options.overrides({}, setting)))
+        return lambda _: common
+    by_name = {section.name: resolved.thresholds_in_force(section) for section in resolved.clusters}
+    others = resolved.thresholds_in_force()
+    return lambda name: by_name.get(name, others)

@@ -9,6 +9,7 @@ CLUSTERS_PER_TURN: Final = 250
 MOST_TURNS: Final = 4
 _LONGEST_PAUSE_S: Final = 1.0
 _PAUSE_S_PER_CLUSTER: Final = 0.001
+_START_S_PER_CLUSTER: Final = 0.015
 
 
 def turns_of(clusters: int) -> int:
@@ -23,3 +24,12 @@ def fetch_pause_s(clusters: int) -> float:
     four requests a second. After a pause one request returns all records since the last one.
     """
     return 0.0 if clusters <= CLUSTERS_PER_TURN else min(_LONGEST_PAUSE_S, _PAUSE_S_PER_CLUSTER * clusters)
+
+
+def start_span_s(clusters: int) -> float:
+    """Returns over what time the starts of so many clusters are spread.
+
+    The first seconds of a cluster cost as much as a minute of it later: connections, the whole log, first evaluations.
+    And clusters that start together are polled together from then on, each of them late.
+    """
+    return _START_S_PER_CLUSTER * (clusters - 1)

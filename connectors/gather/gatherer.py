@@ -19,7 +19,7 @@ from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
-from connectors.gather.fleet_pace import fetch_pause_s, turns_of
+from connectors.gather.fleet_pace import fetch_pause_s, start_span_s, turns_of
 from connectors.gather.garbage_collection import exclude_long_lived_objects
 from connectors.gather.gatherer_group import GathererGroup
 from connectors.gather.gatherer_settings import GathererSettings, from_line
@@ -146,12 +146,20 @@ class Gatherer:
         self._endpoint_cache.update({gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers})
 
     async def _run(self) -> None:
-        for gatherer in self._gatherers:
-            gatherer.start()
+        self._loop.spawn(self._start_all())
         self._loop.spawn(self._heartbeat.run())
         self._loop.spawn(self._publish_periodically())
         self._loop.spawn(exclude_long_lived_objects(self._loop))
         await self._loop.wait_stopped()
+
+    async def _start_all(self) -> None:
+        pause_s = start_span_s(self._settings.clusters_of_all) / max(1, len(self._gatherers))
+        for gatherer in self._gatherers:
+            gatherer.start()
+            started_at = self._loop.now()
+            await self._loop.sleep(pause_s)
+            # What the loop could not do meanwhile comes before more work.
+            await self._loop.sleep(self._loop.delay_s(started_at))
 
     async def _publish_periodically(self) -> None:
         while True:

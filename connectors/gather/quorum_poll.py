@@ -5,6 +5,7 @@ answers (a broker forwards the request to the leader). If no leader answers, eve
 failure is recorded with its own reason.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from rules.model.monitoring import ObservationSource, Reason
 
 _LEADER_SHARE = 0.5
 """Share of the interval that the leader has to answer before the other addresses are queried."""
+_LATE_SHARE = 0.25
 _REPLICA_BYTES = 45
 _PER_CANDIDATE_S = 0.15
 _IDENTIFY_RETRY_S = 60.0
@@ -64,9 +66,19 @@ class QuorumPoll:
         due = self._loop.now()
         while True:
             await self._poll()
-            due = max(due + self._interval_s, self._loop.now())
+            due = self._next_due(due)
             while due > self._loop.now() and await self._pause.sleep_until(due):
                 await self._poll()
+
+    def _next_due(self, due: float) -> float:
+        """Returns when the poll after the one of `due` is due. A late poll does not move those that follow.
+
+        After a delay all clusters of the process would otherwise be polled at the same moment, from then on: polls
+        that are late by more than a quarter of the interval are left out.
+        """
+        due += self._interval_s
+        late = (self._loop.now() - due) / self._interval_s
+        return due if late <= _LATE_SHARE else due + math.ceil(late + 0.5) * self._interval_s
 
     async def _poll(self) -> None:
         started = self._loop.now()
@@ -78,7 +90,7 @@ class QuorumPoll:
             others = [one for one in self._nodes.candidates() if one not in first]
             if others and started >= self._query_all_at:
                 self._query_all_at = started + _PER_CANDIDATE_S * len(others)
-                left = self._interval_s - (self._loop.now() - started)
+                left = self._interval_s - (self._loop.now() - started - self._loop.delay_s(started))
                 results |= await self._round(others, left)
         newest = _newest_answer(results)
         if newest is not None:

@@ -6,6 +6,7 @@ a failed login. This module keeps one connection per (observation source, addres
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from connectors.cluster_connection import ClusterConnection
@@ -16,6 +17,7 @@ from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_optio
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
+from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, response_failure, secure
@@ -134,6 +136,17 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         # (KIP-368).
         self.config.update(sasl_password(self._options))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
+
+    def _request_timed_out(
+        self, future: Any, sent_at: float, timeout_at: float, limit: TimeLimit | None = None
+    ) -> None:
+        limit = limit or TimeLimit(self._loop.net.delays, sent_at)
+        extension_s = limit.extension_s(self._loop.now())
+        if extension_s and not self.closed and not future.is_done:
+            extended = partial(self._request_timed_out, future, sent_at, timeout_at + extension_s, limit)
+            self._loop.net.call_later(extension_s, lambda: extended())
+        else:
+            super()._request_timed_out(future, sent_at, timeout_at)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         self.rate_limiter.count_request()

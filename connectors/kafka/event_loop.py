@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from connectors.kafka.kafka_python import Future
+from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.persistent_selector import PersistentSelector
 
 T = TypeVar("T")
@@ -67,6 +68,10 @@ class EventLoop:
         """Returns the monotonic clock in seconds."""
         return time.monotonic()
 
+    def delay_s(self, since: float) -> float:
+        """Returns for how long the loop has not looked at its sockets since this time of its clock."""
+        return self.net.delays.since(since, self.now())
+
     async def sleep(self, seconds: float) -> None:
         """Suspends the current coroutine for this long."""
         await self.net.sleep(max(0.0, seconds))
@@ -103,23 +108,32 @@ class EventLoop:
     async def wait_until(
         self, condition: Callable[[], bool], futures: Iterable[TypedFuture[Any]], seconds: float
     ) -> None:
-        """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long."""
+        """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
+
+        The time in which the loop did not look at its sockets does not count (`loop_delays`).
+        """
         waiter = Future()
+        limit = TimeLimit(self.net.delays, self.now())
 
         def check(_: object) -> None:
             if not waiter.is_done and condition():
                 waiter.success(None)
 
         def give_up() -> None:
-            if not waiter.is_done:
+            if waiter.is_done:
+                return
+            extension_s = limit.extension_s(self.now())
+            if extension_s:
+                timers.append(self.net.call_later(extension_s, give_up))
+            else:
                 waiter.success(None)
 
         for future in futures:
             future.future.add_both(check)
         check(None)
-        timer = self.net.call_later(seconds, give_up)
+        timers = [self.net.call_later(seconds, give_up)]
         await waiter
-        self.net.cancel(timer)
+        self.net.cancel(timers[-1])
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         """Runs blocking work in the thread pool and returns its result.

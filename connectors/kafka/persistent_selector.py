@@ -20,6 +20,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from connectors.kafka.kafka_python import Future, KernelEvent, NetworkSelector, Task, TaskState, kafka_errors
+from connectors.kafka.loop_delays import LoopDelays
 
 _COROUTINES: Final = 0x20 | 0x80 | 0x200
 """Flags of a generator, a coroutine and an asynchronous generator (inspect.CO_GENERATOR, ...)."""
@@ -75,6 +76,8 @@ class PersistentSelector(NetworkSelector):  # type: ignore[misc]
         self._current: Task | None = None
         self.read_buffer = memoryview(bytearray(_READ_BYTES))
         """What a transport reads into, and copies from before any other task runs. No other loop may use it."""
+        self.delays = LoopDelays()
+        """For how long the loop did not look at its sockets."""
 
     def call_at(self, when: float, task: Any) -> Task:
         """Runs the task at this time of the monotonic clock."""
@@ -161,7 +164,14 @@ class PersistentSelector(NetworkSelector):  # type: ignore[misc]
                 timeout = due
         if timeout is not None:
             timeout = min(max(timeout, 0.0), _LONGEST_WAIT_S)
-        self._process_events(self._selector.select(timeout))
+        waits_from = time.monotonic()
+        events = self._selector.select(timeout)
+        turn_at = time.monotonic()
+        if timeout is not None:
+            # The process was stopped, or got no CPU time.
+            self.delays.add(turn_at, turn_at - waits_from - timeout)
+        self.delays.begin_turn(turn_at)
+        self._process_events(events)
         self._schedule_tasks()
         ready = self._ready
         # Those that become ready meanwhile run after the next look at the sockets.
@@ -170,6 +180,7 @@ class PersistentSelector(NetworkSelector):  # type: ignore[misc]
             if task.state not in _ENDED:
                 self._step(task)
         self._current = None
+        self.delays.end_turn(time.monotonic())
 
     def _step(self, task: Task) -> None:
         """Runs a task until it waits, or ends. What it raised is of no use here: `spawn` has kept it."""

@@ -14,6 +14,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.gather.test_loop_heartbeat import block
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
@@ -110,6 +111,27 @@ def poll(
 
     loop.run(main)
     return output, controllers
+
+
+def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: EventLoop) -> None:
+    """All clusters of a process are delayed together: polls at once would be polls at once from then on."""
+    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
+    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    began = loop.now()
+
+    async def main() -> None:
+        loop.spawn(poll.run())
+        await loop.sleep(0.25)
+        block(loop, 0.53)
+        await loop.sleep(0.47)
+        block(loop, 0.08)
+        await loop.sleep(0.17)
+
+    loop.run(main)
+    polled = [round((at - began) * 1000 / INTERVAL_MS, 1) for at, _ in output.rows]
+    # The poll of 3 is made when the loop runs again; those of 4 to 8 are left out; that of 13 is only a little late.
+    assert polled == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
 
 
 @pytest.mark.kip("D083")

@@ -1,0 +1,63 @@
+"""The clusters of one gatherer start one after the other, and no faster than the event loop can serve them."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from connectors.cluster_connection import ClusterConnection
+from connectors.gather.cluster_gatherer import ClusterGatherer
+from connectors.gather.fleet_pace import start_span_s
+from connectors.gather.gatherer import Gatherer
+from connectors.gather.gatherer_settings import GathererSettings
+from connectors.journal.follow_position import FollowPosition
+from connectors.kafka.event_loop import EventLoop
+from connectors.observation import Observation
+from tests.unit.connectors.gather.test_loop_heartbeat import block
+
+
+class EmptyJournal:
+    """A journal without rows."""
+
+    def append(self, observations: list[Observation], /) -> None:
+        raise AssertionError("no cluster was started")
+
+    def publish(self) -> int:
+        return 0
+
+    def follow_position(self, cluster: str) -> FollowPosition | None:
+        return None
+
+
+def starts_s(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, *, clusters: int, of_all: int, work_s: float = 0.0
+) -> list[float]:
+    """Returns when each cluster was started, if each start costs the loop `work_s`."""
+    configured = tuple(ClusterConnection(name=f"c{number}", bootstrap=(("c", 9093),)) for number in range(clusters))
+    settings = GathererSettings(clusters=configured, journal=str(folder), clusters_in_job=of_all)
+    gatherer = Gatherer(settings, EmptyJournal())
+    loop: EventLoop = gatherer._loop
+    started: list[float] = []
+
+    def start(_: ClusterGatherer) -> None:
+        started.append(loop.now())
+        loop.call_soon(lambda: block(loop, work_s))
+
+    monkeypatch.setattr(ClusterGatherer, "start", start)
+    loop.run(gatherer._start_all)
+    loop.close()
+    return [at - started[0] for at in started]
+
+
+@pytest.mark.usefixtures("simulated_time_loop")
+def test_starts_are_spread_over_the_span_of_the_whole_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert start_span_s(1) == 0
+    assert start_span_s(1_000) == pytest.approx(15, abs=0.1)
+    started = starts_s(monkeypatch, tmp_path, clusters=20, of_all=1_000)
+    assert started == pytest.approx([number * 0.75 for number in range(20)], abs=0.02)
+
+
+@pytest.mark.usefixtures("simulated_time_loop")
+def test_starts_wait_for_a_loop_that_is_busy_with_those_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = starts_s(monkeypatch, tmp_path, clusters=20, of_all=20, work_s=0.42)
+    assert all(after - before > 0.8 for before, after in pairwise(started))

@@ -1,0 +1,170 @@
+"""Time limits for answers: the time in which the event loop did not look at its sockets does not count."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from connectors.errors import ObservationError
+from connectors.kafka import loop_delays
+from connectors.kafka.client import Address
+from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
+from connectors.kafka.concurrent_query import ConcurrentQuery
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.loop_delays import MOST_S, LoopDelays, TimeLimit
+from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
+from tests.unit.connectors.kafka.test_client import client_of
+
+A = Address("a", 1)
+
+
+def delays(*turns: tuple[float, float]) -> LoopDelays:
+    made = LoopDelays()
+    for begin, end in turns:
+        made.begin_turn(begin)
+        made.end_turn(end)
+    return made
+
+
+def test_short_turns_are_no_delay() -> None:
+    assert delays((10.0, 10.02), (10.02, 10.03)).since(0.0, 11.0) == 0
+
+
+def test_long_turns_are_delays_from_the_time_of_the_request_on() -> None:
+    known = delays((10.0, 10.52), (11.0, 12.02))
+    assert known.since(9.0, 13.0) == pytest.approx(1.5)
+    assert known.since(10.6, 13.0) == pytest.approx(1.0)
+    assert known.since(11.52, 13.0) == pytest.approx(0.5), "sent in the middle of a turn"
+    assert known.since(12.1, 13.0) == 0
+
+
+def test_the_running_turn_counts() -> None:
+    known = delays((10.0, 10.52))
+    known.begin_turn(11.0)
+    assert known.since(9.0, 11.32) == pytest.approx(0.8)
+    assert known.since(11.2, 11.32) == pytest.approx(0.1)
+
+
+def test_delays_of_two_minutes_are_kept() -> None:
+    known = LoopDelays()
+    for second in range(30_000):
+        known.add(float(second), 0.52)
+    assert known.since(29_989.5, 30_000) == pytest.approx(5.0)
+    assert len(known._ends) <= 10_000
+
+
+def test_a_limit_is_extended_by_each_delay_once_and_by_no_more_than_the_most() -> None:
+    known = delays((10.0, 11.02))
+    limit = TimeLimit(known, 10.0)
+    assert limit.extension_s(12.0) == pytest.approx(1.0)
+    assert limit.extension_s(13.0) == 0
+    known.add(100.0, 80.0)
+    assert limit.extension_s(101.0) == pytest.approx(MOST_S - 1.0)
+    assert limit.extension_s(110.0) == 0
+
+
+class BusyLoop:
+    """Makes each turn of a loop long, as a thousand clusters do."""
+
+    def __init__(
+        self, loop: EventLoop, *, turns: int, seconds: float, before_last: Callable[[], None] = lambda: None
+    ) -> None:
+        self._loop, self._turns, self._seconds, self._before_last = loop, turns, seconds, before_last
+
+    def work(self) -> None:
+        if self._turns == 1:
+            self._before_last()
+        ended = time.monotonic() + self._seconds
+        while time.monotonic() < ended:
+            pass
+        self._turns -= 1
+        if self._turns:
+            self._loop.net.call_soon(self.work)
+
+
+@pytest.mark.parametrize("most_s", [0.0, MOST_S])
+def test_answers_that_a_busy_loop_reads_late_are_not_late(
+    loop: EventLoop, monkeypatch: pytest.MonkeyPatch, most_s: float
+) -> None:
+    """Each of three answers is there at once. The loop reads them in turns of 150 ms; the limit is 200 ms."""
+    monkeypatch.setattr(loop_delays, "MOST_S", most_s)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+
+    async def ask(_: Address) -> str:
+        for _round in range(3):
+            theirs.send(b"answer")
+            await loop.net.wait_read(ours)
+            ours.recv(10)
+            await loop.sleep(0)
+        return "answered"
+
+    async def main() -> object:
+        query = ConcurrentQuery(loop, ask)
+        BusyLoop(loop, turns=12, seconds=0.15).work()
+        return (await query.query([A], timeout_s=0.2, accept=lambda _: True))[A]
+
+    with closing(ours), closing(theirs):
+        result = loop.run(main)
+    if most_s:
+        assert result == "answered"
+    else:
+        assert isinstance(result, ObservationError), "without an extension the node would be blamed"
+
+
+def test_an_answer_that_does_not_come_is_late_also_after_a_delay(loop: EventLoop) -> None:
+    async def ask(_: Address) -> int:
+        await loop.sleep(60)
+        return 0
+
+    async def main() -> object:
+        query = ConcurrentQuery(loop, ask)
+        BusyLoop(loop, turns=3, seconds=0.1).work()
+        return (await query.query([A], timeout_s=0.1, accept=lambda _: True))[A]
+
+    result = loop.run(main)
+    assert isinstance(result, ObservationError)
+    assert result.reason is Reason.TIMED_OUT
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_time_limit_of_a_request_is_extended_too(loop: EventLoop, answers: bool) -> None:
+    """The limit is 300 ms; the loop is busy for 600 ms, in which the node answers, after 450 ms, or does not."""
+    received, busy_for_long = threading.Event(), threading.Event()
+
+    def behaviour(peer: socket.socket) -> None:
+        answer_api_versions(peer)
+        _, _, correlation = read_request(peer)
+        received.set()
+        if answers:
+            assert busy_for_long.wait(60)
+            body = struct.pack(">ih", 0, 0) + b"\0" + b"\x02\x02x" + struct.pack(">i", 1) + b"\x01"
+            send(peer, correlation, body + struct.pack(">i", -(2**31)) + b"\0", flexible=True)
+        never_answers(peer)
+
+    async def main(port: int) -> object:
+        def busy() -> None:
+            assert received.wait(60)
+            BusyLoop(loop, turns=4, seconds=0.15, before_last=busy_for_long.set).work()
+
+        asked = loop.spawn(
+            client.send(
+                Address("localhost", port),
+                describe_cluster_request(controllers=True),
+                source=ObservationSource.QUORUM,
+            )
+        )
+        loop.net.call_later(0.1, busy)
+        try:
+            return parse_describe_cluster(await asked.get()).cluster_id
+        except ObservationError as problem:
+            return problem.reason
+
+    client = client_of(loop, {}, timeout_ms=300)
+    with FakeNode(behaviour).up() as port:
+        assert loop.run(lambda: main(port)) == ("x" if answers else Reason.TIMED_OUT)

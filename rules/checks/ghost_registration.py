@@ -51,7 +51,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue
-        fetched_at_ms = quorum.derived(_last_fetches_at_ms).get(node)
+        fetched_at_ms = _last_fetch_at_ms(quorum, node)
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
@@ -60,13 +60,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(quorum, poll, registration, fetched_at_ms, first_values(listed))
 
 
-def _last_fetches_at_ms(quorum: Quorum) -> dict[NodeId, Millis]:
-    """Returns when each node last fetched, with any directory id."""
-    found: dict[NodeId, Millis] = {}
-    for key, history in quorum.histories.items():
-        fetched = _fetch_at_ms(history)
-        found[key.id] = max(found.get(key.id, fetched), fetched)
-    return found
+def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:
+    """Returns when the node last fetched, with any directory id; None if no poll has listed it."""
+    # Only of this node: the samples of the nodes that fetch change with every poll, and the rule is evaluated again.
+    fetches = (_fetch_at_ms(history) for key, history in quorum.histories.items() if key.id == node)
+    return max(fetches, default=None)
 
 
 def _fetch_at_ms(history: ReplicaHistory) -> Millis:

@@ -303,6 +303,17 @@ def test_a_change_of_anything_else_evaluates_the_rules() -> None:
     assert [each.rule for each in evaluator.evaluate(fenced).findings] == ["broker-fenced"]
 
 
+def test_a_finding_about_a_node_that_no_poll_lists_is_not_evaluated_with_each_poll() -> None:
+    quorum = SITUATIONS["registered only"](healthy())
+    evaluator = RuleEvaluator(THRESHOLDS)
+    first = evaluator.evaluate(quorum)
+    assert [each.rule for each in first.findings] == ["ghost-registration"]
+
+    assert evaluator.evaluate(a_second_later(quorum)) is first
+    due = evaluator.age_due_ms(quorum)
+    assert due is None or due > quorum.now_ms, "its rows may wait"
+
+
 def test_time_at_which_an_age_passes_its_threshold_is_known() -> None:
     quorum = SITUATIONS["forced"](healthy())
     evaluator = RuleEvaluator(THRESHOLDS)

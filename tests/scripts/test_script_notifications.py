@@ -1,12 +1,15 @@
-"""How many notifications a sink for people gets in each script: a real dispatcher and ledger, a real HTTP sink.
+"""How many notifications a sink for people gets in each script and for each recorded journal in tests/data.
 
-`notifications.table` lists them by script. A fault is one notification when it begins, one when it gets worse and one
-when it ends. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes the table: understand each difference.
+The dispatcher, the ledger and the HTTP sink are real.
+
+`notifications.table` lists them by script, `recorded_notifications.table` by checkpoint. A fault is one notification
+when it begins, one when it gets worse and one when it ends. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes
+the tables: understand each difference.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,14 @@ from connectors.sinks.sink_config import SinkSpec, Webhook
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.scripts.script_quorum import SECOND, START
 from tests.scripts.test_scripts import REWRITE, SCRIPTS, ScriptRun, blocks
 from tests.sinks.server import HttpDouble, serving
+from tests.unit.streaming.replay import stored_checkpoint, test_former_release
 
 TABLE = Path(__file__).parent / "notifications.table"
+RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
 
 
 @pytest.fixture(scope="module")
@@ -44,26 +50,45 @@ class DeliveringRun(ScriptRun):
         return super().printed(alerts)
 
 
+class SentNotifications:
+    """Delivers alerts to a real HTTP sink; has a line for each request that the sink got."""
+
+    def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int) -> None:
+        sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook"))), state_folder=folder)
+        self._dispatcher = Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
+        self._server, self._start_ms = server, start_ms
+        self.lines: list[str] = []
+
+    def deliver(self, alerts: tuple[Alert, ...], now_ms: Millis) -> None:
+        """Delivers what is due now."""
+        before = len(self._server.requests)
+        self._dispatcher.deliver(alerts, now_ms)
+        documents = [json.loads(request.body) for request in self._server.requests[before:]]
+        self.lines += [f"{(now_ms - self._start_ms) / SECOND:.0f}s {_line(document)}" for document in documents]
+
+
 def notifications(script: Path, server: HttpDouble, folder: Path) -> list[str]:
     """Runs a script and returns a line for each request that the HTTP sink got."""
-    lines: list[str] = []
-    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook"))), state_folder=folder)
-    dispatcher = Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
-
-    def deliver(alerts: tuple[Alert, ...], now_ms: Millis) -> None:
-        before = len(server.requests)
-        dispatcher.deliver(alerts, now_ms)
-        documents = [json.loads(request.body) for request in server.requests[before:]]
-        lines.extend(f"{(now_ms - START) / SECOND:.0f}s {_line(document)}" for document in documents)
-
-    run = DeliveringRun(deliver)
+    sent = SentNotifications(server, folder, start_ms=START)
+    run = DeliveringRun(sent.deliver)
     for above, _ in blocks(script.read_text()):
         for command in above:
             if command and not command.startswith("#"):
                 list(run.run(command))
     # What was collected at the end of the script is sent.
-    deliver((), Millis(run.cluster.now_ms + 120 * SECOND))
-    return lines
+    sent.deliver((), Millis(run.cluster.now_ms + 120 * SECOND))
+    return sent.lines
+
+
+def recorded_notifications(
+    observed: Sequence[tuple[ClusterMonitor, DecodedRow]], server: HttpDouble, folder: Path
+) -> list[str]:
+    """Evaluates the rows of a journal in their order and returns a line for each request that the HTTP sink got."""
+    sent = SentNotifications(server, folder, start_ms=observed[0][1].observed_at_ms)
+    for monitor, row in observed:
+        sent.deliver(monitor.observe([row]), row.observed_at_ms)
+    sent.deliver((), Millis(observed[-1][1].observed_at_ms + 120 * SECOND))
+    return sent.lines
 
 
 def _line(document: Mapping[str, Any]) -> str:
@@ -72,17 +97,41 @@ def _line(document: Mapping[str, Any]) -> str:
     return f"{document['reason']} {document['severity']}: {named}"
 
 
-def table() -> Mapping[str, list[str]]:
-    """Returns the lines of each script."""
-    blocks = TABLE.read_text().strip().split("\n\n") if TABLE.exists() else []
+def read(table: Path) -> Mapping[str, list[str]]:
+    """Returns the lines of each script or checkpoint."""
+    blocks = table.read_text().strip().split("\n\n") if table.exists() else []
     return {block.split("\n")[0]: [line.strip() for line in block.split("\n")[1:]] for block in blocks}
+
+
+def compare_with(table: Path, name: str, sent: list[str]) -> None:
+    """Asserts that the table has these lines; writes them before if goldens are rewritten."""
+    if REWRITE:
+        rows = {**read(table), name: sent}
+        joined = ["\n".join([name, *(f"  {line}" for line in rows[name])]) for name in sorted(rows)]
+        table.write_text("\n\n".join(joined) + "\n")
+    assert read(table).get(name) == sent
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_each_script_sends_the_notifications_of_the_table(script: Path, server: HttpDouble, tmp_path: Path) -> None:
-    sent = notifications(script, server, tmp_path)
-    if REWRITE:
-        rows = {**table(), script.stem: sent}
-        joined = ["\n".join([name, *(f"  {line}" for line in rows[name])]) for name in sorted(rows)]
-        TABLE.write_text("\n\n".join(joined) + "\n")
-    assert table().get(script.stem) == sent
+    compare_with(TABLE, script.stem, notifications(script, server, tmp_path))
+
+
+def test_journal_of_a_real_quorum_sends_the_notifications_of_the_table(server: HttpDouble, tmp_path: Path) -> None:
+    checkpoint = test_former_release.unpacked(tmp_path)
+    monitor = test_former_release.monitor(None)
+    observed = [(monitor, row) for row in test_former_release.rows(checkpoint)]
+
+    compare_with(RECORDED_TABLE, "former-release", recorded_notifications(observed, server, tmp_path / "sent"))
+
+
+def test_journal_of_two_clusters_sends_the_notifications_of_the_table(server: HttpDouble, tmp_path: Path) -> None:
+    checkpoint = stored_checkpoint.unpacked(tmp_path / "written")
+    monitors = {cluster: stored_checkpoint.monitor(cluster, None) for cluster in stored_checkpoint.CLUSTER_IDS}
+    observed = [
+        (monitors[one.cluster], row)
+        for one in stored_checkpoint.observations(checkpoint)
+        for row in stored_checkpoint.rows([one], one.cluster)
+    ]
+
+    compare_with(RECORDED_TABLE, "every-stored-format", recorded_notifications(observed, server, tmp_path / "sent"))

@@ -18,22 +18,30 @@ WRITTEN = Path(__file__).parents[3] / "data" / "checkpoint" / "former-release.ta
 SINK = "jsonl:alerts.jsonl"
 
 
+def unpacked(folder: Path) -> Path:
+    with tarfile.open(WRITTEN) as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    with tarfile.open(WRITTEN) as packed:
-        packed.extractall(tmp_path, filter="data")
-    return tmp_path
+    return unpacked(tmp_path)
 
 
-def restored(checkpoint: Path) -> ClusterMonitor:
+def monitor(blob: bytes | None) -> ClusterMonitor:
     return ClusterMonitor.from_bytes(
-        (checkpoint / "state.bin").read_bytes(),
+        blob,
         cluster="lab",
         cluster_id="CnSk_ZxlQAy-mqSyAw8tSQ",
         bootstrap=("127.0.0.1:21480", "127.0.0.1:28837", "127.0.0.1:31584"),
         vantage=Vantage.INSIDE,
         thresholds=thresholds_for({"broker-fenced.hold": 5, "failure-tolerance.hold": 5, "voter-lagging.hold": 5}),
     )
+
+
+def restored(checkpoint: Path) -> ClusterMonitor:
+    return monitor((checkpoint / "state.bin").read_bytes())
 
 
 def rows(checkpoint: Path) -> Iterator[DecodedRow]:
@@ -43,31 +51,29 @@ def rows(checkpoint: Path) -> Iterator[DecodedRow]:
 
 
 def test_stored_state_continues_and_only_new_alerts_are_sent(checkpoint: Path) -> None:
-    monitor = restored(checkpoint)
-    assert monitor.machine.sequence == 352
-    assert {name for name, one in monitor.machine.quorum().brokers.items() if one.fenced} == {NodeId(102)}
+    continued = restored(checkpoint)
+    assert continued.machine.sequence == 352
+    assert {name for name, one in continued.machine.quorum().brokers.items() if one.fenced} == {NodeId(102)}
 
     # The whole journal again: redelivery is normal.
-    alerts = monitor.observe(rows(checkpoint))
+    alerts = continued.observe(rows(checkpoint))
 
     assert [(alert.rule, alert.subject, alert.state.value) for alert in alerts] == [
         ("broker-fenced", "broker 102", "resolved")
     ]
     again = ClusterMonitor.from_bytes(
-        monitor.to_bytes(),
+        continued.to_bytes(),
         cluster="lab",
         cluster_id=None,
         bootstrap=(),
         vantage=Vantage.INSIDE,
-        thresholds=monitor.thresholds,
+        thresholds=continued.thresholds,
     )
     assert again.observe(rows(checkpoint)) == ()
 
 
 def test_facts_that_were_not_stored_are_unknown_and_not_healthy(checkpoint: Path) -> None:
-    monitor = restored(checkpoint)
-
-    unknown = {(gap.rule, gap.subject): gap.why for gap in monitor.evaluation().unknown}
+    unknown = {(gap.rule, gap.subject): gap.why for gap in restored(checkpoint).evaluation().unknown}
 
     assert "supports are unknown until it registers again" in unknown["version-drift", None]
 

@@ -39,11 +39,13 @@ def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatche
         if api_key == _REGISTER_CONTROLLER:
             registrations.append(position)
 
-    content = redact(batches, rare=note_registration)
+    # Redaction changes neither the boundaries of batches nor whether they are damaged.
+    items = [*scan(batches)]
+    content = redact(batches, rare=note_registration, items=items)
     registrations.sort()
     has_records = False
     newest: dict[object, VotersSet | ControllerRegistered] = {}
-    for batch in scan(content):
+    for batch in items:
         if isinstance(batch, RecordBatch) and is_noop(content, batch):
             continue
         has_records = True

@@ -53,6 +53,11 @@ class ByteViews:
         gathered: Octets = self._uuids[at].view(np.uint8).reshape(-1, _UUID_SIZE)
         return gathered
 
+    def spans(self, start: Positions, stop: Positions) -> Octets:
+        """Returns the bytes from each `start` to each `stop`, one span after the other."""
+        spans: Octets = self.bytes[indices_of_spans(start, stop)]
+        return spans
+
     def uvarints(self, at: Positions) -> tuple[Positions, Positions]:
         """Returns the unsigned varint at each position, and the positions after them.
 
@@ -111,6 +116,14 @@ class Cursor:
     def finished(self) -> Flags:
         """Returns which bodies have the usual shape and end where their fields end."""
         return np.asarray(self.usual & (self.at == self.end))
+
+
+def indices_of_spans(start: Positions, stop: Positions) -> Positions:
+    """Returns each position from each `start` to each `stop`, one span after the other."""
+    length = stop - start
+    before = np.cumsum(length) - length
+    indices: Positions = np.arange(int(length.sum())) + np.repeat(start - before, length)
+    return indices
 
 
 def uuid_texts(raw: Octets) -> Octets:

@@ -18,9 +18,7 @@ from connectors.metadata.name_shape import (
     are_legal_names,
     config_shape,
     is_config_record,
-    is_legal_name,
     is_topic_record,
-    texts,
     topic_shape,
 )
 from connectors.metadata.partition_shape import is_partition_record
@@ -47,9 +45,9 @@ def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: Sna
     at = at[values.valid]
     offset, epoch, timestamp = positions.take(table, at)
     partitions = values.columns(offset=offset, epoch=epoch, timestamp=timestamp)
-    decoded = _without_event(table, payload)
+    decoded = _without_event(table)
     decoded[at] = True
-    topic_at, topics = _topics(table, payload, positions)
+    topic_at, topics = _topics(table, positions)
     decoded[topic_at] = True
     others, before = _other_events(table, payload, np.flatnonzero(~decoded), snapshot)
     own = np.zeros(len(table.start) + 1, np.int64)
@@ -67,14 +65,14 @@ def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: Sna
     )
 
 
-def _without_event(table: RecordTable, payload: bytes) -> Flags:
+def _without_event(table: RecordTable) -> Flags:
     """Returns which records no rule needs: those that are skipped, and valid configurations."""
     found: Flags = table.usual & _skipped()[table.type, table.version]
     found &= table.views.bytes[table.end - 1] != BLANK
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
     at = at[shape.usual]
-    found[at] = are_ascii(payload, table.body[at], table.end[at], table.origin)
+    found[at] = are_ascii(table.views, table.body[at], table.end[at])
     return found
 
 
@@ -102,7 +100,7 @@ def _other_events(
     return rows, np.array(before, np.int64)
 
 
-def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tuple[Positions, TopicColumns]:
+def _topics(table: RecordTable, positions: "_Positions") -> tuple[Positions, TopicColumns]:
     """Returns the TopicRecords that have the usual shape and a legal name: their indices, and their events."""
     at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     shape = topic_shape(table.views, table.body[at], table.end[at])
@@ -110,10 +108,8 @@ def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tupl
     ids = table.views.uuids(shape.stop[usual])
     with_id = ids.view(np.int64).any(axis=1)
     usual, ids = usual[with_id], ids[with_id]
-    names = texts(payload, shape.start[usual], shape.stop[usual], table.origin)
-    if not are_legal_names(names):
-        legal = np.array([is_legal_name(name) for name in names], np.bool_)
-        usual, ids, names = usual[legal], ids[legal], [name for name in names if is_legal_name(name)]
+    legal = are_legal_names(table.views, shape.start[usual], shape.stop[usual])
+    usual, ids = usual[legal], ids[legal]
     at = at[usual]
     offset, epoch, timestamp = positions.take(table, at)
     topics = TopicColumns(
@@ -121,7 +117,7 @@ def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tupl
         leader_epoch=epoch,
         timestamp_ms=timestamp,
         topic_id=uuid_texts(ids),
-        names=b"".join(names),
+        names=table.views.spans(shape.start[usual], shape.stop[usual]).tobytes(),
         name_end=np.cumsum(shape.stop[usual] - shape.start[usual]),
     )
     return at, topics

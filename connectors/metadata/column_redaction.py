@@ -5,28 +5,41 @@ by one to `redaction`. What is overwritten is the same.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from connectors.event_block import Flags, Positions
-from connectors.metadata.batches import RecordBatch
+from connectors.metadata.batches import RecordBatch, write_crc
+from connectors.metadata.byte_views import indices_of_spans
 from connectors.metadata.name_shape import are_ascii, config_shape, is_config_record, is_topic_record, topic_shape
 from connectors.metadata.partition_layout import uniform_partitions
 from connectors.metadata.partition_shape import is_partition_record, partition_shape
 from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records
 from connectors.metadata.record_table import RecordTable, record_table
 
-_STAR: Final = b"*"
+_STAR: Final = ord("*")
+_SHORT_VALUE: Final = 256
+"""Bytes of a value that is overwritten by column: an index for each byte would be too large for long ones."""
 
 
-def edits_by_batch(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEdits:
+    """What redaction has to overwrite in batches that follow each other."""
+
+    values: "_ConfigValues"
+    by_batch: Mapping[int, Sequence[tuple[int, int, bytes]]]
+    """By index of the batch, all that is not a value of `values`: start, end, and the byte to write there."""
+
+
+def run_edits(
     chunk: bytes,
     batches: Sequence[RecordBatch],
     record_edits: Callable[[FramedRecord], Iterable[tuple[int, int, bytes]]],
-) -> Iterator[tuple[RecordBatch, Iterable[tuple[int, int, bytes]]]]:
-    """Yields the batches that have edits, with their edits: start, end, and the byte to write there.
+) -> RunEdits:
+    """Returns what has to be overwritten in batches.
 
     Args:
         chunk: holds the batches.
@@ -35,23 +48,52 @@ def edits_by_batch(
     """
     table = record_table(chunk, batches)
     edits: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
-    done = _complete(table, chunk)
-    configs, starts, stops = _config_values(table, chunk)
+    done = _complete(table)
+    configs, start, stop = _config_values(table)
     done[configs] = True
-    columns = (table.batch[configs], starts + table.origin, stops + table.origin)
-    for index, start, stop in zip(*(column.tolist() for column in columns), strict=True):
-        edits[index].append((start, stop, _STAR))
     rest = np.flatnonzero(~done)
     columns = (table.batch[rest], table.delta[rest], table.start[rest] + table.origin)
-    for index, delta, start in zip(*(column.tolist() for column in columns), strict=True):
-        edits[index] += record_edits(framed_record(chunk, start, batches[index], delta))
+    for index, delta, position in zip(*(column.tolist() for column in columns), strict=True):
+        edits[index] += record_edits(framed_record(chunk, position, batches[index], delta))
     for _, index in table.unusual_batches:
         edits[index] += (edit for record in framed_records(chunk, batches[index]) for edit in record_edits(record))
-    for index, found in edits.items():
-        yield batches[index], found
+    values = _ConfigValues(table=table, batch=table.batch[configs], start=start, stop=stop)
+    return RunEdits(values=values, by_batch=edits)
 
 
-def _complete(table: RecordTable, chunk: bytes) -> Flags:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ConfigValues:
+    """The values of configurations: their batches, and where they begin and end in the table's bytes."""
+
+    table: RecordTable
+    batch: Positions
+    start: Positions
+    stop: Positions
+
+    def overwrite(self, chunk: bytes, out: bytearray | None) -> bytearray | None:
+        """Writes stars over the values in `out`, a copy of the chunk, which is made if it is None and has to change."""
+        octets, origin = self.table.views.bytes, self.table.origin
+        length = self.stop - self.start
+        short, long = np.flatnonzero(length <= _SHORT_VALUE), np.flatnonzero(length > _SHORT_VALUE)
+        at = indices_of_spans(self.start[short], self.stop[short])
+        fresh = octets[at] != _STAR
+        batches = {*self.batch[np.repeat(short, length[short])[fresh]].tolist()}
+        columns = (self.start[long] + origin, self.stop[long] + origin, self.batch[long])
+        spans = [*zip(*(column.tolist() for column in columns), strict=True)]
+        batches.update(index for start, stop, index in spans if chunk.count(_STAR, start, stop) < stop - start)
+        if not batches:
+            return out
+        out = bytearray(chunk) if out is None else out
+        np.frombuffer(out, np.uint8)[at + origin] = _STAR
+        for start, stop, _ in spans:
+            out[start:stop] = b"*" * (stop - start)
+        for index in batches:
+            batch = self.table.batches[index]
+            write_crc(memoryview(out)[batch.position : batch.end])
+        return out
+
+
+def _complete(table: RecordTable) -> Flags:
     """Returns which records are certainly complete and hold no credentials."""
     complete: Flags = np.zeros(len(table.start), np.bool_)
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
@@ -62,14 +104,14 @@ def _complete(table: RecordTable, chunk: bytes) -> Flags:
     complete[at[others]] = shape.usual
     at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     names = topic_shape(table.views, table.body[at], table.end[at])
-    complete[at[names.usual]] = are_ascii(chunk, names.start[names.usual], names.stop[names.usual], table.origin)
+    complete[at[names.usual]] = are_ascii(table.views, names.start[names.usual], names.stop[names.usual])
     return complete
 
 
-def _config_values(table: RecordTable, chunk: bytes) -> tuple[Positions, Positions, Positions]:
+def _config_values(table: RecordTable) -> tuple[Positions, Positions, Positions]:
     """Returns the configurations in ASCII, and where their values begin and end."""
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
     rows = np.flatnonzero(shape.usual)
-    rows = rows[are_ascii(chunk, table.body[at[rows]], table.end[at[rows]], table.origin)]
+    rows = rows[are_ascii(table.views, table.body[at[rows]], table.end[at[rows]])]
     return at[rows], shape.start[rows], shape.stop[rows]

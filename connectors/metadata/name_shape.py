@@ -3,9 +3,7 @@
 After partition records they are the most frequent records of a snapshot.
 """
 
-import re
 import string
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +16,12 @@ from connectors.metadata.value_limits import LARGEST_STRING
 TOPIC: Final = 2
 CONFIG: Final = 4
 _UUID_SIZE: Final = 16
+_WORD_SIZE: Final = 8
+_HIGHEST_BITS: Final = np.uint64(0x8080808080808080)
+_SHORT_TEXT: Final = 64
+"""Bytes of a text that are looked at by words; the rest of a longer one is looked at as text."""
 _LEGAL_CHARACTERS: Final = (string.ascii_letters + string.digits + "._-").encode()
-_LEGAL_NAME: Final = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
+_LEGAL_OCTETS: Final[Flags] = np.isin(np.arange(256), np.frombuffer(_LEGAL_CHARACTERS, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +38,18 @@ class NameShape:
 
 def is_legal_name(name: bytes) -> bool:
     """Returns whether Kafka allows the name for a topic. JSON escapes no character of such a name."""
-    return _LEGAL_NAME(name) is not None
+    return bool(name) and not name.translate(None, _LEGAL_CHARACTERS)
 
 
-def are_legal_names(names: Sequence[bytes]) -> bool:
-    """Returns whether Kafka allows each name for a topic."""
-    return all(names) and not b"".join(names).translate(None, _LEGAL_CHARACTERS)
+def are_legal_names(views: ByteViews, start: Positions, stop: Positions) -> Flags | slice:
+    """Returns for which of these names `is_legal_name` is true: the slice of all if it is for all."""
+    length = stop - start
+    legal = _LEGAL_OCTETS[views.spans(start, stop)]
+    if legal.all() and length.all():
+        return slice(None)
+    found: Flags = length > 0
+    found[np.repeat(np.arange(len(start)), length)[~legal]] = False
+    return found
 
 
 def is_topic_record(type_: Octets, version: Octets) -> Flags:
@@ -87,15 +95,17 @@ def _string(cursor: Cursor, *, nullable: bool = False) -> tuple[Positions, Posit
     return start, stop
 
 
-def texts(chunk: bytes, start: Positions, stop: Positions, origin: int) -> list[bytes]:
-    """Returns the bytes from each `start` to each `stop`, which count from `origin` in the chunk."""
-    positions = zip((start + origin).tolist(), (stop + origin).tolist(), strict=True)
-    return [chunk[first:after] for first, after in positions]
-
-
-def are_ascii(chunk: bytes, start: Positions, stop: Positions, origin: int) -> Flags:
-    """Returns which of these texts are ASCII."""
-    found = texts(chunk, start, stop, origin)
-    if b"".join(found).isascii():
-        return np.ones(len(found), np.bool_)
-    return np.array([text.isascii() for text in found], np.bool_)
+def are_ascii(views: ByteViews, start: Positions, stop: Positions) -> Flags:
+    """Returns which of the texts from each `start` to each `stop` are ASCII."""
+    found: Flags = np.ones(len(start), np.bool_)
+    left = stop - start
+    for skipped in range(0, _SHORT_TEXT, _WORD_SIZE):
+        rows = np.flatnonzero(left > skipped)
+        if not rows.size:
+            return found
+        after = np.maximum(_WORD_SIZE - (left[rows] - skipped), 0).view(np.uint64)
+        # The bytes after a text are the highest of its last word.
+        found[rows] &= (views.eight[start[rows] + skipped] << 8 * after & _HIGHEST_BITS) == 0
+    for row in np.flatnonzero(left > _SHORT_TEXT).tolist():
+        found[row] &= views.bytes[start[row] + _SHORT_TEXT : stop[row]].tobytes().isascii()
+    return found

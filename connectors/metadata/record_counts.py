@@ -65,7 +65,7 @@ def _batch_entries(segment: bytes, batch: RecordBatch) -> Iterator[DumpedRecord]
 def _run_entries(segment: bytes, run: Sequence[RecordBatch]) -> Iterator[DumpEntry | RecordCounts]:
     """Yields the records of batches that are not control batches."""
     table = record_table(segment, run)
-    readable = _readable(table, segment)
+    readable = _readable(table)
     types = np.bincount(table.type[readable], minlength=1)
     counts = {_NAMES[number]: int(types[number]) for number in np.flatnonzero(types).tolist()}
     first, last = run[0], run[-1]
@@ -85,18 +85,18 @@ def _run_entries(segment: bytes, run: Sequence[RecordBatch]) -> Iterator[DumpEnt
     yield DumpPosition(position=last.end)
 
 
-def _readable(table: RecordTable, segment: bytes) -> Flags:
+def _readable(table: RecordTable) -> Flags:
     """Returns which records are certainly read completely by their schema."""
     octets = table.views.bytes
     noops = table.usual & (table.type == _NOOP) & (table.version == 0)
     readable: Flags = noops & (table.body + 1 == table.end) & (octets[table.body] == 0)
     at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     names = topic_shape(table.views, table.body[at], table.end[at])
-    readable[at[names.usual]] = are_ascii(segment, names.start[names.usual], names.stop[names.usual], table.origin)
+    readable[at[names.usual]] = are_ascii(table.views, names.start[names.usual], names.stop[names.usual])
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     at = at[config_shape(table.views, table.body[at], table.end[at]).usual]
     # Behind the resource type, which is one byte.
-    readable[at] = are_ascii(segment, table.body[at] + 1, table.end[at], table.origin)
+    readable[at] = are_ascii(table.views, table.body[at] + 1, table.end[at])
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
     type_, version, body, end = table.type[at], table.version[at], table.body[at], table.end[at]
     _, others = uniform_partitions(table.views, type_, version, body, end)

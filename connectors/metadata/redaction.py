@@ -62,7 +62,7 @@ RareRecord: TypeAlias = Callable[[int, int], object]
 """Is called with the api key of a metadata record and the position of its value."""
 
 
-def redact(batches: bytes, *, rare: RareRecord | None = None) -> bytes:
+def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[ScanItem] | None = None) -> bytes:
     """Returns the batches without their credentials: same length, and every CRC-32C that was valid is valid.
 
     Returns the same object if there was nothing to redact. Redacting twice changes nothing more.
@@ -71,12 +71,13 @@ def redact(batches: bytes, *, rare: RareRecord | None = None) -> bytes:
         batches: record batches, of which the last may be cut off.
         rare: is called for each record of undamaged batches, except for complete partitions and topics, for other
             complete records of numbers alone, and for most configurations.
+        items: what `scan` finds in the batches, if the caller has scanned them.
     """
     rare = rare or _ignore
     out: bytearray | None = None
     next_offset: int | None = None
     run: list[RecordBatch] = []
-    for item in scan(batches):
+    for item in scan(batches) if items is None else items:
         header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
         expected, next_offset = next_offset, None if header is None else header.last_offset + 1
         if header is None:
@@ -106,11 +107,13 @@ def _edited_run(chunk: bytes, out: bytearray | None, run: list[RecordBatch], rar
             out = _edited(chunk, out, batch, _batch_edits(chunk, batch, rare))
         return out
     # Imported here, because a chunk with few records needs no numpy.
-    from connectors.metadata.column_redaction import edits_by_batch
+    from connectors.metadata.column_redaction import run_edits
 
     patterns = _patterns()
-    for batch, edits in edits_by_batch(chunk, run, lambda record: _record_edits(chunk, record, patterns, rare)):
-        out = _edited(chunk, out, batch, edits)
+    found = run_edits(chunk, run, lambda record: _record_edits(chunk, record, patterns, rare))
+    out = found.values.overwrite(chunk, out)
+    for index, edits in found.by_batch.items():
+        out = _edited(chunk, out, run[index], edits)
     return out
 
 

@@ -67,7 +67,8 @@ def event_arrays(events: EventColumns, types: Mapping[str, pa.DataType]) -> dict
     tables = [_rows(part, fields) if isinstance(part, list) else _block(part, fields) for part in events.parts()] or [
         _rows([], fields)
     ]
-    columns = [pa.concat_arrays(column) for column in zip(*tables, strict=True)]
+    # Concatenating one array would copy it.
+    columns = tables[0] if len(tables) == 1 else [pa.concat_arrays(column) for column in zip(*tables, strict=True)]
     ordinals = pa.array(np.arange(len(events)), type=types["ordinal"])
     return dict(zip(COLUMNS, (ordinals, *columns), strict=True))
 

@@ -5,10 +5,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from connectors.event import Event
 from connectors.gather.redacted_batches import redacted_batches
 from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.metadata import batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
@@ -18,10 +20,10 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysn
 from tests.unit.connectors.metadata.unusual_records import mutated_batches, partition
 
 
-def endpoints_of_every_event(batches: bytes, kind: ObservationKind) -> list[Event]:
+def endpoints_of_every_event(payload: bytes, kind: ObservationKind) -> list[Event]:
     """Returns the newest voter set and registrations, from all events of each batch by itself."""
     newest: dict[object, Event] = {}
-    content = redact(batches)
+    content = redact(payload)
     for one in scan(content):
         if not isinstance(one, RecordBatch):
             continue
@@ -73,3 +75,17 @@ def test_partitions_alone_are_records_without_endpoints(count: int) -> None:
 
     assert found.has_records
     assert found.endpoints == ()
+
+
+def test_batches_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = b"".join(batch([partition()] * 100, base_offset=number * 100) for number in range(3))
+    checked: list[int] = []
+
+    def counted(content: memoryview) -> int:
+        checked.append(len(content))
+        return crc32c(content)
+
+    monkeypatch.setattr(batches, "crc32c", counted)
+
+    assert redacted_batches(payload, kind=ObservationKind.RECORDS).content == payload
+    assert checked == [len(payload) // 3 - batches.CHECKED_AT] * 3

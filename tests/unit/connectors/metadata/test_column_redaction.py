@@ -25,6 +25,10 @@ CONFIGS = {
     "already redacted": data(4, 0, b"\2" + text("a") + text("b") + text("*" * 9) + b"\0"),
     "long value": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 2000) + b"\0"),
     "longer than Kafka's strings": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 5000) + b"\0"),
+    "long value, partly redacted": data(4, 0, b"\2" + text("a") + text("b") + text("*" * 300 + SECRET) + b"\0"),
+    "longest value by column": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 36 + "ab") + b"\0"),
+    "shortest other value": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 36 + "abc") + b"\0"),
+    "long value, then UTF-8": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 50 + "é") + b"\0"),
     "value in UTF-8": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET + "é") + b"\0"),
     "a tag": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\1\7\x07" + SECRET.encode()),
     "bytes after it": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\0" + SECRET.encode()),
@@ -55,7 +59,7 @@ def test_a_usual_record_is_found_complete_by_column(name: str) -> None:
     def fail(record: FramedRecord) -> tuple[tuple[int, int, bytes], ...]:
         raise AssertionError(f"record {record.delta} was left to the plain way")
 
-    assert not [*column_redaction.edits_by_batch(payload, _batches(payload), fail)]
+    assert not column_redaction.run_edits(payload, _batches(payload), fail).by_batch
     assert assert_same_bytes(payload) is payload
 
 

@@ -144,6 +144,12 @@ class Rule:
     """Rules whose finding is the root cause of this rule's findings: while one is active, this result is unknown."""
     grouped_with: tuple[str, ...] = ()
     """Rules whose finding often has the same cause: both fire, and one notification reports both as one incident."""
+    outlives_cause: bool = False
+    """Whether a finding that is left when the last alert of `inhibited_by` resolves belongs to the same incident.
+
+    It then fires at once instead of after its hold, unless it is critical: such a finding may pass while the quorum
+    recovers.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,15 +12,18 @@ States of a condition, which is one (rule, subject):
 
 Conditions of one rule that began almost together (`_TOGETHER_MS`) fire together: they are one notification. While an
 alert of a rule that inhibits another one fires, also during its clear time, no condition of the other rule begins,
-fires or gets worse: the hold of a consequence counts from the end of its cause.
+fires or gets worse: the hold of a consequence counts from the end of its cause. A rule that outlives its cause
+(`Rule.outlives_cause`) has no second hold: a condition of it that is found when the last such alert resolves fires at
+once, unless it is critical, so that the incident stays open.
 
 Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
 change to a lower severity, restarts; a pending condition is kept for at most ten seconds.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
@@ -72,38 +75,6 @@ class TrackedConditions:
     """By `RULE SUBJECT`."""
 
 
-_STORED_KEYS = {"notified_severity": "told", "age_at_start_ms": "stood_ms"}
-"""Fields whose key in a checkpoint differs from their name."""
-_STORED_NAMES = {each.name: _STORED_KEYS.get(each.name, each.name) for each in fields(TrackedCondition)}
-"""Each field's key in a checkpoint."""
-
-
-def to_document(tracked: TrackedConditions) -> dict[str, Any]:
-    """Returns the tracked conditions as the JSON document of a checkpoint."""
-    conditions = {
-        key: {stored: getattr(condition, name) for name, stored in _STORED_NAMES.items()}
-        for key, condition in tracked.conditions.items()
-    }
-    return {"now_ms": tracked.now_ms, "standings": conditions}
-
-
-def from_document(document: Mapping[str, Any]) -> TrackedConditions:
-    """Reads the tracked conditions from the JSON document of a checkpoint.
-
-    Raises:
-        ValueError, TypeError, KeyError: the document is not one that `to_document` returns.
-    """
-    conditions = {key: _condition(stored) for key, stored in document["standings"].items()}
-    return TrackedConditions(now_ms=Millis(document["now_ms"]), conditions=conditions)
-
-
-def _condition(stored: Mapping[str, Any]) -> TrackedCondition:
-    names = {key: name for name, key in _STORED_KEYS.items()}
-    fields = {names.get(key, key): value for key, value in stored.items()}
-    severity = fields.pop("notified_severity")
-    return TrackedCondition(**fields, notified_severity=None if severity is None else Severity(str(severity)))
-
-
 def advance(
     tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
 ) -> tuple[TrackedConditions, tuple[Alert, ...]]:
@@ -121,31 +92,32 @@ def advance(
     """
     if quorum.now_ms < tracked.now_ms:
         return tracked, ()
-    firing = {one.rule for one in tracked.conditions.values() if one.notified_severity is not None}
+    found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
+    absent = {
+        key: _without_finding(condition, quorum, thresholds.get(condition.rule, _NO_RULE))
+        if evaluation.knows(condition.rule, condition.subject)
+        else (_while_unknown(condition, quorum), None)
+        for key, condition in tracked.conditions.items()
+        if key not in found
+    }
+    resolved = [alert for _, alert in absent.values() if alert]
+    firing = Counter(one.rule for one in tracked.conditions.values() if one.notified_severity is not None)
+    remaining = firing - Counter(alert.rule for alert in resolved)
     steps: dict[str, _Step] = {}
-    suppressed: set[str] = set()
-    for finding in evaluation.findings:
-        key = f"{finding.rule} {finding.subject}"
-        if _inhibited(finding.rule, firing):
-            suppressed.add(key)
-            continue
-        numbers = thresholds.get(finding.rule, _NO_RULE)
-        steps[key] = _Step(finding, *_with_finding(tracked.conditions.get(key), finding, quorum, numbers))
+    for key, finding in found.items():
+        before = tracked.conditions.get(key)
+        if not _inhibited(finding.rule, firing):
+            numbers = thresholds.get(finding.rule, _NO_RULE)
+            steps[key] = _Step(finding, *_with_finding(before, finding, quorum, numbers))
+        elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):
+            steps[key] = _fired_now(finding, _began(finding, quorum), quorum)
+        elif before:
+            absent[key] = (_while_unknown(before, quorum), None)
     steps = _fired_together(steps, tracked, quorum, thresholds)
     conditions = {key: step.condition for key, step in steps.items()}
-    alerts = [step.alert for step in steps.values() if step.alert]
-    for key, condition in tracked.conditions.items():
-        if key in conditions:
-            continue
-        numbers = thresholds.get(condition.rule, _NO_RULE)
-        if key not in suppressed and evaluation.knows(condition.rule, condition.subject):
-            kept, alert = _without_finding(condition, quorum, numbers)
-        else:
-            kept, alert = _while_unknown(condition, quorum), None
-        if kept:
-            conditions[key] = kept
-        alerts += [alert] if alert else []
-    return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), tuple(alerts)
+    conditions |= {key: kept for key in tracked.conditions if key in absent and (kept := absent[key][0]) is not None}
+    fired = [step.alert for step in steps.values() if step.alert]
+    return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), (*fired, *resolved)
 
 
 class _Step(NamedTuple):
@@ -158,6 +130,18 @@ class _Step(NamedTuple):
 
 def _inhibited(rule: str, firing: Collection[str]) -> bool:
     return rule in RULES and any(cause in firing for cause in RULES[rule].inhibited_by)
+
+
+def _outlives_cause(finding: Finding, before: TrackedCondition | None) -> bool:
+    """Returns whether a condition that did not fire fires when its cause resolves; if critical, it may still pass."""
+    pending = before is None or before.notified_severity is None
+    return pending and RULES[finding.rule].outlives_cause and finding.severity is not Severity.CRITICAL
+
+
+def _fired_now(finding: Finding, condition: TrackedCondition, quorum: Quorum) -> _Step:
+    cluster_id = condition.cluster_id or quorum.cluster_id or ""
+    fired = replace(condition, notified_severity=finding.severity, cluster_id=cluster_id)
+    return _Step(finding, fired, _firing(fired, finding, quorum, due=quorum.now_ms))
 
 
 def _fired_together(
@@ -174,9 +158,7 @@ def _fired_together(
         early_ms = min(_TOGETHER_MS, thresholds.get(finding.rule, _NO_RULE).ms(HOLD) // 6)
         pending = condition.notified_severity is None
         if pending and finding.rule in begun and condition.due_at_ms - quorum.now_ms <= early_ms:
-            cluster_id = condition.cluster_id or quorum.cluster_id or ""
-            fired = replace(condition, notified_severity=finding.severity, cluster_id=cluster_id)
-            together[key] = _Step(finding, fired, _firing(fired, finding, quorum, due=quorum.now_ms))
+            together[key] = _fired_now(finding, condition, quorum)
     return together
 
 
@@ -203,20 +185,12 @@ def _with_finding(
 ) -> tuple[TrackedCondition, Alert | None]:
     now, hold = quorum.now_ms, thresholds.ms(HOLD)
     age = finding.condition_age_ms or 0
-    if before is None:
-        before = TrackedCondition(
-            rule=finding.rule,
-            subject=finding.subject,
-            cluster_id=quorum.cluster_id or "",
-            started_at_ms=now,
-            due_at_ms=now,
-            age_at_start_ms=Millis(age),
-            last_seen_at_ms=now,
-            summary=finding.summary,
-            evidence=finding.evidence,
-        )
     after = replace(
-        before, last_seen_at_ms=now, clearing_since_ms=None, summary=finding.summary, evidence=finding.evidence
+        before or _began(finding, quorum),
+        last_seen_at_ms=now,
+        clearing_since_ms=None,
+        summary=finding.summary,
+        evidence=finding.evidence,
     )
     if after.notified_severity is None:
         after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.age_at_start_ms)))
@@ -226,6 +200,20 @@ def _with_finding(
         after = replace(after, notified_severity=finding.severity, cluster_id=cluster_id)
         return after, _firing(after, finding, quorum, due=min(after.due_at_ms, now))
     return _with_severity(after, after.notified_severity, finding, quorum, thresholds)
+
+
+def _began(finding: Finding, quorum: Quorum) -> TrackedCondition:
+    return TrackedCondition(
+        rule=finding.rule,
+        subject=finding.subject,
+        cluster_id=quorum.cluster_id or "",
+        started_at_ms=quorum.now_ms,
+        due_at_ms=quorum.now_ms,
+        age_at_start_ms=Millis(finding.condition_age_ms or 0),
+        last_seen_at_ms=quorum.now_ms,
+        summary=finding.summary,
+        evidence=finding.evidence,
+    )
 
 
 def _with_severity(

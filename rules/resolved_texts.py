@@ -46,9 +46,10 @@ def _leads(quorum: Quorum) -> str:
 
 
 def _no_leader(quorum: Quorum, _subject: str) -> str:
-    if quorum.leader_id is None:
-        return "A controller leads the metadata quorum: metadata changes are possible."
-    return f"{_leads(quorum)}: metadata changes are possible."
+    leads = "A controller leads the metadata quorum" if quorum.leader_id is None else _leads(quorum)
+    poll = fresh_poll(quorum, _AGES)
+    in_sync = "" if poll is None or poll.leader is None else f" {_in_sync(quorum, poll)}"
+    return f"{leads}: metadata changes are possible.{in_sync}"
 
 
 def _broker_fenced(quorum: Quorum, subject: str) -> str:

@@ -24,8 +24,9 @@ What not to do
     Do not wipe or restart another controller before both commands are done. Do not add the new voter first.
 
 Thresholds
-    hold (60 s) and clear (10 s). fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s). half_done (a
-    day): how long after the removal the new directory still counts as the replacement.
+    hold (60 s) and clear (10 s). If the disk is replaced when `no-leader` resolves, the alert fires at once, as part of
+    the same incident. fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s). half_done (a day): how
+    long after the removal the new directory still counts as the replacement.
 """
 
 from collections.abc import Iterable
@@ -172,4 +173,5 @@ RULE = Rule(
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
+    outlives_cause=True,
 )

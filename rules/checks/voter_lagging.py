@@ -23,9 +23,10 @@ What not to do
     Do not restart the leader to help it: a new leader does not make a slow disk faster.
 
 Thresholds
-    hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. caught_up_age (10 s),
-    fetch_age (10 s), poll_age (10 s). window (30 samples): how many samples of its lag are evaluated; one is kept
-    every 5 s for a minute, so all of them are.
+    hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. If a voter is missing when
+    the last alert that inhibits this rule resolves, the alert fires at once, as part of the same incident.
+    caught_up_age (10 s), fetch_age (10 s), poll_age (10 s). window (30 samples): how many samples of its lag are
+    evaluated; one is kept every 5 s for a minute, so all of them are.
 """
 
 from collections.abc import Iterable
@@ -121,4 +122,5 @@ RULE = Rule(
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
+    outlives_cause=True,
 )

@@ -167,10 +167,11 @@ class NotificationPlanner:
             return None
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         rules = Counter(alert.rule for alert in firing or newest.values())
+        ended_ms = Millis(max(alert.observed_at_ms for alert in newest.values()))
         return Notification(
             incident=incident,
             reason=reason,
-            alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules))),
+            alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules, ended_ms))),
             new_transitions=new,
             previously_notified=any(one.history.notified for one in decisions),
         )
@@ -185,7 +186,8 @@ class NotificationPlanner:
             return None if 0 <= now_ms - last_notified_ms < self._repeat_ms else NotifyReason.REPEATED
         if all(history.resolved for history in listed):
             return NotifyReason.RESOLVED
-        notified = [history.delivered[-1] for history in listed if history.notified and not history.resolved]
+        # Also an alert whose resolution was not sent yet: the incident is still open in the sink.
+        notified = [each for history in listed for each in history.delivered[-1:] if each.state is AlertState.FIRING]
         if not notified:
             return NotifyReason.FIRING
         if _is_worse([alert for alert in new if alert.state is AlertState.FIRING], notified):
@@ -196,13 +198,19 @@ class NotificationPlanner:
         waits = any(0 <= now_ms - at_ms < UPDATE_INTERVAL_MS for at_ms in collected_since)
         return None if waits else NotifyReason.CHANGED
 
-    def _root_cause_order(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
-        """Sorts firing before resolved, then by number of explaining alerts, then the worst, then the oldest."""
+    def _root_cause_order(
+        self, alert: Alert, rules: Counter[str], ended_ms: Millis
+    ) -> tuple[bool, bool, int, int, Millis]:
+        """Sorts firing before resolved, then by number of explaining alerts, then the worst, then the oldest.
+
+        An alert that resolved long before the newest transition is last: its text says what was true then.
+        """
         rule = self._rules.get(alert.rule)
         causes = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
         explained_by = sum(rules[cause] for cause in set(causes))
         resolved = alert.state is AlertState.RESOLVED
-        return resolved, explained_by, -alert.severity.rank, alert.started_at_ms
+        former = resolved and ended_ms - alert.observed_at_ms > RECOVERY_MS
+        return resolved, former, explained_by, -alert.severity.rank, alert.started_at_ms
 
 
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:

@@ -14,11 +14,12 @@ from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, from_document, next_due, to_document
+from rules.lifecycle import TrackedConditions, advance, next_due
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
+from rules.stored_conditions import from_document, to_document
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent

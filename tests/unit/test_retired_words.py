@@ -82,7 +82,7 @@ ALLOWED = (
     Allowed(tuple(RETIRED), "CHANGELOG.md", "lists former names"),
     Allowed(("unseen", "sight"), "connectors/observation*.py", "stored names of the journal"),
     Allowed(("sight",), "rules/model/stored_keys.py", "a stored name of the state blob and the journal"),
-    Allowed(("told",), "rules/lifecycle.py", "a stored name of the state blob"),
+    Allowed(("told",), "rules/stored_conditions.py", "a stored name of the state blob"),
     Allowed(("told",), "connectors/delivery/ledger_record.py", "a stored name of the ledger"),
     Allowed(("told",), "connectors/sinks/slack_message_store.py", "a stored name of Slack's message store"),
     Allowed(("whereabouts",), "connectors/gather/endpoint_cache.py", "the name of a stored file"),

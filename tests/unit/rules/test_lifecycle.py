@@ -7,9 +7,10 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, from_document, next_due, to_document
+from rules.lifecycle import TrackedConditions, advance, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
+from rules.stored_conditions import from_document, to_document
 from tests.unit.rules.situation import healthy
 
 START = 1_790_000_000_000
@@ -101,6 +102,66 @@ def test_consequence_does_not_fire_before_its_hold_has_passed_since_its_cause_re
     assert tracker.at(30, consequence) == ["resolved critical +0 due +30"]
     assert tracker.at(31, consequence) == []
     assert tracker.at(36, consequence) == ["firing warning +31 due +36"]
+
+
+OUTAGE = replace(finding(Severity.CRITICAL), rule="no-leader", subject="quorum")
+NO_RESERVE = replace(finding(), rule="failure-tolerance", subject="quorum")
+
+
+def tracker_in_an_outage(*findings: Finding) -> ConditionTracker:
+    """These findings fire since second 0; `no-leader` clears within 10 s."""
+    tracker = ConditionTracker()
+    rules = ("no-leader", "high-watermark-stalled", "failure-tolerance")
+    tracker.thresholds = {rule: Thresholds(values={"hold": 0.0, "clear": 10.0}) for rule in rules}
+    tracker.thresholds["failure-tolerance"] = Thresholds(values={"hold": 120.0, "clear": 10.0})
+    tracker.at(0, *findings)
+    return tracker
+
+
+def fired(alerts: tuple[Alert, ...]) -> list[str]:
+    return [f"{alert.state} {alert.rule} +{(alert.started_at_ms - START) / 1000:g}" for alert in alerts]
+
+
+def test_condition_that_outlives_its_cause_fires_before_the_cause_resolves() -> None:
+    tracker = tracker_in_an_outage(OUTAGE)
+    assert tracker.at(20, NO_RESERVE) == [], "no-leader clears"
+    assert fired(tracker.step(30, Evaluation(findings=(NO_RESERVE,)))) == [
+        "firing failure-tolerance +30",
+        "resolved no-leader +0",
+    ]
+    assert tracker.at(31, NO_RESERVE) == []
+    assert tracker.at(40) == []
+    assert tracker.at(50) == ["resolved warning +30 due +50"]
+
+
+def test_condition_that_outlives_its_cause_takes_its_hold_if_it_is_critical() -> None:
+    worse = replace(NO_RESERVE, severity=Severity.CRITICAL)
+    tracker = tracker_in_an_outage(OUTAGE)
+    tracker.at(20, worse)
+    assert fired(tracker.step(30, Evaluation(findings=(worse,)))) == ["resolved no-leader +0"]
+    assert tracker.at(31, NO_RESERVE) == []
+    assert tracker.at(151, NO_RESERVE) == ["firing warning +31 due +151"]
+
+
+def test_condition_waits_until_its_last_cause_resolves() -> None:
+    stalled = replace(OUTAGE, rule="high-watermark-stalled")
+    tracker = tracker_in_an_outage(OUTAGE, stalled)
+    tracker.thresholds["high-watermark-stalled"] = Thresholds(values={"hold": 0.0, "clear": 20.0})
+    tracker.at(2, NO_RESERVE)
+    assert fired(tracker.step(12, Evaluation(findings=(NO_RESERVE,)))) == ["resolved no-leader +0"]
+    assert fired(tracker.step(22, Evaluation(findings=(NO_RESERVE,)))) == [
+        "firing failure-tolerance +22",
+        "resolved high-watermark-stalled +0",
+    ]
+
+
+def test_condition_that_outlives_its_cause_keeps_firing_if_it_fired_before() -> None:
+    tracker = tracker_in_an_outage(NO_RESERVE)
+    assert tracker.at(120, NO_RESERVE) == ["firing warning +0 due +120"]
+    tracker.at(130, OUTAGE)
+    tracker.at(140, NO_RESERVE)
+    assert fired(tracker.step(150, Evaluation(findings=(NO_RESERVE,)))) == ["resolved no-leader +130"]
+    assert tracker.at(151, NO_RESERVE) == []
 
 
 def test_condition_that_ends_before_hold_does_not_fire() -> None:

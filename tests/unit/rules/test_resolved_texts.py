@@ -29,7 +29,19 @@ def test_every_rule_has_a_text() -> None:
 @pytest.mark.parametrize(
     ("rule", "subject", "quorum", "text"),
     [
-        ("no-leader", "quorum", healthy(), "Controller 3 leads in epoch 7: metadata changes are possible."),
+        (
+            "no-leader",
+            "quorum",
+            voter_not_fetching(healthy(), 1),
+            "Controller 3 leads in epoch 7: metadata changes are possible. 2 of 3 voters are in sync; the quorum "
+            "tolerates no further failure.",
+        ),
+        (
+            "no-leader",
+            "quorum",
+            replace(healthy(), poll=None),
+            "Controller 3 leads in epoch 7: metadata changes are possible.",
+        ),
         (
             "broker-fenced",
             "broker 101",

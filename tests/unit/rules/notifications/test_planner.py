@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -137,8 +137,30 @@ def test_a_consequence_is_held_back_while_its_cause_is_firing_and_sent_if_it_out
     cause, consequence = alert("cluster", rule="no-leader"), alert("broker 5", rule="broker-fenced")
     assert sink.step(cause, consequence) == ["firing critical: +cluster"]
     assert sink.step(alert("cluster", rule="no-leader", resolved=True), after_ms=MINUTE) == [
-        "firing critical: +broker 5 +cluster"
+        "changed critical: +broker 5 +cluster"
     ]
+
+
+def test_incident_whose_cause_resolved_stays_open_while_a_milder_consequence_fires() -> None:
+    sink = SimulatedSink()
+    sink.step(alert("cluster", rule="no-leader"))
+    left = alert("quorum", rule="failure-tolerance", severity=Severity.WARNING, observed_at_ms=Millis(NOON_MS + MINUTE))
+    over = alert("cluster", rule="no-leader", resolved=True, observed_at_ms=Millis(NOON_MS + MINUTE))
+    assert sink.step(left, over, after_ms=MINUTE) == [], "held back while the quorum recovers"
+    assert sink.step(after_ms=UPDATE_INTERVAL_MS - 1) == [], "a milder incident is a minor change"
+    assert sink.step(after_ms=1) == ["changed warning: +quorum +cluster"]
+    ended = replace(left, state=AlertState.RESOLVED, observed_at_ms=Millis(NOON_MS + 5 * MINUTE))
+    assert sink.step(ended, after_ms=3 * MINUTE) == ["resolved critical: +quorum cluster"]
+
+
+def test_incident_of_which_the_sink_was_notified_as_resolved_fires_again() -> None:
+    sink = SimulatedSink()
+    sink.silence(rule="failure-tolerance")
+    sink.step(alert("voter1", rule="stale-voter-endpoint"), alert("quorum", rule="failure-tolerance"))
+    assert sink.step(alert("voter1", rule="stale-voter-endpoint", resolved=True), after_ms=MINUTE) == [
+        "resolved critical: +voter1"
+    ]
+    assert sink.step(after_ms=HOUR) == ["firing critical: +quorum voter1"]
 
 
 def test_a_consequence_that_resolves_before_its_cause_is_never_sent() -> None:
@@ -166,7 +188,7 @@ def test_a_consequence_that_outlives_the_recovery_is_sent() -> None:
     sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
     assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
     assert sink.plan().valid_until_ms == sink.now + RECOVERY_MS
-    assert sink.step(after_ms=RECOVERY_MS) == ["firing critical: +broker 5 +cluster"]
+    assert sink.step(after_ms=RECOVERY_MS) == ["changed critical: +broker 5 +cluster"]
 
 
 def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:

@@ -150,14 +150,28 @@ class ClusterMonitor:
         """Returns the next time at which the passing of time alone may make an alert; None if it is not soon.
 
         It is the end of a hold or clear time, or the time at which an age passes its threshold, at most DUE_AHEAD_MS
-        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead.
+        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead. It is now if the alert that inhibited a
+        finding has just resolved: the condition begins with the next observation.
         """
         now_ms = self.machine.now_ms
+        if self._begins_next():
+            return now_ms
         age = None if self._evaluated is None else self._evaluator.age_due_ms(self._evaluated[0])
         if age is not None and age <= now_ms:
             age = Millis(now_ms + DUE_AHEAD_MS)
         dues = (due for due in (next_due(self.tracked, self.thresholds), age) if due is not None)
         return min((due for due in dues if due <= now_ms + DUE_AHEAD_MS), default=None)
+
+    def _begins_next(self) -> bool:
+        """Returns whether a finding that nothing inhibits any more has no condition yet."""
+        if self._evaluated is None:
+            return False
+        conditions = self.tracked.conditions
+        firing = {one.rule for one in conditions.values() if one.notified_severity is not None}
+        return any(
+            f"{one.rule} {one.subject}" not in conditions and firing.isdisjoint(RULES[one.rule].inhibited_by)
+            for one in self._evaluated[1].findings
+        )
 
     @property
     def newest_evaluation(self) -> Evaluation | None:

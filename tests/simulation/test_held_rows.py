@@ -164,7 +164,8 @@ def compare(seed: int) -> tuple[MonitoredJournal, MonitoredJournal]:
     return each_second, held
 
 
-@pytest.mark.parametrize("seed", [2, 5, 8, 15])
+# In 2006 a condition begins one observation after the alert that inhibited it has resolved.
+@pytest.mark.parametrize("seed", [2, 5, 8, 15, 2006])
 def test_waiting_rows_delay_no_alert_on_the_simulation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # The simulated quorum is never without a fault for long.
     monkeypatch.setattr(quiet_observations, "CALM_MS", 3_000)

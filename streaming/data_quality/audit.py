@@ -7,12 +7,9 @@ size of the tables does not change the result.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from connectors.decode_observation import decode_observation
 from connectors.errors import JournalError
-from connectors.event import Event
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.data_quality.alert_contracts import AlertTable, SentAlert
 from streaming.data_quality.contract import Suite
@@ -20,8 +17,13 @@ from streaming.data_quality.contract_table import Table
 from streaming.data_quality.event_contracts import EventTable
 from streaming.data_quality.observation_contracts import ObservationTable
 from streaming.data_quality.state_contracts import StateTable
+from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.contained_replay import FailedRow
 from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import each_event
+from streaming.status.as_of import decoded_row
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import status_json
 
@@ -55,7 +57,7 @@ class Audit:
         self._events = EventTable()
         self.states = StateTable()
         self._alerts = AlertTable()
-        self._machines: dict[str, Machine] = {}
+        self._machines: dict[str, ContainedMachine] = {}
         self._thresholds = thresholds_for({})
 
     def journal(
@@ -79,15 +81,18 @@ class Audit:
             if restarted_at is not None and row.sequence >= restarted_at:
                 restarted_at = None
                 self._logs_read_again()
-            events = tuple(decode_observation(row).events())
+            decoded = decoded_row(row)
+            events = tuple(each_event(decoded.events))
             self._observations.add(row, events[0] if events else None)
             self._events.add(row, events)
             if replay:
                 machine = self._machine(row.cluster)
                 if row.sequence >= 0:
-                    self._apply(machine, row, events)
+                    self._not_applied(
+                        row.cluster, machine.apply(DecodedRow(row.sequence, decoded.observed_at_ms, events))
+                    )
                 if count % self._state_every == 0:
-                    self._state(machine)
+                    self._state(machine.machine)
             if max(len(self._observations.table), len(self._events.table)) >= self._table_rows:
                 self.flush()
             if count % 1_000 == 0:
@@ -97,8 +102,9 @@ class Audit:
         self.flush()
 
     def _final_states(self) -> None:
-        for machine in self._machines.values():
-            self._state(machine)
+        for cluster, machine in self._machines.items():
+            self._not_applied(cluster, machine.finish())
+            self._state(machine.machine)
 
     def _logs_read_again(self) -> None:
         """Begins with new states, as the job does after the repair."""
@@ -134,21 +140,14 @@ class Audit:
                 self._evaluate(suite, table)
                 table.clear()
 
-    def _machine(self, cluster: str) -> Machine:
+    def _machine(self, cluster: str) -> ContainedMachine:
         if cluster not in self._machines:
-            self._machines[cluster] = Machine(cluster, None, (), Vantage.INSIDE)
+            self._machines[cluster] = ContainedMachine(Machine(cluster, None, (), Vantage.INSIDE))
         return self._machines[cluster]
 
-    def _apply(self, machine: Machine, row: Observation, events: Iterable[Event]) -> None:
-        at_ms = Millis(row.observed_at_ms)
-        try:
-            machine.apply(events, sequence=row.sequence, observed_at_ms=at_ms)
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a row that cannot be applied is what the audit is to find
-            reason = failure_reason(error)
-            machine.skip(sequence=row.sequence, observed_at_ms=at_ms, reason=reason)
-            self.states.add_not_applied(row.cluster, row.sequence, reason)
+    def _not_applied(self, cluster: str, failed: Iterable[FailedRow]) -> None:
+        for one in failed:
+            self.states.add_not_applied(cluster, one.sequence, one.reason)
 
     def _state(self, machine: Machine) -> None:
         try:

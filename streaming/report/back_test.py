@@ -7,17 +7,13 @@ times are the job's. Sinks, routes and silences are not applied.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from connectors.decode_observation import decode_observation
-from connectors.log_event import Undecodable
 from connectors.observation import Observation
 from rules.alert import Alert
 from rules.finding import Thresholds
-from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.contained_replay import observe_contained
-from streaming.replay.failure_reason import failure_reason
-from streaming.replay.observed_events import ObservedEvent
+from streaming.status.as_of import decoded_row
 
 _ROWS_TOGETHER = 256
 """Rows between two stored forms of a cluster's state, from which a row that raises is skipped."""
@@ -84,7 +80,7 @@ def back_test(rows: Iterable[Observation], settings_of: ClusterSettingsOf) -> It
         one = replayed[row.cluster]
         if one is None:
             continue
-        one.waiting.append(DecodedRow(row.sequence, Millis(row.observed_at_ms), _events(row)))
+        one.waiting.append(decoded_row(row))
         if len(one.waiting) >= _ROWS_TOGETHER:
             yield from one.flush()
     yield from (alert for one in replayed.values() if one is not None for alert in one.flush())
@@ -104,14 +100,3 @@ def _new(name: str, settings_of: ClusterSettingsOf) -> _Replayed | None:
         thresholds=settings.thresholds,
     )
     return _Replayed(name=name, settings=settings, monitor=monitor)
-
-
-def _events(row: Observation) -> tuple[ObservedEvent, ...]:
-    """Returns the row's events; a row that cannot be decoded is one undecodable event, as in the job."""
-    try:
-        return tuple(decode_observation(row).items())
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - as in the job's decode stage
-        reason = f"the row cannot be decoded: {failure_reason(error)}"
-        return (Undecodable(offset=None, reason=reason, length=len(row.payload)),)

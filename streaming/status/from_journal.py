@@ -21,10 +21,10 @@ from connectors.wall_clock import wall_ms
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.contained_machine import ContainedMachine
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
-from streaming.status.as_of import SourceExtent, events_upto, require_within
+from streaming.status.as_of import SourceExtent, decoded_row, require_within
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import of_the_quorum
@@ -55,7 +55,7 @@ class ReplayedJournal:
     @property
     def missing(self) -> tuple[str, ...]:
         """What the journal does not hold, as text."""
-        return () if self.whole else ("the beginning of the log: the journal no longer reaches back to it",)
+        return missing_of(self.machine)
 
 
 def replay_journal(
@@ -98,6 +98,7 @@ def replay_journal(
             f"--at {upto.offset}: an offset belongs to one cluster, and {folder} holds {len(replayed)}: give a time"
         )
     for name, one in replayed.items():
+        one.finish()
         one.require_reached(f"the journal of cluster {name}")
     return {
         name: ReplayedJournal(machine=one.machine, newest_ms=one.newest_ms, known_endpoints=cache.of(name))
@@ -150,33 +151,49 @@ def newest_row_ms(folder: Path) -> Millis:
     return _newest(open_journal(folder))
 
 
+def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
+    """Returns the times of the first and the newest row of a journal; None where it has none.
+
+    Raises:
+        JournalError: there is no journal, or it is damaged.
+    """
+    first = journal.first_sequence()
+    if first >= journal.published_end():
+        return None
+    oldest = next(journal.read(first, first + 1))
+    return Millis(oldest.observed_at_ms), _newest(journal)
+
+
 class _Replay:
     """Applies one cluster's rows up to a point in time."""
 
     def __init__(self, machine: Machine, upto: PointInTime | None) -> None:
-        self.machine = machine
+        self._contained = ContainedMachine(machine)
         self.newest_ms: Millis | None = None
         """observed_at of the newest row that was applied."""
         self._upto = upto
         self._ended = False
         self._extent = SourceExtent()
 
+    @property
+    def machine(self) -> Machine:
+        """The state after the rows."""
+        return self._contained.machine
+
     def apply(self, row: Observation) -> None:
-        """Applies a row, unless it is later than the point in time."""
+        """Applies a row, unless it is later than the point in time. A row that raises is skipped, as in the job."""
         if self._upto is not None:
             self._extent = self._extent.with_row(row)
             self._ended = self._ended or self._is_later(row, self._upto)
         if self._ended:
             return
         self.newest_ms = Millis(row.observed_at_ms)
-        try:
-            self.machine.apply(events_upto(row, self._upto), sequence=row.sequence, observed_at_ms=self.newest_ms)
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the job skips such a row too; what it holds is reported as missing
-            reason = f"could not be applied: {failure_reason(error)}"
-            self.machine.skip(sequence=row.sequence, observed_at_ms=self.newest_ms, reason=reason)
+        self._contained.apply(decoded_row(row, self._upto))
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+
+    def finish(self) -> None:
+        """Skips rows after which the state cannot be stored, as in the job."""
+        self._contained.finish()
 
     def require_reached(self, source: str) -> None:
         """Checks that the rows hold the point in time.
@@ -195,6 +212,12 @@ class _Replay:
             case AtOffset(offset=offset):
                 first = (row.base_offset or 0) - (row.kind is ObservationKind.SNAPSHOT)
                 return row.kind in _LOG_KINDS and first > offset
+
+
+def missing_of(machine: Machine) -> tuple[str, ...]:
+    """Returns what a journal does not hold of a replayed cluster, as text."""
+    whole = machine.log.image.complete
+    return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)
 
 
 def has_journal(folder: Path) -> bool:

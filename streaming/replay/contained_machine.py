@@ -1,0 +1,87 @@
+"""A machine to which recorded rows are applied without evaluating rules: a row that raises is skipped, as in the job.
+
+The state after a row that raises is the one before it, with the recorded violation and the time: it is restored from a
+stored form, and the rows since are applied again (`contained_replay`).
+"""
+
+from typing import Final
+
+from rules.alert import Alert
+from rules.lifecycle import TrackedConditions
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.contained_replay import FailedRow, observe_contained
+from streaming.replay.machine import Machine
+
+ROWS_TOGETHER: Final = 256
+"""Rows between two stored forms of the state."""
+
+
+class ContainedMachine:
+    """Applies rows one by one; `machine` is the state after them."""
+
+    def __init__(self, machine: Machine) -> None:
+        """`machine`: new. After a row that raised, another one takes its place."""
+        self.machine = machine
+        self._kind = type(machine)
+        self._cluster_id = machine.cluster_id
+        self._blob: bytes | None = None
+        self._since: list[DecodedRow] = []
+        """Applied since the stored form."""
+
+    def apply(self, row: DecodedRow) -> tuple[FailedRow, ...]:
+        """Applies a row; returns the rows that could not be applied: this one, or earlier ones that show only now."""
+        self._since.append(row)
+        try:
+            self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+        except (MemoryError, OSError):
+            raise
+        except Exception:  # noqa: BLE001 - the rows are applied again, without the one that raises
+            return self._contain()
+        return () if len(self._since) < ROWS_TOGETHER else self.finish()
+
+    def finish(self) -> tuple[FailedRow, ...]:
+        """Stores the state; returns the rows after which it cannot be stored, which are skipped."""
+        try:
+            self._blob = self.machine.to_bytes()
+        except (MemoryError, OSError):
+            raise
+        except Exception:  # noqa: BLE001 - the rows are applied again, without the one that brought this about
+            return self._contain()
+        self._since = []
+        return ()
+
+    def _contain(self) -> tuple[FailedRow, ...]:
+        rows, self._since = self._since, []
+        result = observe_contained(self._restored(self._blob), self._blob, rows, self._restored)
+        self.machine, self._blob = result.monitor.machine, result.blob
+        return result.failed
+
+    def _restored(self, blob: bytes | None) -> "_UnevaluatedMonitor":
+        own = self.machine
+        if blob is None:
+            machine = self._kind(own.cluster, self._cluster_id, own.bootstrap, own.vantage, own.access)
+        else:
+            machine = self._kind.from_bytes(
+                blob,
+                cluster=own.cluster,
+                cluster_id=self._cluster_id,
+                bootstrap=own.bootstrap,
+                vantage=own.vantage,
+                access=own.access,
+            )
+        return _UnevaluatedMonitor(machine, TrackedConditions(), {})
+
+
+class _UnevaluatedMonitor(ClusterMonitor):
+    """Applies rows, and evaluates no rule after them. Its stored form is that of its machine."""
+
+    def _advance(self) -> tuple[Alert, ...]:
+        return ()
+
+    def advance_unevaluated(self, reason: str) -> tuple[Alert, ...]:
+        """Advances nothing."""
+        return ()
+
+    def to_bytes(self) -> bytes:
+        """Returns the machine's stored form."""
+        return self.machine.to_bytes()

@@ -29,6 +29,8 @@ class QuietObservations:
         self._disturbed_ms: int | None = None
         """When the newest observation was made that was not quiet; None before the first observation."""
         self._poll: QuorumPolled | None = None
+        self._moved_ms: int | None = None
+        """When a poll last reported another high watermark than the poll before."""
         self._leader_logs: dict[str, LeaderLog | None] = {}
         """The newest by endpoint."""
         self._records: tuple[int, int, bool] | None = None
@@ -39,9 +41,21 @@ class QuietObservations:
         self._disturbed_ms = at_ms
 
     def is_quiet_poll(self, event: QuorumPolled, at_ms: int, *, changed: bool) -> bool:
-        """Returns whether leader and members are the same, and all replicas follow the growing log."""
+        """Returns whether leader and members are the same, and all replicas follow the growing log.
+
+        A poll that finds the same high watermark is not quiet, but disturbs only if it has been the same for a time.
+        """
         before, self._poll = self._poll, event
-        if changed or before is None or not _all_follow(event, before):
+        if changed or before is None or before.high_watermark is None or event.high_watermark is None:
+            self.disturbed(at_ms)
+            return False
+        if event.high_watermark == before.high_watermark:
+            # Two polls may lie between two NoOps, or a busy controller writes one late.
+            if self._moved_ms is None or at_ms - self._moved_ms > _RECENT_MS:
+                self.disturbed(at_ms)
+            return False
+        self._moved_ms = at_ms
+        if not _all_follow(event, before):
             self.disturbed(at_ms)
         return self._is_calm(at_ms)
 
@@ -84,8 +98,8 @@ class QuietObservations:
 
 
 def _all_follow(event: QuorumPolled, before: QuorumPolled) -> bool:
-    """Returns whether the high watermark moved, and all but the leader fetched and caught up since the poll before."""
-    if event.high_watermark is None or before.high_watermark is None or event.high_watermark <= before.high_watermark:
+    """Returns whether the high watermark grew, and all but the leader fetched and caught up since the poll before."""
+    if (event.high_watermark or 0) <= (before.high_watermark or 0):
         return False
     leader = next((each for each in event.voters if each.key.id == event.leader_id), None)
     if leader is None or leader.last_fetch_ms is None:

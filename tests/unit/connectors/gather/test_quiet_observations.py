@@ -137,6 +137,22 @@ def test_after_anything_else_a_cluster_is_not_quiet_for_a_time(
     assert quorum.seconds(count=3)
 
 
+def test_a_high_watermark_that_stands_still_disturbs_after_a_time(quorum: Quorum) -> None:
+    def repeated() -> bool:
+        event = polled(moved_ms)
+        quorum.now_ms += 700
+        return quorum.quiet.is_quiet_poll(event, quorum.now_ms, changed=False)
+
+    moved_ms = quorum.now_ms
+    assert not any([repeated(), repeated()])
+    assert quorum.poll(), "1.4 s are no disturbance"
+
+    moved_ms = quorum.now_ms
+    assert not any([repeated(), repeated(), repeated()])
+    assert not quorum.seconds(count=CALM_MS // 1_000 - 1), "2.1 s are one"
+    assert quorum.seconds(count=3)
+
+
 def test_records_and_gaps_are_not_quiet_but_the_noops_behind_them_are(quorum: Quorum) -> None:
     records = RedactedBatches(content=b"x", has_records=True, endpoints=())
     assert not quorum.fetch(batches=records)

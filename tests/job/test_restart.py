@@ -1,7 +1,11 @@
 """The job is killed (SIGKILL) during a scenario: its alerts are the same as without the kill."""
 
+import fnmatch
 import json
+import os
+import stat
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +21,16 @@ from tests.job.conftest import short_thresholds
 from tests.job.job_state import terminate_group, wait_until_delivered, wait_until_resolved
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+SPARK_FILES = ("spark/offsets/[0-9]*", "spark/commits/[0-9]*", "spark/state/*.changelog", "spark/state/*.zip")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +51,8 @@ def test_job_killed_before_firing_and_before_resolving(lab: Lab, job: JobProcess
     lab.await_state(lambda state: node in {each.id for each in state.observers}, what="the new disk as an observer")
 
     job.kill()
+    # Written under the usual umask by an earlier release: see the test of the files' permissions.
+    job.checkpoint.chmod(0o755)
     job.start()
 
     firing = job.wait_for("voter-disk-replaced", within_s=180)
@@ -117,6 +133,22 @@ def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
     assert sent
 
 
+def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
+    def written() -> dict[str, int]:
+        found = modes(job.checkpoint)
+        # Of each writer: the gatherer, the driver, and Java for the query, for state changes and for state snapshots.
+        for pattern in ("journal/*", "log/gather-stats.json", "log/spark.log", *SPARK_FILES):
+            assert fnmatch.filter(found, pattern), pattern
+        return found
+
+    found = eventually(written, within_s=120)
+
+    wider = {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+    assert wider == {}
+    assert len(found) > 50
+    assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
+
+
 def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> None:
     job.stop()
     job.environment = {"PYSPARK_PYTHON": str(slow_once(tmp_path))}
@@ -154,3 +186,15 @@ def gatherers(pid: int) -> list[psutil.Process]:
         return False
 
     return [child for child in psutil.Process(pid).children() if is_gatherer(child)]
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Returns the permissions of everything in the folder, and its own as `.`."""
+    found = {}
+    for parent, folders, files in os.walk(folder):
+        for name in (".", *folders, *files):
+            path = Path(parent, name)
+            # Spark deletes temporary files while the job runs.
+            with suppress(FileNotFoundError):
+                found[str(path.relative_to(folder))] = stat.S_IMODE(path.lstat().st_mode)
+    return found

@@ -60,6 +60,23 @@ def read_open(descriptor: int, path: Path) -> JournalPosition:
     )
 
 
+def is_of_new_journal(path: Path) -> bool:
+    """Whether the file is missing, holds the position before the first row, or was interrupted in its first write.
+
+    The first write goes to the first slot. So a file that holds no position and is no longer than that slot has never
+    held one; after a power failure, it may be empty or full of zeros.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return True
+    found = _newest(content)
+    return len(content) <= _SLOT_BYTES if found is None else found[1].sequence == 0
+
+
 def write(path: Path, position: JournalPosition, *, sync: bool = False) -> None:
     """Writes `position` as the newest one in the file; with `sync`, it is on disk before this returns.
 

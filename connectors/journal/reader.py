@@ -36,13 +36,20 @@ class JournalReader:
 
     @property
     def created(self) -> bool:
-        """Whether a writer has created the journal. Before that, everything else raises JournalError."""
-        return (self.directory / PUBLISHED).exists()
+        """Whether a writer has created the journal. Before that, everything else raises JournalError.
+
+        A writer that was killed before it began the first segment has not: the next one begins again.
+        """
+        published = self.directory / PUBLISHED
+        if not published.exists():
+            return False
+        return bool(segment.first_sequences(self.directory)) or not position_file.is_of_new_journal(published)
 
     @property
     def lacks_published(self) -> bool:
         """Whether there are segments, but the position up to which they are published is missing."""
-        return self.directory.is_dir() and not self.created and bool(segment.first_sequences(self.directory))
+        published = self.directory / PUBLISHED
+        return self.directory.is_dir() and not published.exists() and bool(segment.first_sequences(self.directory))
 
     @property
     def journal_id(self) -> str:

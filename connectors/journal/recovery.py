@@ -7,7 +7,6 @@ have used those rows. Whole rows above the published sequence stay, and the foll
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -53,7 +52,7 @@ def recover(directory: Path) -> RecoveredJournal:
         unfinished.unlink()
     firsts = segment.first_sequences(directory)
     if not firsts:
-        _delete_empty_position_file(directory / PUBLISHED)
+        _delete_interrupted_position_file(directory / PUBLISHED)
     published = position_file.read(directory / PUBLISHED)
     if published is None:
         if firsts:
@@ -73,11 +72,14 @@ def recover(directory: Path) -> RecoveredJournal:
     return _recover_active(directory, firsts[-1], published, sealed)
 
 
-def _delete_empty_position_file(published: Path) -> None:
-    """Deletes an empty position file: its writer was killed before the first byte of a new journal."""
-    with suppress(FileNotFoundError):
-        if published.stat().st_size == 0:
-            published.unlink()
+def _delete_interrupted_position_file(published: Path) -> None:
+    """Deletes the position file of a new journal if its writer was killed before it held a position."""
+    try:
+        position_file.read(published)
+    except JournalError:
+        if not position_file.is_of_new_journal(published):
+            raise
+        published.unlink()
 
 
 def _check_sealed(directory: Path, firsts: list[int], journal_id: str) -> list[SealedSegment]:

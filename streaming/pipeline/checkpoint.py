@@ -180,7 +180,7 @@ class Checkpoint:
                 f"it, or run `{self.repair_command}`"
             )
         journal = JournalReader(self.journal)
-        if journal.journal_id != planned.journal_id or journal.written_end() < planned.sequence:
+        if not journal.created or journal.journal_id != planned.journal_id or journal.written_end() < planned.sequence:
             raise UsageError(
                 f"checkpoint {self.folder}: journal/ and spark/ do not belong together: restore both from the same "
                 f"backup, or run `{self.repair_command}`"

@@ -1,5 +1,7 @@
 """Gathers one cluster: log follower, quorum poll, endpoint probe and leader view poll, each supervised separately."""
 
+from collections.abc import Callable
+
 from connectors.cluster_connection import ClusterConnection
 from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.endpoint_probe import EndpointProbe
@@ -33,7 +35,9 @@ class ClusterGatherer:
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
         fetch_pause_s: float = 0.0,
+        slowdown: Callable[[], int] = lambda: 1,
     ) -> None:
+        """`slowdown`: how many times as long to wait between polls, and between fetches with a pause."""
         self._cluster = cluster
         self._loop = loop
         self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
@@ -46,6 +50,7 @@ class ClusterGatherer:
         self._last_observed_ms = last_observed_ms
         self._position = start
         self._fetch_pause_s = fetch_pause_s
+        self._slowdown = slowdown
         self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
@@ -97,13 +102,15 @@ class ClusterGatherer:
             self._writer,
             start=self._position,
             max_snapshot_bytes=self._cluster.max_snapshot_bytes,
-            pause_s=self._fetch_pause_s,
+            pause_s=lambda: self._fetch_pause_s * self._slowdown(),
         )
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:
         interval_ms = self._cluster.poll_interval_ms
-        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms)
+        self._quorum_poll = QuorumPoll(
+            self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms, slowdown=self._slowdown
+        )
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:

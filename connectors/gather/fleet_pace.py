@@ -12,6 +12,11 @@ _PAUSE_S_PER_CLUSTER: Final = 0.001
 _START_S_PER_CLUSTER: Final = 0.015
 
 
+def is_large(clusters: int) -> bool:
+    """Returns whether so many clusters are observed at another pace than few."""
+    return clusters > CLUSTERS_PER_TURN
+
+
 def turns_of(clusters: int) -> int:
     """Returns over how many publications, one a second, the quiet rows of so many clusters are spread; 1: none wait."""
     return max(1, min(MOST_TURNS, -(-clusters // CLUSTERS_PER_TURN)))
@@ -23,7 +28,7 @@ def fetch_pause_s(clusters: int) -> float:
     A leader answers a waiting Fetch for each record, and again when it is committed: an idle quorum's log then takes
     four requests a second. After a pause one request returns all records since the last one.
     """
-    return 0.0 if clusters <= CLUSTERS_PER_TURN else min(_LONGEST_PAUSE_S, _PAUSE_S_PER_CLUSTER * clusters)
+    return 0.0 if not is_large(clusters) else min(_LONGEST_PAUSE_S, _PAUSE_S_PER_CLUSTER * clusters)
 
 
 def start_span_s(clusters: int) -> float:

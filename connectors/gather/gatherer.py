@@ -19,7 +19,7 @@ from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
-from connectors.gather.fleet_pace import fetch_pause_s, start_span_s, turns_of
+from connectors.gather.fleet_pace import fetch_pause_s, is_large, start_span_s, turns_of
 from connectors.gather.garbage_collection import exclude_long_lived_objects
 from connectors.gather.gatherer_group import GathererGroup
 from connectors.gather.gatherer_settings import GathererSettings, from_line
@@ -27,6 +27,7 @@ from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Appender, Publisher
+from connectors.gather.unread_rows import UnreadRows, unread_rows_of
 from connectors.journal.follow_position import FollowPosition
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
@@ -102,6 +103,9 @@ class Gatherer:
         )
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
+        self._unread_rows = UnreadRows(
+            unread_rows_of(Path(settings.journal)), clusters=settings.clusters_of_all, now=self._loop.now
+        )
         self._stats = GathererStats(
             settings.stats,
             publisher=self._publisher,
@@ -165,6 +169,8 @@ class Gatherer:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
             self._publisher.publish_periodically()
+            if is_large(self._settings.clusters_of_all):
+                self._unread_rows.update()
             self._write_stats()
 
     def _write_stats(self) -> None:
@@ -186,6 +192,7 @@ class Gatherer:
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=self._endpoint_cache.of(cluster.name),
             fetch_pause_s=fetch_pause_s(self._settings.clusters_of_all),
+            slowdown=lambda: self._unread_rows.slowdown,
         )
 
 

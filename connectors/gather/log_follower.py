@@ -5,7 +5,7 @@ It finds the leader by sending a Fetch to any controller, long-polls the leader,
 connection fails or the leader changes. It sends only Fetch and FetchSnapshot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
@@ -66,7 +66,7 @@ class LogFollower:
         *,
         start: LogPosition = START,
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
-        pause_s: float = 0.0,
+        pause_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`max_snapshot_bytes` is the largest snapshot that is read, `pause_s` the pause once all is read."""
         self._loop = loop
@@ -143,8 +143,8 @@ class LogFollower:
             self._buffer.restart(START)
         if result.pause:
             await self._loop.sleep(_PAUSE_S)
-        elif result.committed is not None and self._read_all_pause_s and self._buffer.is_current:
-            await self._loop.sleep(self._read_all_pause_s)
+        elif result.committed is not None and self._buffer.is_current and (pause_s := self._read_all_pause_s()):
+            await self._loop.sleep(pause_s)
 
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:

@@ -119,7 +119,7 @@ def follow(
 ) -> RecordedLog:
     output = RecordedLog()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
-    follower = LogFollower(loop, controllers, nodes, output, start=start, pause_s=pause_s)  # type: ignore[arg-type]
+    follower = LogFollower(loop, controllers, nodes, output, start=start, pause_s=lambda: pause_s)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(follower.run())

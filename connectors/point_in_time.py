@@ -1,6 +1,7 @@
 """PointInTime: a past state that a user asks for, by an offset of the metadata log or by a time."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from rules.model.identifiers import Millis, Offset
@@ -21,3 +22,14 @@ class AtTime:
 
 
 PointInTime: TypeAlias = AtOffset | AtTime
+
+
+def parse_time(text: str) -> Millis:
+    """Parses a time in ISO 8601; UTC if it names no time zone. Returns milliseconds since the Unix epoch.
+
+    Raises:
+        ValueError: it is not a time.
+    """
+    when = datetime.fromisoformat(text)
+    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return Millis(since // timedelta(milliseconds=1))

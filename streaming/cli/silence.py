@@ -15,6 +15,7 @@ from rich.text import Text
 
 from connectors.delivery.silence_store import SilenceFile, silence_to_json
 from connectors.errors import UsageError
+from connectors.point_in_time import parse_time
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms
@@ -27,7 +28,6 @@ from rules.notifications.silence import Silence
 from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
 from streaming.cli.output import print_json, print_message, stdout_console
-from streaming.cli.time_argument import parse_time
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,10 +1,9 @@
 """Parses the points in time of the command line: `--at`, `--from`, `--to`, `--until`."""
 
 import re
-from datetime import UTC, datetime, timedelta
 
 from connectors.errors import UsageError
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.model.identifiers import Millis, Offset
 
 
@@ -20,17 +19,6 @@ def parse_point_in_time(text: str) -> PointInTime:
         return AtTime(at_ms=parse_time(text))
     except ValueError:
         raise UsageError(f"--at {text}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
-
-
-def parse_time(text: str) -> Millis:
-    """Parses a time in ISO 8601; UTC if it names no time zone. Returns milliseconds since the Unix epoch.
-
-    Raises:
-        ValueError: it is not a time.
-    """
-    when = datetime.fromisoformat(text)
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return Millis(since // timedelta(milliseconds=1))
 
 
 def parse_time_option(option: str, text: str | None) -> Millis | None:

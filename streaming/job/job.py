@@ -55,6 +55,7 @@ from streaming.web.fleet_view import FleetView
 from streaming.web.health_endpoints import JobLiveness, health_endpoints
 from streaming.web.heartbeat_endpoint import heartbeat_endpoint
 from streaming.web.pages import pages
+from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 
 Print = Callable[[str], None]
@@ -109,11 +110,12 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     heartbeat = stack.enter_context(Heartbeat(job.heartbeat, is_healthy=lambda: liveness.is_healthy))
     stack.enter_context(job.audit_scheduler())
     if job.config.listen is not None:
-        view = FleetView(store=job.store, silences=job.silences.of_monitored)
+        past = stack.enter_context(job.past_states())
+        view = FleetView(store=job.store, silences=job.silences.of_monitored, past=past)
         shown = [metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
         served = [health_endpoints(liveness), heartbeat_endpoint(job.standby.heartbeat_arrived), *shown]
         address, access = host_port(job.config.listen), job.config.page_access()
-        stack.enter_context(Server(address, served, page_url=job.page_url, access=access))
+        stack.enter_context(Server(address, served, page_url=lambda: job.config.page_url, access=access))
 
 
 def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) -> None:
@@ -194,9 +196,9 @@ class Job:
             every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
         )
 
-    def page_url(self) -> str | None:
-        """Returns the configured address at which people reach the page."""
-        return self.config.page_url
+    def past_states(self) -> PastStates:
+        """Returns the past states in the journal; where a relay gathers, there is none."""
+        return PastStates(self._checkpoint.journal, lambda name: self._spec.monitored_cluster(name))
 
     def heartbeat(self) -> HeartbeatSchedule | None:
         """Returns the configured dead man's switch."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from connectors.cluster_connection import ClusterConnection
 from streaming.config import Config
 from streaming.pipeline.step import ClusterSettings
+from streaming.status.past_state import MonitoredCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +49,17 @@ class JobSpec:
     def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
         """Returns the clusters that are not in `other`, or that `other` connects to differently."""
         return [each for each in self.clusters if each not in other.clusters]
+
+    def monitored_cluster(self, name: str) -> MonitoredCluster | None:
+        """Returns a cluster as the replay of the journal needs it; None for an unknown name."""
+        settings = self.settings.get(name)
+        if settings is None:
+            return None
+        return MonitoredCluster(
+            name=name,
+            cluster_id=settings.cluster_id or None,
+            bootstrap=settings.bootstrap,
+            vantage=settings.vantage,
+            access=settings.access,
+            thresholds=settings.thresholds,
+        )

@@ -201,6 +201,7 @@ def _document(view: ClusterView, *, from_ms: Millis, to_ms: Millis, absent: Sequ
         now_ms=to_ms,
         etag="",
         live=False,
+        past=False,
         policy=policy,
         style=inline(style),
         script=inline(script),

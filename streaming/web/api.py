@@ -1,4 +1,7 @@
-"""`/api/clusters` and `/api/clusters/NAME`: what the page shows, as JSON. Programs rely on the names of its fields."""
+"""`/api/clusters` and `/api/clusters/NAME`: what the page shows, as JSON. Programs rely on the names of its fields.
+
+`/api/clusters/NAME?at=TIME` answers the same fields as of a past time, replayed from the journal.
+"""
 
 from collections import Counter
 
@@ -8,6 +11,7 @@ from flask.typing import ResponseReturnValue
 from rules.finding import Plain
 from streaming.status.health import Health
 from streaming.web.fleet_view import FleetView
+from streaming.web.past_view import answer_or_refusal, requested_time
 from streaming.web.response_headers import add_response_headers
 
 
@@ -21,8 +25,16 @@ def api(view: FleetView) -> Blueprint:
 
     @blueprint.get("/api/clusters/<path:name>")
     def cluster(name: str) -> ResponseReturnValue:
-        one = view.of(name)
-        return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
+        def answer() -> ResponseReturnValue:
+            at_ms = requested_time()
+            if at_ms is None:
+                one = view.of(name)
+            else:
+                found = view.at(name, at_ms)
+                one = None if found is None else found[0]
+            return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
+
+        return answer_or_refusal(answer)
 
     blueprint.after_request(add_response_headers)
     return blueprint

@@ -7,7 +7,8 @@ from rules.model.identifiers import Millis
 from streaming.status.history_types import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render
-from streaming.web.timeline import timeline
+from streaming.web.time_control import time_control
+from streaming.web.timeline import Axis, timeline
 
 PARTITION_LIMIT = 100
 SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
@@ -33,6 +34,9 @@ def render_cluster(
     topic: str = "",
     absent: Sequence[str] = (),
     recorded: bool = False,
+    on_timeline: ClusterView | None = None,
+    held: tuple[Millis, Millis] | None = None,
+    at_ms: Millis | None = None,
     limits: Mapping[str, int] = LIMITS,
     partition_limit: int = PARTITION_LIMIT,
     rule_link: Callable[[str], str] = rule_link,
@@ -46,6 +50,9 @@ def render_cluster(
         topic: only recovering partitions whose name contains this.
         absent: what the source does not hold, as text.
         recorded: the state is a recorded one: ages are shown as times.
+        on_timeline: the cluster whose events the timeline shows; None: `one`.
+        held: the times of the first and the newest observation in the journal; None: no past state can be shown.
+        at_ms: the past time of which `one` is the state; None: the present, or a report.
         limits: how many items of long lists are shown.
         partition_limit: how many recovering partitions are shown.
         rule_link: returns the link to a rule's explanation.
@@ -53,10 +60,14 @@ def render_cluster(
     status = one.status
     found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
     total = (status.recovering_partitions if status else None) or 0
+    line = timeline(on_timeline or one, *timeline_ms)
+    control = time_control(held, timeline_ms, at_ms, (at for at, _ in line.events))
     return render(
         "cluster.html",
         one=one,
-        line=timeline(one, *timeline_ms),
+        line=line,
+        control=control,
+        cursor=None if at_ms is None else Axis(from_ms=timeline_ms[0], to_ms=timeline_ms[1]).x(at_ms),
         spans=[*SPANS_S] if span else [],
         span=span,
         topic=topic,
@@ -65,6 +76,7 @@ def render_cluster(
         partitions_found=len(found) if topic else total,
         absent=absent,
         recorded=recorded,
+        at_ms=at_ms,
         rule_link=rule_link,
         **limits,
     )

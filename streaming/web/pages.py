@@ -1,7 +1,8 @@
 """The page: all clusters, one cluster, and what each rule means. Read-only.
 
 The server renders everything, so the page works without a script. With the script the browser requests it every two
-seconds and changes only what differs. The ETag is a digest of the content: an unchanged page costs a 304.
+seconds and changes only what differs. The ETag is a digest of the content: an unchanged page costs a 304. With the
+parameter `at` a cluster's page shows a past state, and is not requested again.
 """
 
 import hashlib
@@ -11,18 +12,24 @@ from collections.abc import Sequence
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
+from connectors.errors import UsageError
 from rules.evaluate import RULES
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.status.health import Health
 from streaming.web.cluster_page import SPANS_S, link, render_cluster
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
+from streaming.web.past_states import ReplayingError
+from streaming.web.past_view import requested_time
 from streaming.web.response_headers import add_response_headers
 from streaming.web.templating import asset, render
+from streaming.web.time_control import timeline_window
 
 ROW_LIMIT = 200
 """Clusters that get a row; the others, whose health is better, are listed by name."""
 DEFAULT_SPAN = "1h"
+_NO_CLUSTER = {"status": "no cluster of that name is configured"}
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -39,10 +46,12 @@ def pages(view: FleetView) -> Blueprint:
     def cluster(name: str) -> ResponseReturnValue:
         one = view.of(name)
         if one is None:
-            return {"status": "no cluster of that name is configured"}, 404
-        title = f"{one.health.value}: {one.name} · kraftwatch"
+            return _NO_CLUSTER, 404
         path = [("all clusters", "/"), (one.name, None)]
-        return _page(_cluster(one), title=title, path=path, view=view)
+        if request.args.get("at"):
+            return _past(view, name, path)
+        title = f"{one.health.value}: {one.name} · kraftwatch"
+        return _page(_cluster(one, view), title=title, path=path, view=view)
 
     @blueprint.get("/rules", strict_slashes=False)
     def rules() -> ResponseReturnValue:
@@ -94,11 +103,53 @@ def _matches(one: ClusterView, q: str, health: str) -> bool:
     return not q or q in one.name.lower() or any(q in f"{each.rule} {each.subject}".lower() for each in one.firing)
 
 
-def _cluster(one: ClusterView) -> str:
-    span, topic = request.args.get("span", DEFAULT_SPAN), request.args.get("topic", "").strip()
-    span = span if span in SPANS_S else DEFAULT_SPAN
-    begin_ms = Millis(one.now_ms - SPANS_S[span] * 1000)
-    return render_cluster(one, timeline_ms=(begin_ms, one.now_ms), span=span, topic=topic)
+def _cluster(one: ClusterView, view: FleetView) -> str:
+    window = timeline_window(SPANS_S[_span()] * 1000, one.now_ms, None)
+    held = None if view.past is None else view.past.span()
+    return render_cluster(one, timeline_ms=window, span=_span(), topic=_topic(), held=held)
+
+
+def _past(view: FleetView, name: str, path: Sequence[tuple[str, str | None]]) -> ResponseReturnValue:
+    """Returns the page of a past state; while it is being replayed, or if there is none, a page that says so."""
+    try:
+        at_ms = requested_time()
+        found = None if at_ms is None else view.at(name, at_ms)
+    except UsageError as problem:
+        return _no_past_state(view, name, path, f"There is no past state: {problem}"), 400
+    except ReplayingError as problem:
+        headers = {"Retry-After": "1", "X-Progress": str(problem.progress)}
+        return _no_past_state(view, name, path, str(problem), replaying=True), 202, headers
+    if at_ms is None or found is None:
+        return _NO_CLUSTER, 404
+    one, on_timeline = found
+    main = render_cluster(
+        one,
+        timeline_ms=timeline_window(SPANS_S[_span()] * 1000, on_timeline.now_ms, at_ms),
+        span=_span(),
+        topic=_topic(),
+        on_timeline=on_timeline,
+        held=None if view.past is None else view.past.span(),
+        at_ms=at_ms,
+    )
+    title = f"{one.health.value} at {utc_text(at_ms)}: {name} · kraftwatch"
+    return _page(main, title=title, path=path, view=view, live=False, past=True, at_ms=at_ms)
+
+
+def _no_past_state(
+    view: FleetView, name: str, path: Sequence[tuple[str, str | None]], reason: str, *, replaying: bool = False
+) -> Response:
+    back = f"{link(name)}?span={_span()}"
+    main = render("no_past_state.html", name=name, reason=reason, replaying=replaying, back=back)
+    return _page(main, title=f"{name} · kraftwatch", path=path, view=view, live=False, past=replaying)
+
+
+def _span() -> str:
+    span = request.args.get("span", DEFAULT_SPAN)
+    return span if span in SPANS_S else DEFAULT_SPAN
+
+
+def _topic() -> str:
+    return request.args.get("topic", "").strip()
 
 
 def _title(every: Sequence[ClusterView]) -> str:
@@ -108,15 +159,23 @@ def _title(every: Sequence[ClusterView]) -> str:
 
 
 def _page(
-    main: str, *, title: str, path: Sequence[tuple[str, str | None]], view: FleetView, live: bool = True
+    main: str,
+    *,
+    title: str,
+    path: Sequence[tuple[str, str | None]],
+    view: FleetView,
+    live: bool = True,
+    past: bool = False,
+    at_ms: Millis | None = None,
 ) -> Response:
     etag = hashlib.sha256(main.encode()).hexdigest()[:32]
-    now_ms = view.now_ms()
+    now_ms = view.now_ms() if at_ms is None else at_ms
     if live and request.if_none_match.contains(etag):
         response = Response(status=304)
     else:
         values = {"title": title, "path": path, "main": main, "now_ms": now_ms, "etag": f'"{etag}"', "live": live}
-        response = Response(render("document.html", policy=None, as_of="as of ", **values), mimetype="text/html")
+        page = render("document.html", policy=None, as_of="as of ", past=past, **values)
+        response = Response(page, mimetype="text/html")
     response.set_etag(etag)
     response.headers["X-Now"] = str(now_ms)
     return response

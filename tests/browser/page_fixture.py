@@ -23,6 +23,7 @@ from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
 from streaming.web.pages import pages
+from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.scripts.script_quorum import ScriptedQuorum
 
@@ -63,7 +64,9 @@ class FixtureCluster:
 class PageFixture:
     """Clusters, status store and ledger behind a server on loopback."""
 
-    def __init__(self, folder: Path, names: Sequence[str], *, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, folder: Path, names: Sequence[str], *, sinks: Sequence[Sink] = (), past: PastStates | None = None
+    ) -> None:
         """All clusters begin at the same time; there is no observation before `pass_s`."""
         self.now_ms = START
         self.clusters = {name: FixtureCluster(name, now_ms=START) for name in names}
@@ -71,7 +74,9 @@ class PageFixture:
         self.silences: list[Silence] = []
         self._ledger = Ledger(folder / "ledger.jsonl")
         self._delivery = Dispatcher(self._ledger, sinks)
-        view = FleetView(store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms))
+        view = FleetView(
+            store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms), past=past
+        )
         self._server = Server(("127.0.0.1", 0), [pages(view), api(view)])
 
     def __enter__(self) -> "PageFixture":

@@ -59,7 +59,7 @@ def lines(*options: object) -> list[dict[str, Any]]:
 
 def newest(checkpoint: Path) -> str:
     times = [one["observed_at"] for one in lines("status", "--journal", checkpoint, "--json")]
-    return min(times)
+    return str(min(times))
 
 
 def evaluated_as_configured(statuses: list[dict[str, Any]]) -> bool:

@@ -68,6 +68,10 @@
   const refresh = async () => {
     clearTimeout(timer);
     if (pending) pending.abort();
+    if (main.dataset.live === undefined) {
+      pending = null;
+      return show(location.href);
+    }
     const mine = pending = new AbortController();
     const began = performance.now();
     const deadline = setTimeout(() => mine.abort(), 15000);
@@ -114,6 +118,7 @@
   };
 
   const tick = () => {
+    if (main.dataset.live === undefined) return;
     const now = Date.now() + ahead;
     const asOf = document.getElementById("as-of");
     asOf.textContent = new Date(Number(asOf.dataset.now)).toISOString().slice(0, 19).replace("T", " ");
@@ -127,19 +132,122 @@
     }
   };
 
+  // --- past states ---------------------------------------------------------------------------------------
+
+  const clockText = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+
+  // Shows a page of a past state, or the live one, without losing focus and scroll position. While the job replays its
+  // journal (202), the page is requested again; a newer choice ends that.
+  const show = async (url) => {
+    clearTimeout(timer);
+    if (pending) pending.abort();
+    const mine = pending = new AbortController();
+    main.setAttribute("aria-busy", "true");
+    try {
+      for (;;) {
+        const answer = await fetch(url, { cache: "no-store", signal: mine.signal });
+        const text = await answer.text();
+        if (mine.signal.aborted) return;
+        if (answer.status === 202) {
+          const done = Math.round(100 * Number(answer.headers.get("X-Progress")));
+          const status = document.getElementById("at-text") || document.getElementById("replaying");
+          if (status) status.textContent = "replaying the journal, " + done + " %";
+          await new Promise((resolve) => { setTimeout(resolve, 1000); });
+          if (mine.signal.aborted) return;
+          continue;
+        }
+        const page = new DOMParser().parseFromString(text, "text/html");
+        const fresh = page.getElementById("main");
+        if (!fresh) throw new Error("status " + answer.status);
+        if (pending === mine) pending = null;
+        update(main, fresh);
+        update(document.getElementById("as-of"), page.getElementById("as-of"));
+        document.title = page.title;
+        const slider = document.getElementById("at");
+        if (slider) slider.value = slider.getAttribute("value");
+        clock();
+        lost.hidden = true;
+        if (main.dataset.live !== undefined) timer = setTimeout(refresh, EVERY_MS);
+        return;
+      }
+    } catch (problem) {
+      if (mine.signal.aborted) return;
+      lost.textContent = "The job did not answer: this page shows the state from before.";
+      lost.hidden = false;
+    } finally {
+      if (pending === mine || pending === null) main.removeAttribute("aria-busy");
+    }
+  };
+
+  const showAt = (ms) => {
+    const query = new URLSearchParams(location.search);
+    query.set("at", String(Math.round(ms)));
+    history.pushState(null, "", location.pathname + "?" + query);
+    show(location.href);
+  };
+
+  let moving = 0;
+  const point = (ms) => {
+    const figure = document.querySelector(".timeline[data-from]");
+    const from = Number(figure.dataset.from), to = Number(figure.dataset.to);
+    const x = 100 * Math.min(1, Math.max(0, (ms - from) / (to - from))) + "%";
+    const cursor = document.getElementById("cursor");
+    cursor.setAttribute("x1", x);
+    cursor.setAttribute("x2", x);
+    document.getElementById("at-text").textContent = clockText(ms);
+    document.getElementById("at").setAttribute("aria-valuetext", clockText(ms));
+  };
+  document.addEventListener("input", (event) => {
+    if (event.target.id !== "at") return;
+    // The page stands still while the slider moves.
+    clearTimeout(timer);
+    if (pending) pending.abort();
+    const ms = Number(event.target.value);
+    point(ms);
+    clearTimeout(moving);
+    moving = setTimeout(() => showAt(ms), 250);
+  });
+  document.addEventListener("submit", (event) => {
+    if (event.target.id !== "scrub") return;
+    event.preventDefault();
+    clearTimeout(moving);
+    showAt(Number(document.getElementById("at").value));
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest("a[data-at], #to-live, #control-live");
+    if (link && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey)) {
+      event.preventDefault();
+      if (link.dataset.at !== undefined) return showAt(Number(link.dataset.at));
+      history.pushState(null, "", link.getAttribute("href"));
+      return show(location.href);
+    }
+    const figure = event.target.closest && event.target.closest(".timeline[data-from]");
+    const slider = document.getElementById("at");
+    if (!figure || !slider || !event.target.closest("svg")) return;
+    const box = figure.querySelector("svg").getBoundingClientRect();
+    const from = Number(figure.dataset.from), to = Number(figure.dataset.to);
+    const ms = from + (to - from) * (event.clientX - box.left) / box.width;
+    showAt(Math.min(Number(slider.max), Math.max(Number(slider.min), ms)));
+  });
+  // A report is a file: only pages of the job are requested again.
+  const served = main.dataset.live !== undefined || main.dataset.past !== undefined;
+  addEventListener("popstate", () => { if (served) show(location.href); });
+
+  if (main.dataset.past !== undefined && document.getElementById("replaying")) show(location.href);
+  setInterval(tick, 1000);
   if (main.dataset.live !== undefined) {
     clock();
-    setInterval(tick, 1000);
     timer = setTimeout(refresh, EVERY_MS);
-    document.addEventListener("visibilitychange", () => {
-      if (document.hidden) {
-        clearTimeout(timer);
-      } else {
-        answeredAt = Date.now();
-        refresh();
-      }
-    });
   }
+  document.addEventListener("visibilitychange", () => {
+    if (main.dataset.live === undefined) return;
+    if (document.hidden) {
+      clearTimeout(timer);
+    } else {
+      answeredAt = Date.now();
+      refresh();
+    }
+  });
 
   // --- search, timeline texts, copy buttons -------------------------------------------------------------------------------
 

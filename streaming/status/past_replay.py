@@ -1,0 +1,147 @@
+"""Replays one cluster's rows of a journal to any time, again and again, from the nearest position that it kept.
+
+The state at a position is kept as the blob that the job's checkpoint would hold, so a replay that goes on from it gives
+the same state as one from the journal's beginning.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.errors import UsageError
+from connectors.journal.reader import JournalReader
+from connectors.sinks.alert_json import iso
+from rules.evaluate import evaluate
+from rules.model.identifiers import Millis
+from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.machine import Machine
+from streaming.status.as_of import decoded_row
+from streaming.status.build_status import cluster_status, job_cluster_status
+from streaming.status.cluster_state import ClusterState
+from streaming.status.event_history import EventHistory
+from streaming.status.from_journal import missing_of
+from streaming.status.past_state import MonitoredCluster, PastState
+
+KEPT_BYTES = 64 << 20
+"""Stored states of one cluster; beyond this, every second one is dropped."""
+_KEEP_EVERY_S = 1.0
+"""A state is stored after so much time of replaying: storing a large one takes a part of it."""
+_LIVE_MS = 10_000
+"""`source` is `live` if a leader answered within this time before the newest observation, as in the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPosition:
+    """A stored state."""
+
+    newest_ms: Millis
+    """Time of the newest row in it."""
+    next_sequence: int
+    """The first row that is not in it."""
+    blob: bytes
+
+
+class PastReplay:
+    """One cluster of one journal. Not for use by several threads."""
+
+    def __init__(self, journal: Path, cluster: MonitoredCluster) -> None:
+        self._reader = JournalReader(journal)
+        self._cluster = cluster
+        self._kept: list[KeptPosition] = []
+        """By time."""
+        self._events = EventHistory()
+
+    def state_at(self, at_ms: Millis, report: Callable[[float], None] = lambda _: None) -> PastState:
+        """Returns the state with all rows up to a time.
+
+        Args:
+            at_ms: the time.
+            report: receives how much is replayed, from 0 to 1, a few times a second.
+
+        Raises:
+            UsageError: the journal holds no row of the cluster up to that time.
+            JournalError: the journal is damaged, or the rows were deleted meanwhile.
+        """
+        first, end = self._reader.first_sequence(), self._reader.published_end()
+        contained, start, newest_ms = self._nearest(at_ms, first)
+        begins_ms: int | None = newest_ms
+        reported_at = stored_at = time.monotonic()
+        sequence = start
+        for row in self._reader.read(start, end):
+            if row.cluster != self._cluster.name:
+                continue
+            begins_ms = row.observed_at_ms if begins_ms is None else begins_ms
+            if row.observed_at_ms > at_ms:
+                break
+            newest_ms, sequence = Millis(row.observed_at_ms), row.sequence + 1
+            contained.apply(decoded_row(row))
+            self._events.add(contained.machine)
+            if row.sequence % 64 == 0 and (now := time.monotonic()) - reported_at > 0.2:
+                reported_at = now
+                report((newest_ms - begins_ms) / max(1, at_ms - begins_ms))
+                if now - stored_at > _KEEP_EVERY_S:
+                    contained.finish()
+                    self._keep(contained.machine, newest_ms, sequence)
+                    stored_at = time.monotonic()
+        if newest_ms is None:
+            since = "" if begins_ms is None else f"; its first one is of {iso(Millis(begins_ms))}"
+            raise UsageError(f"the journal holds no observation of {self._cluster.name} up to {iso(at_ms)}{since}")
+        contained.finish()
+        if sequence > start:
+            self._keep(contained.machine, newest_ms, sequence)
+        return self._state(contained.machine, newest_ms, at_ms)
+
+    def _nearest(self, at_ms: Millis, first: int) -> tuple[ContainedMachine, int, Millis | None]:
+        """Returns the machine of the newest kept position up to a time, the next row, and its newest row's time."""
+        # What follows a position whose rows are deleted can no longer be read.
+        self._kept = [one for one in self._kept if one.next_sequence >= first]
+        at = bisect_right(self._kept, at_ms, key=lambda one: one.newest_ms) - 1
+        cluster = self._cluster
+        if at < 0:
+            machine = Machine(
+                cluster.name, cluster.cluster_id, cluster.bootstrap, cluster.vantage, access=cluster.access
+            )
+            return ContainedMachine(machine), first, None
+        kept = self._kept[at]
+        machine = Machine.from_bytes(
+            kept.blob,
+            cluster=cluster.name,
+            cluster_id=cluster.cluster_id,
+            bootstrap=cluster.bootstrap,
+            vantage=cluster.vantage,
+            access=cluster.access,
+        )
+        contained = ContainedMachine(machine)
+        # Its stored form, which a row that raises needs.
+        contained.finish()
+        return contained, kept.next_sequence, kept.newest_ms
+
+    def _keep(self, machine: Machine, newest_ms: Millis, next_sequence: int) -> None:
+        at = bisect_right(self._kept, next_sequence, key=lambda each: each.next_sequence)
+        if at > 0 and self._kept[at - 1].next_sequence == next_sequence:
+            return
+        one = KeptPosition(newest_ms=newest_ms, next_sequence=next_sequence, blob=machine.to_bytes())
+        self._kept.insert(at, one)
+        while sum(len(each.blob) for each in self._kept) > KEPT_BYTES and len(self._kept) > 1:
+            self._kept = self._kept[::-2][::-1]
+
+    def _state(self, machine: Machine, newest_ms: Millis, at_ms: Millis) -> PastState:
+        quorum, thresholds = machine.quorum(), self._cluster.thresholds
+        evaluation = evaluate(quorum, thresholds)
+        state = ClusterState(
+            quorum=quorum,
+            evaluation=evaluation,
+            thresholds=thresholds,
+            taken_at_ms=at_ms,
+            queried_since_ms=Millis(newest_ms - _LIVE_MS),
+            recorded_at_ms=newest_ms,
+            missing=missing_of(machine),
+        )
+        return PastState(
+            status=cluster_status(state),
+            events=job_cluster_status(self._events.added_to(quorum), thresholds, evaluation),
+            newest_ms=newest_ms,
+            ended_recoveries=tuple(one for one in self._events.ended_recoveries if one.ended_ms <= newest_ms),
+        )

@@ -1,0 +1,247 @@
+"""`/api/clusters/NAME?at=TIME`: the cluster as it was, by a recorded journal of two clusters."""
+
+import json
+import os
+import signal
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from typer.testing import CliRunner
+
+from connectors.delivery.ledger import read_alerts
+from connectors.journal.reader import JournalReader
+from connectors.secret import Secret
+from connectors.sinks.alert_json import iso
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Millis
+from streaming.cli import app
+from streaming.status.from_journal import journal_span
+from streaming.status.past_replay import PastReplay
+from streaming.status.past_state import MonitoredCluster
+from streaming.status.status_store import NewestDelivery, StatusStore
+from streaming.web.api import api
+from streaming.web.fleet_view import FleetView
+from streaming.web.page_access import PageAccess
+from streaming.web.pages import pages
+from streaming.web.past_states import PastStates
+from streaming.web.server import Server
+from tests.eventually import eventually
+
+DATA = Path(__file__).parents[3] / "data" / "checkpoint"
+NAMES = ("prod", "staging")
+WITHIN_S = 60
+DIFFERENT = {"source", "age_ms"}
+"""`status --journal` says how old the recorded state is now."""
+
+
+def monitored(name: str) -> MonitoredCluster | None:
+    return MonitoredCluster(name=name, thresholds=thresholds_for({})) if name in NAMES else None
+
+
+class PastPage:
+    """A server whose clusters have a journal and a ledger, and no present status."""
+
+    def __init__(self, checkpoint: Path, *, access: PageAccess | None = None) -> None:
+        self.checkpoint = checkpoint
+        self.reader = JournalReader(checkpoint / "journal")
+        span = journal_span(self.reader)
+        assert span is not None
+        self.first_ms, self.last_ms = span
+        self.past = PastStates(checkpoint / "journal", monitored)
+        store = StatusStore(NAMES)
+        alerts = read_alerts(checkpoint / "ledger.jsonl")
+        store._delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
+        view = FleetView(store=store, now_ms=lambda: Millis(self.last_ms + 60_000), past=self.past)
+        self.server = Server(("127.0.0.1", 0), [pages(view), api(view)], access=access)
+
+    def __enter__(self) -> "PastPage":
+        self.server.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.past.close()
+        self.server.__exit__(None, None, None)
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return requests.get(f"http://127.0.0.1:{self.server.port}{path}", timeout=60, **options)
+
+    def state(self, name: str, at: object) -> requests.Response:
+        """Asks until the journal is replayed."""
+        answers: list[requests.Response] = []
+
+        def answered() -> bool:
+            answers.append(self.get(f"/api/clusters/{name}?at={at}"))
+            if answers[-1].status_code == 503:
+                assert 0 <= answers[-1].json()["progress"] <= 1
+                assert answers[-1].headers["Retry-After"] == "1"
+            return answers[-1].status_code != 503
+
+        eventually(answered, within_s=WITHIN_S)
+        return answers[-1]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    with tarfile.open(DATA / "every-stored-format.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return next(path.parent for path in folder.rglob("journal") if JournalReader(path).created)
+
+
+@pytest.fixture(scope="module")
+def page(checkpoint: Path) -> Iterator[PastPage]:
+    with PastPage(checkpoint) as page:
+        yield page
+
+
+def printed_status(checkpoint: Path, name: str, at_ms: int) -> dict[str, Any]:
+    options = ["status", "--journal", str(checkpoint), "--at", iso(Millis(at_ms)), "--json", "--only", name]
+    ended = CliRunner().invoke(app, options)
+    assert ended.exit_code == 0, ended.output
+    return {key: value for key, value in json.loads(ended.stdout).items() if key not in DIFFERENT}
+
+
+@pytest.mark.parametrize("share", [0.9, 0.2, 0.5, 0.99, 0.51])
+@pytest.mark.parametrize("name", NAMES)
+def test_past_state_is_what_status_prints_for_the_same_time(page: PastPage, name: str, share: float) -> None:
+    at_ms = int(page.first_ms + share * (page.last_ms - page.first_ms))
+    answer = page.state(name, at_ms)
+
+    assert answer.status_code == 200, answer.text
+    portrait = answer.json()["portrait"]
+    assert {key: value for key, value in portrait.items() if key not in DIFFERENT} == printed_status(
+        page.checkpoint, name, at_ms
+    )
+
+
+def test_time_may_be_given_in_milliseconds_or_iso_8601(page: PastPage) -> None:
+    at_ms = (page.first_ms + page.last_ms) // 2
+    assert page.state("prod", at_ms).json() == page.state("prod", iso(Millis(at_ms))).json()
+
+
+def test_schema_is_that_of_the_present_state_and_alerts_are_those_of_the_time(page: PastPage) -> None:
+    at_ms = (page.first_ms + page.last_ms) // 2
+    past, present = page.state("prod", at_ms).json(), page.get("/api/clusters/prod").json()
+
+    assert list(past) == list(present)
+    times = [one["observed_at"] for one in past["history"]]
+    assert times
+    assert max(times) <= iso(Millis(at_ms)) < max(one["observed_at"] for one in present["history"])
+    assert past["age_ms"] < 10_000, "the age is relative to the time"
+
+
+def test_every_answer_is_the_same_whatever_was_asked_before(checkpoint: Path, page: PastPage) -> None:
+    cluster = monitored("prod")
+    assert cluster is not None
+    shares = (0.5, 0.1, 0.9, 0.3, 0.95, 0.5)
+    again = PastReplay(checkpoint / "journal", cluster)
+    for share in shares:
+        at_ms = Millis(int(page.first_ms + share * (page.last_ms - page.first_ms)))
+        fresh = PastReplay(checkpoint / "journal", cluster).state_at(at_ms)
+        assert again.state_at(at_ms).status == fresh.status
+        assert again.state_at(at_ms).ended_recoveries == fresh.ended_recoveries
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        ("yesterday", "at=yesterday: expected a time such as 2026-11-20T08:15:00Z, or milliseconds"),
+        ("-5", "at=-5: expected a time"),
+        ("99999999999999999999999", "expected a time"),
+        ("0001-01-01T00:00:00", "expected a time"),
+        ("2001-01-01T00:00:00Z", "at=2001-01-01T00:00:00.000Z: the journal holds 2026-"),
+        ("9000-01-01T00:00:00Z", "at=9000-01-01T00:00:00.000Z: the journal holds 2026-"),
+    ],
+)
+def test_time_that_is_not_held_is_one_sentence_with_the_range(page: PastPage, at: str, reason: str) -> None:
+    answer = page.get(f"/api/clusters/prod?at={at}")
+    assert answer.status_code == 400
+    assert list(answer.json()) == ["status"]
+    assert reason in answer.json()["status"]
+    if "holds" in reason:
+        assert f"{iso(Millis(page.first_ms))} to {iso(Millis(page.last_ms))}" in answer.json()["status"]
+    shown = page.get(f"/clusters/prod?at={at}")
+    assert shown.status_code == 400
+    assert "Back to live" in shown.text
+
+
+def test_unknown_cluster_is_not_found(page: PastPage) -> None:
+    assert page.get(f"/api/clusters/other?at={page.last_ms}").status_code == 404
+    assert page.get(f"/clusters/other?at={page.last_ms}").status_code == 404
+
+
+def test_job_without_a_journal_has_no_past_states() -> None:
+    past = PastStates(None, monitored)
+    view = FleetView(store=StatusStore(NAMES), past=past)
+    with Server(("127.0.0.1", 0), [pages(view), api(view)]) as server:
+        answer = requests.get(f"http://127.0.0.1:{server.port}/api/clusters/prod?at=1", timeout=60)
+        assert answer.status_code == 400
+        assert "no journal" in answer.json()["status"]
+        assert 'id="at"' not in requests.get(f"http://127.0.0.1:{server.port}/clusters/prod", timeout=60).text
+
+
+def test_present_pages_are_served_while_past_states_are_replayed(checkpoint: Path) -> None:
+    """The process that replays is stopped, so every past state never ends."""
+    with PastPage(checkpoint) as page:
+        page.state("prod", page.last_ms)
+        process = page.past._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        done = threading.Event()
+        began = time.monotonic()
+
+        def scrub(step: int) -> int:
+            return page.get(f"/api/clusters/prod?at={page.last_ms - 1_000 * step - 1}").status_code
+
+        with ThreadPoolExecutor(12) as pool:
+            waiting = [pool.submit(scrub, step) for step in range(12)]
+            while not done.is_set() and time.monotonic() - began < WITHIN_S:
+                assert page.get("/api/clusters").status_code == 200
+                if all(one.done() for one in waiting):
+                    done.set()
+            assert {one.result() for one in waiting} == {503}
+
+
+def test_replay_that_died_is_started_again(checkpoint: Path) -> None:
+    with PastPage(checkpoint) as page:
+        page.state("prod", page.last_ms)
+        process = page.past._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        answer = page.state("prod", page.last_ms - 1)
+        assert answer.status_code == 200, answer.text
+
+
+def test_past_states_need_the_token(checkpoint: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("canary-token\n")
+    with PastPage(checkpoint, access=PageAccess(token=Secret(file=token))) as page:
+        for path in ("/api/clusters/prod", "/clusters/prod"):
+            assert page.get(f"{path}?at={page.last_ms}").status_code == 401
+        assert page.past._process is None
+        allowed = page.get(f"/api/clusters/prod?at={page.last_ms}", headers={"Authorization": "Bearer canary-token"})
+        assert allowed.status_code in (200, 503)
+
+
+def test_page_of_a_past_state_works_without_a_script(page: PastPage) -> None:
+    at_ms = (page.first_ms + page.last_ms) // 2
+    page.state("prod", at_ms)
+    html = page.get(f"/clusters/prod?at={at_ms}&span=15m").text
+    shown = iso(Millis(at_ms))[:19].replace("T", " ")
+
+    assert f">{shown}</time> UTC, not live.</strong>" in html
+    assert 'href="?span=15m">Back to live</a>' in html
+    assert 'name="at" min="' in html
+    assert f'value="{at_ms}"' in html
+    assert 'data-live="&' not in html
+    assert '<main id="main" data-past>' in html
+    assert 'http-equiv="refresh"' not in html
+    assert " style=" not in html

@@ -113,4 +113,6 @@ RULE = Rule(
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    # An unclean election passes over a broker that is fenced: one fault, one incident.
+    grouped_with=("unclean-election", "partition-stuck-recovering"),
 )

@@ -29,6 +29,15 @@ def test_a_cause_and_its_consequence_are_one_incident_in_either_order() -> None:
         assert incident_of(grouper, first) == incident_of(grouper, second)
 
 
+def test_a_fenced_broker_and_the_unclean_election_that_it_causes_are_one_incident() -> None:
+    """Its alert becomes critical because of the election: that is the same fault, and not another page."""
+    rules = ("unclean-election", "partition-stuck-recovering", "broker-fenced")
+    alerts = [alert("a subject", rule=rule, cluster_id="id of alpha") for rule in rules]
+    for order in (alerts, alerts[::-1]):
+        grouper = IncidentGrouper(RULES)
+        assert len({incident_of(grouper, each) for each in order}) == 1
+
+
 def test_another_cluster_and_an_unrelated_rule_are_separate_incidents() -> None:
     grouper = IncidentGrouper(RULES)
     ours, theirs = incident_of(grouper, stale("voter 1")), incident_of(grouper, stale("voter 1", cluster="beta"))

@@ -20,6 +20,7 @@ from connectors.journal.position_repair import lower_committed, published_damage
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.segment_repair import damaged_segment, replace_segments
 from connectors.journal.writer import JournalWriter
+from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
@@ -217,6 +218,7 @@ def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
     end = checkpoint.spark_files.planned_end(batch)
     assert end is not None, "the batch was chosen because its offset is intact"
     lower_committed(checkpoint.journal, end.sequence)
+    forget_known_states(checkpoint)
     kept = _free_name(checkpoint.spark)
     for path in files_after(checkpoint.spark_files, batch):
         target = kept / path.relative_to(checkpoint.spark)

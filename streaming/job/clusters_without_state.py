@@ -16,6 +16,19 @@ from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_con
 from streaming.pipeline.step import ClusterSettings, Step
 
 _FILE = "clusters-without-state.json"
+_EVERY = "every"
+"""Instead of names: every cluster of the ledger."""
+
+
+def forget_known_states(checkpoint: Checkpoint) -> None:
+    """Lets the next start give the ledger's alerts to every cluster that has no state then.
+
+    A repair calls this before Spark continues after an older batch: clusters may have got their state after it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    replace_file(checkpoint.folder / _FILE, json.dumps(_EVERY).encode())
 
 
 class ClustersWithoutState:
@@ -70,11 +83,14 @@ class ClustersWithoutState:
 
     def _read(self) -> set[str]:
         try:
-            return {str(name) for name in parse_json(self._path.read_text(encoding="utf-8"))}
+            names = parse_json(self._path.read_text(encoding="utf-8"))
+            if names != _EVERY:
+                return {str(name) for name in names}
         except FileNotFoundError:
             return set()
         except (OSError, ValueError, TypeError):
-            return set(initial_conditions(self._ledger.history(), ()))
+            pass
+        return set(initial_conditions(self._ledger.history(), ()))
 
     def _write(self) -> None:
         if self._names:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from connectors.delivery.ledger import Ledger
+from connectors.journal.writer import JournalWriter
 from rules.model.monitoring import Vantage
+from streaming.job import checkpoint_repair
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts
@@ -69,6 +71,26 @@ def test_cluster_without_state_keeps_its_alert_after_a_kill(checkpoint: Checkpoi
     JobRun(checkpoint).batch("early")
 
     assert JobRun(checkpoint).transitions_of_prod() == ["resolved"]
+
+
+def test_repair_that_goes_back_before_the_first_batch_of_a_cluster_keeps_its_alert(checkpoint: Checkpoint) -> None:
+    """Spark continues after a batch in which the cluster had no state yet."""
+    run = JobRun(checkpoint)
+    with JournalWriter(checkpoint.journal) as journal:
+        offsets = checkpoint.spark / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text(f'v1\n{{}}\n{{"journal": "{journal.journal_id}", "sequence": 0}}')
+    for clusters in (("early",), ("prod",), ("prod",)):
+        run.batch(*clusters)
+    assert not JobRun(checkpoint).knows_the_alert()
+
+    checkpoint_repair._continue_after(checkpoint, 0)
+
+    assert JobRun(checkpoint).transitions_of_prod() == ["resolved"]
+    again = JobRun(checkpoint)
+    for _ in range(2):
+        again.batch("prod", "early")
+    assert not JobRun(checkpoint).knows_the_alert()
 
 
 def test_a_batch_counts_once_the_next_one_is_delivered(checkpoint: Checkpoint) -> None:

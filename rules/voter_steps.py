@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rules.analysis.missing_voter import endpoint_steps
 from rules.analysis.voter_process import VoterProcess, recorded_endpoint, voter_process
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -26,6 +27,7 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
         case VoterProcess.UNKNOWN:
             listens = f" so that it listens{at}" if at else ""
             yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
+            yield from endpoint_steps(quorum, node)
 
 
 def restart_hung(node: NodeId, at: str) -> Iterable[str]:

@@ -96,7 +96,7 @@ def endpoint_statuses(quorum: Quorum, poll: Poll | None, thresholds: Thresholds)
     """
     voters = quorum.committed.voters if quorum.committed else ()
     ordered = sorted(voters, key=lambda voter: voter.key.id)
-    return tuple(_endpoint_status(quorum, poll, voter, thresholds) for voter in ordered)
+    return tuple(endpoint_status(quorum, poll, voter, thresholds) for voter in ordered)
 
 
 def last_known_endpoint_statuses(quorum: Quorum, thresholds: Thresholds) -> tuple[EndpointStatus, ...]:
@@ -107,7 +107,8 @@ def last_known_endpoint_statuses(quorum: Quorum, thresholds: Thresholds) -> tupl
     )
 
 
-def _endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> EndpointStatus:
+def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> EndpointStatus:
+    """Returns the endpoint status of one committed voter: see `endpoint_statuses`."""
     alive = liveness(quorum, poll, voter.key, thresholds)
     if not voter.endpoints:
         return EndpointStatus(
@@ -209,6 +210,20 @@ def probe_outcome(status: EndpointStatus) -> str:
         Connection.TIMED_OUT: "the connection timed out",
         Connection.UNREACHABLE: "unreachable",
     }.get(probe.connection, "not tried")
+
+
+def fault_text(fault: EndpointFault, status: EndpointStatus) -> str:
+    """Returns what is wrong with an endpoint, as the rest of a sentence about it."""
+    match fault:
+        case EndpointFault.NAME_NOT_FOUND:
+            return "does not resolve"
+        case EndpointFault.OTHER_RESPONDER:
+            other = other_responder(status.probe) if status.probe else "another node"
+            return f"is served by another process: {other}"
+        case EndpointFault.REGISTRATION_DIFFERS:
+            return f"is outdated: the controller registered {status.registered}"
+        case EndpointFault.REFUSED_WHILE_FETCHING:
+            return "refuses connections although the voter fetches"
 
 
 def _undecided(probe: Probe | None, alive: Liveness, *, fetched_since: bool) -> str | None:

@@ -35,6 +35,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join
@@ -76,7 +77,7 @@ def _finding(
         subject="quorum",
         severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,
         summary=f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence} "
-        + _voter_sentences(missing),
+        + _voter_sentences(quorum, missing),
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
@@ -91,11 +92,15 @@ def _finding(
     )
 
 
-def _voter_sentences(missing: list[VoterStatus], most: int = 3) -> str:
-    sentences = [status.sentence for status in missing[:most]]
+def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) -> str:
+    sentences = [f"{status.sentence}{_endpoint_sentence(quorum, status)}" for status in missing[:most]]
     if len(missing) > most:
         sentences.append(f"{len(missing) - most} more voters are not in sync.")
     return " ".join(sentences)
+
+
+def _endpoint_sentence(quorum: Quorum, status: VoterStatus) -> str:
+    return endpoint_sentence(quorum, status.key.id) if status.activity is VoterActivity.NOT_FETCHING else ""
 
 
 def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> Iterable[str]:

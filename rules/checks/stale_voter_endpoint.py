@@ -9,6 +9,8 @@ What it means
     - Warning: if all controllers restarted now, at least one of them could still win an election.
     - Critical: if all controllers restarted now, none could win an election.
 
+    A voter that does not fetch is reported by `failure-tolerance` or `voter-lagging`, which name the fault of its
+    endpoint: a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
     Without a leader, `no-leader` reports the endpoints and inhibits this rule.
 
 Evidence
@@ -20,8 +22,8 @@ Evidence
 What to do
     1. Do not restart anything yet.
     2. If names do not resolve: make them resolve again on every controller and broker.
-    3. Restart the controllers one by one under their new names, the leader last. After each restart wait until the new
-       endpoint is recorded. Remove the old names only then.
+    3. Restart these controllers one by one under their new names, the leader last. After each restart wait until the
+       new endpoint is recorded. Remove the old names only then.
 
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
     then updates its record within seconds.
@@ -40,7 +42,7 @@ Thresholds
     are not used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,11 +51,12 @@ from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
     endpoint_statuses,
-    other_responder,
+    fault_text,
     probe_outcome,
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
+from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
@@ -105,7 +108,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
     endpoints = _voter_endpoints(quorum, thresholds)
     for status in endpoints.statuses:
-        if status.faults:
+        if status.faults and status.liveness is Liveness.NOT_FETCHING and endpoints.election.electable:
+            why = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
+            yield UnknownResult(rule=ID, subject=status.subject, why=why)
+        elif status.faults:
             yield _finding(endpoints, status)
         elif status.unknown_reason is not None:
             yield UnknownResult(rule=ID, subject=status.subject, why=status.unknown_reason)
@@ -162,7 +168,7 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 
 
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
-    fault = and_join(_described(each, status) for each in status.faults)
+    fault = and_join(fault_text(each, status) for each in status.faults)
     vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
     return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {endpoints.verdict}{vantage}"
 
@@ -184,19 +190,6 @@ def _verdict(election: Electability, statuses: tuple[EndpointStatus, ...]) -> st
 
 def _works(status: EndpointStatus) -> bool:
     return status.reachable and status.probe is not None and status.probe.connection is Connection.ACCEPTED
-
-
-def _described(fault: EndpointFault, status: EndpointStatus) -> str:
-    match fault:
-        case EndpointFault.NAME_NOT_FOUND:
-            return "does not resolve"
-        case EndpointFault.OTHER_RESPONDER:
-            other = other_responder(status.probe) if status.probe else "another node"
-            return f"is served by another process: {other}"
-        case EndpointFault.REGISTRATION_DIFFERS:
-            return f"is outdated: the controller registered {status.registered}"
-        case EndpointFault.REFUSED_WHILE_FETCHING:
-            return "refuses connections although the voter fetches"
 
 
 def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, Plain]:
@@ -227,7 +220,7 @@ def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]
     yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
 
 
-def _restore_names(endpoints: _VoterEndpoints, unresolved: Iterable[EndpointStatus]) -> Iterable[str]:
+def _restore_names(endpoints: _VoterEndpoints, unresolved: Sequence[EndpointStatus]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
     yield from resolve_names_first(endpoints.quorum)
     known = endpoints.quorum.addresses
@@ -236,10 +229,17 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Iterable[EndpointStat
     yield from first_steps([f"# Make {name} resolve again on every controller and broker" for name in names])
     leader = endpoints.leader
     last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
-    yield (
-        f"# Then restart the controllers one by one under their new names{last}, and wait each time until the new "
-        "endpoint is recorded (about ten seconds)"
-    )
+    nodes = [status.voter.key.id for status in unresolved]
+    if len(nodes) == len(endpoints.statuses):
+        renamed = f"the controllers one by one under their new names{last}"
+    elif len(nodes) > 1:
+        renamed = f"controllers {and_join(nodes)} one by one under their new names" + (
+            last if leader and leader.voter.key.id in nodes else ""
+        )
+    else:
+        renamed = f"controller {nodes[0]} under its new name"
+    each_time = "" if len(nodes) == 1 else "each time "
+    yield f"# Then restart {renamed}, and wait {each_time}until the new endpoint is recorded (about ten seconds)"
     yield "# Remove the old names only when all new endpoints are recorded"
 
 

@@ -32,6 +32,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.replica_lag import Readiness, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
@@ -86,6 +87,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
     endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
     node = status.key.id
+    fault = endpoint_sentence(quorum, node) if status.activity is VoterActivity.NOT_FETCHING else ""
     first = (
         tuple(bring_back(quorum, node))
         if status.activity is VoterActivity.NOT_FETCHING
@@ -95,7 +97,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
         rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
-        summary=f"{status.sentence} {in_sync} of {voters} voters are in sync; {needed} are needed.",
+        summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed} are needed.",
         evidence={
             "voter": str(status.key),
             "recorded_endpoint": endpoint,
@@ -123,4 +125,5 @@ RULE = Rule(
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
     outlives_cause=True,
+    grouped_with=("stale-voter-endpoint",),
 )

@@ -102,6 +102,8 @@ class ScriptedQuorum:
     stopped: dict[ReplicaKey, StoppedReplica] = field(default_factory=dict)
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     names_unresolvable: bool = False
+    lost_hosts: set[int] = field(default_factory=set)
+    """Controllers whose host name does not resolve, while the others' do."""
     observations_fail: Reason | None = None
     """The reason for which every observation fails; None: they succeed."""
     log_denied: bool = False
@@ -469,19 +471,29 @@ class ScriptedQuorum:
         return [(int(node), endpoint) for node, endpoint in listed]
 
     def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
+        if self.names_unresolvable or node in self.lost_hosts:
+            return EndpointProbed(
+                node=NodeId(node),
+                endpoint=endpoint,
+                resolution=Resolution.NAME_NOT_FOUND,
+                addresses=(),
+                connection=Connection.NOT_TRIED,
+                answer=Answer.NOT_ASKED,
+                answered_by=None,
+                detail="",
+            )
         there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint), None)
-        connection = Connection.ACCEPTED if there is not None else Connection.REFUSED
         answer = Answer.NOT_ASKED
         if there is not None:
             answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
         return EndpointProbed(
             node=NodeId(node),
             endpoint=endpoint,
-            resolution=Resolution.NAME_NOT_FOUND if self.names_unresolvable else Resolution.RESOLVED,
-            addresses=() if self.names_unresolvable else (f"10.0.0.{node}",),
-            connection=Connection.NOT_TRIED if self.names_unresolvable else connection,
-            answer=Answer.NOT_ASKED if self.names_unresolvable else answer,
-            answered_by=NodeId(there.id) if there is not None and not self.names_unresolvable else None,
+            resolution=Resolution.RESOLVED,
+            addresses=(f"10.0.0.{node}",),
+            connection=Connection.ACCEPTED if there is not None else Connection.REFUSED,
+            answer=answer,
+            answered_by=NodeId(there.id) if there is not None else None,
             detail="",
         )
 

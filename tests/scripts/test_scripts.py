@@ -147,9 +147,14 @@ class ScriptRun:
         self.cluster.nodes[int(node)].host, self.cluster.nodes[int(node)].port = host, int(port)
         self.cluster.start(int(node))
 
-    def names(self, state: str) -> None:
-        """names unresolvable, names resolvable: whether the controllers' DNS names resolve."""
-        self.cluster.names_unresolvable = state == "unresolvable"
+    def names(self, state: str, *nodes: str) -> None:
+        """names unresolvable, names resolvable 2: whether the DNS names of all or of these controllers resolve."""
+        if not nodes:
+            self.cluster.names_unresolvable = state == "unresolvable"
+        elif state == "unresolvable":
+            self.cluster.lost_hosts.update(map(int, nodes))
+        else:
+            self.cluster.lost_hosts.difference_update(map(int, nodes))
 
     def observations(self, reason: str) -> None:
         """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""

@@ -133,6 +133,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "high-watermark-stalled.critical": ("quorum", stalled(voters_lagging(voter_not_fetching(healthy(5), 1), 2, 3))),
     "high-watermark-stalled.critical.all-fetch": ("quorum", stalled(healthy())),
     "failure-tolerance.warning": ("quorum", voter_not_fetching(healthy(), 2)),
+    "failure-tolerance.warning.name-gone": ("quorum", name_not_found(voter_not_fetching(healthy(), 2), 2)),
     "failure-tolerance.warning.five": ("quorum", voters_lagging(voter_not_fetching(healthy(5), 1), 2)),
     "failure-tolerance.critical": ("quorum", voter_not_fetching(voter_not_fetching(healthy(), 1), 2)),
     "voter-change-stuck.warning": ("quorum", adding(voter_not_fetching(healthy(), 2), 4)),

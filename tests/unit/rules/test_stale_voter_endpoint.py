@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Endpoint
 from rules.model.monitoring import Answer, Connection, Reason, Vantage
@@ -215,7 +216,72 @@ def test_no_leader_names_the_endpoints_that_do_not_resolve() -> None:
     assert all(any(f"c{node}.test" in line for line in remedy) for node in (1, 2, 3))
 
 
+# A voter that does not fetch.
+
+
+def test_voter_that_does_not_fetch_is_reported_by_failure_tolerance_with_its_endpoint() -> None:
+    evaluation = evaluate(name_not_found(voter_not_fetching(healthy(), 1), 1), thresholds_for({}))
+
+    assert [each.rule for each in evaluation.findings] == ["failure-tolerance"]
+    assert " Its recorded endpoint c1.test:9093 does not resolve." in evaluation.findings[0].summary
+    (unknown,) = (each for each in evaluation.unknown if each.rule == RULE)
+    assert (unknown.subject, unknown.why) == (
+        "voter 1",
+        "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint",
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "sentence"),
+    [
+        (name_not_found(healthy(5), 1), "does not resolve"),
+        (probed(healthy(5), 1, answer=Answer.OTHER_NODE, answered_by=4), "is served by another process: node 4"),
+        (registered_elsewhere(healthy(5), 1), "is outdated: the controller registered c1.test:19093"),
+    ],
+)
+def test_voter_of_five_that_does_not_fetch_is_reported_by_voter_lagging(endpoint: Quorum, sentence: str) -> None:
+    (finding,) = evaluate(voter_not_fetching(endpoint, 1), thresholds_for({})).findings
+
+    assert (finding.rule, finding.subject) == ("voter-lagging", "voter 1")
+    assert f" Its recorded endpoint c1.test:9093 {sentence}." in finding.summary
+
+
+def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -> None:
+    quorum = name_not_found(voter_not_fetching(healthy(), 1), 1, 2, 3)
+
+    assert [(each.subject, each.severity) for each in findings(quorum, RULE)] == [
+        (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
+    ]
+
+
+def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> None:
+    down = voter_not_fetching(healthy(5), 1)
+    lost = evaluate(name_not_found(down, 1), thresholds_for({})).findings[0].remedy
+    taken = evaluate(probed(down, 1, answer=Answer.OTHER_CLUSTER), thresholds_for({})).findings[0].remedy
+
+    assert lost[1] == (
+        "# Make c1.test (it was 10.0.0.1) resolve again on every controller and broker, unless it does so by itself "
+        "when controller 1 runs"
+    )
+    assert taken[1] == "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers"
+
+
 # The remedy.
+
+
+@pytest.mark.parametrize(
+    ("voters", "restarted"),
+    [
+        ((2,), "controller 2 under its new name, and wait until"),
+        ((1, 2), "controllers 1 and 2 one by one under their new names, and wait each time until"),
+        ((2, 5), "controllers 2 and 5 one by one under their new names, the leader (controller 5) last, and wait"),
+    ],
+)
+def test_remedy_restarts_only_the_controllers_whose_names_do_not_resolve(
+    voters: tuple[int, ...], restarted: str
+) -> None:
+    remedy = findings(name_not_found(healthy(5), *voters), RULE)[0].remedy
+    assert any(line.startswith(f"# Then restart {restarted}") for line in remedy)
 
 
 def test_remedy_restores_the_names_before_any_restart() -> None:

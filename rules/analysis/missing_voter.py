@@ -1,0 +1,42 @@
+"""What is known of the recorded endpoint of a voter that does not fetch."""
+
+from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_status, fault_text
+from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
+from rules.finding import Thresholds
+from rules.formatting import and_join
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+
+_AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, PROBE_AGE)})
+
+
+def endpoint_sentence(quorum: Quorum, node: NodeId) -> str:
+    """Returns what is wrong with the voter's recorded endpoint, after a space; empty if no fault is known."""
+    status = _status(quorum, node)
+    if status is None or not status.faults:
+        return ""
+    faults = and_join(fault_text(each, status) for each in status.faults)
+    return f" Its recorded endpoint {status.endpoint} {faults}."
+
+
+def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
+    """Returns the steps that make the voter's recorded endpoint reach it again once it runs; none without a fault."""
+    status = _status(quorum, node)
+    endpoint = status.endpoint if status else None
+    if status is None or endpoint is None:
+        return ()
+    if EndpointFault.NAME_NOT_FOUND in status.faults:
+        former = quorum.addresses.get(endpoint.host)
+        was = f" (it was {and_join(former)})" if former else ""
+        return (
+            f"# Make {endpoint.host}{was} resolve again on every controller and broker, unless it does so by itself "
+            f"when controller {node} runs",
+        )
+    if EndpointFault.OTHER_RESPONDER in status.faults:
+        return (f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers",)
+    return ()
+
+
+def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:
+    voter = quorum.committed.by_id(node) if quorum.committed else None
+    return None if voter is None else endpoint_status(quorum, None, voter, _AGES)

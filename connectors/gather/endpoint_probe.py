@@ -7,10 +7,10 @@ used.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
-from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
@@ -33,6 +33,16 @@ _CONNECTION = {
 }
 
 
+class ProbeOutput(Protocol):
+    """Receives the results."""
+
+    def write_probe(self, event: EndpointProbed) -> None:
+        """Writes the result of an endpoint probe."""
+
+    def write_failure(self, event: ObservationFailed) -> None:
+        """Writes a probe that failed for a reason of the monitor's host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProbeResult:
     """The result of the last probe of an endpoint, and when to identify the node again."""
@@ -52,7 +62,7 @@ class EndpointProbe:
         loop: EventLoop,
         client: Client,
         nodes: NodeDirectory,
-        output: ObservationOutput,
+        output: ProbeOutput,
         *,
         resolver: Resolver,
         interval_ms: int,
@@ -77,12 +87,13 @@ class EndpointProbe:
             started = self._loop.now()
             targets = self._nodes.probe_targets()
             self._results = {target: result for target, result in self._results.items() if target in targets}
-            await self._loop.gather(self._probe(target) for target in targets)
+            await self._loop.gather(self.probe(target) for target in targets)
             # Before the log or a poll reports the first voter there is nothing to probe: check again soon.
             pause = self._interval_s if targets else min(0.2, self._interval_s)
             await self._loop.sleep(started + pause - self._loop.now())
 
-    async def _probe(self, target: ProbeTarget) -> None:
+    async def probe(self, target: ProbeTarget) -> None:
+        """Probes one endpoint, and writes the result."""
         try:
             addresses = await self._resolver.addresses(target.endpoint.host)
         except ObservationError as problem:

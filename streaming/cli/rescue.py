@@ -8,7 +8,7 @@ from rich.console import Console
 
 from connectors.sinks.evidence_format import visible
 from streaming.cli.options import AsJson
-from streaming.cli.output import print_json
+from streaming.cli.output import print_json, print_progress
 
 app = typer.Typer(
     help="Recover a quorum whose recorded voter endpoints no longer lead to the voters.", no_args_is_help=True
@@ -51,6 +51,13 @@ def plan(
         ),
     ] = None,
     *,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe/--no-probe",
+            help="Without a list: connect to the proposed endpoints, for 5 s at most, and print what answers there.",
+        ),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Dry run: assess the disks of a stopped quorum and choose the best.
@@ -58,7 +65,8 @@ def plan(
     Prints where each log ends, which log is the most complete, whether it holds
     every committed record, and where the voter sets differ. For a new voter
     list it prints what the override of KIP-1347 would change, reject or leave
-    unchanged. Writes nothing.
+    unchanged. Without one it proposes the list from what the controllers
+    registered, and probes whether they answer there. Writes nothing.
 
     Exit codes: 0 the list may be written, changes nothing, or was not given;
     2 it is rejected (or invalid usage).
@@ -67,14 +75,17 @@ def plan(
     """
     from streaming.rescue.plan_json import plan_json
     from streaming.rescue.plan_text import plan_text
+    from streaming.rescue.probed_endpoints import probed_endpoints, proposal
     from streaming.rescue.rescue_plan import make_plan
     from streaming.status.from_log_dir import replay_log_dir
 
     rescue_plan = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
+    voters = proposal(rescue_plan) if probe else ()
+    probes = probed_endpoints(voters, rescue_plan.cluster_id, say=print_progress)
     if as_json:
-        print_json(plan_json(rescue_plan))
+        print_json({**plan_json(rescue_plan), "probes": [one.as_json() for one in probes]})
     else:
-        Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan))
+        Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan, probes))
     raise typer.Exit(0 if rescue_plan.refusal is None else 2)
 
 

@@ -1,5 +1,7 @@
 """The text of `rescue plan`."""
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
@@ -7,6 +9,7 @@ from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.assessed_disk import AssessedDisk
+from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint
 from streaming.rescue.procedure import steps
 from streaming.rescue.rescue_plan import RescuePlan, transcript
 
@@ -17,8 +20,13 @@ _HEADLINES = {
 }
 
 
-def plan_text(plan: RescuePlan) -> Text:
-    """Returns headline, disks, warnings, what the override would print for each disk, and the steps."""
+def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
+    """Returns headline, disks, warnings, what the override would print for each disk, and the steps.
+
+    Args:
+        plan: the plan.
+        probes: what answers at the proposed endpoints.
+    """
     word, style, why = _headline(plan)
     out = Text.assemble((word, style), (f" cluster {visible(plan.cluster_id or 'unknown')}: {why}", "bold"))
     out.append("; nothing was written\n", "dim")
@@ -31,6 +39,9 @@ def plan_text(plan: RescuePlan) -> Text:
         out.append(f"  continue with {visible(best)}: {each} {held}\n", "bold")
         recorded = initial_controllers(plan.survival.voters.voters)
         out.append(f"  recorded: --initial-controllers {visible(recorded or 'unknown')}\n")
+    for probed in probes:
+        style = "yellow" if probed.result is EndpointResult.ANOTHER else ""
+        out.append(f"  probe: {visible(probed.text)}\n", style)
     for warning in plan.warnings:
         out.append(f"  warning: {visible(warning)}\n", "yellow")
     if plan.provided is not None:

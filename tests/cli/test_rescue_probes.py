@@ -1,0 +1,128 @@
+"""`rescue plan` without a list: what answers at the proposed endpoints, against real sockets."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.kafka.kafka_python import DescribeConfigsResponse
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.voter_set import Voter
+from streaming.cli import app
+from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint, probed_endpoints
+from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes
+from tests.unit.connectors.kafka.lying_node import DESCRIBE_CONFIGS, TRUTH, controller
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+
+CLUSTER_ID = "lies-and-truth-0000000"
+Listen = Callable[[Behaviour], int]
+
+
+def node(requested_is_mine: bool, own: int = 9) -> Behaviour:
+    """A controller that says whether it has the requested node id, or which one it has."""
+
+    def configs(version: int) -> bytes:
+        result = DescribeConfigsResponse.DescribeConfigsResult(
+            error_code=0 if requested_is_mine else 42,
+            error_message=None if requested_is_mine else f"Unexpected broker id, expected {own} but received 1",
+            resource_type=4,
+            resource_name="1",
+            configs=[],
+        )
+        return bytes(DescribeConfigsResponse(results=[result]).encode(version=version))
+
+    return controller({**TRUTH, DESCRIBE_CONFIGS: configs})
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    with ExitStack() as stack:
+        yield lambda behaviour: stack.enter_context(FakeNode(behaviour).up())
+
+
+def voter(number: int, port: int, host: str = "127.0.0.1") -> Voter:
+    endpoint = Endpoint(listener="CONTROLLER", host=host, port=port)
+    return Voter(key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId("d")), endpoints=(endpoint,))
+
+
+def probed(*voters: Voter, within_s: float = 30.0) -> list[ProbedEndpoint]:
+    return [*probed_endpoints(voters, CLUSTER_ID, say=lambda _: None, within_s=within_s)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_each_endpoint_is_told_apart(listen: Listen) -> None:
+    found = probed(
+        voter(1, listen(node(requested_is_mine=True))),
+        voter(2, listen(node(requested_is_mine=False))),
+        voter(3, listen(sends_bytes(b"SSH-2.0-OpenSSH_9.2\r\n"))),
+        voter(4, free_port()),
+        voter(5, 9093, "c5.invalid"),
+    )
+
+    assert [one.result for one in found] == [
+        EndpointResult.AS_PROPOSED,
+        EndpointResult.ANOTHER,
+        EndpointResult.ANOTHER,
+        EndpointResult.NO_ANSWER,
+        EndpointResult.NO_ANSWER,
+    ]
+    texts = [one.text.partition(" of ")[2] for one in found]
+    assert texts == [
+        "1 answers as node 1 of this cluster, as it should",
+        "2 answers as node 9: do not use this endpoint",
+        "3 is served by something that does not speak Kafka: do not use this endpoint",
+        "4 refuses connections: normal while the controller is stopped",
+        "5 does not resolve on this host: no other node could reach it either",
+    ]
+
+
+def test_listeners_that_hang_are_probed_at_the_same_time_and_not_for_long(listen: Listen) -> None:
+    hanging = [voter(number, listen(never_answers)) for number in range(1, 8)]
+    said: list[str] = []
+
+    began = time.monotonic()
+    found = probed_endpoints(hanging, CLUSTER_ID, say=said.append, within_s=3.0)
+
+    assert time.monotonic() - began < 7 * 3.0, "not one after the other"
+    assert {one.result for one in found} <= {EndpointResult.NOT_IDENTIFIED, EndpointResult.NO_ANSWER}
+    assert len(found) == 7
+    assert said == [] or "probing 7 endpoints" in said[0]
+
+
+def rescue_plan(folder: Path, *more: str) -> tuple[dict[str, object], str]:
+    log_dirs = [part for number in (1, 2, 3) for part in ("--log-dir", str(folder / f"node-{number}"))]
+    as_json = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, "--json", *more])
+    text = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, *more])
+    assert as_json.exit_code == text.exit_code == 0, as_json.output
+    return json.loads(as_json.stdout), " ".join(text.stdout.split())
+
+
+def test_plan_without_a_list_prints_what_answers_at_each_proposed_endpoint(tmp_path: Path) -> None:
+    plan, text = rescue_plan(stopped_quorum(tmp_path))
+
+    probes = plan["probes"]
+    assert isinstance(probes, list)
+    assert [one["node_id"] for one in probes] == [1, 2, 3]
+    proposed = plan["proposed_initial_controllers"] or plan["initial_controllers"]
+    assert [f"{one['node_id']}@{one['endpoint']}:" in str(proposed) for one in probes] == [True] * 3
+    assert text.count("probe: 127.0.0.1:") == 3
+
+
+def test_plan_probes_nothing_with_a_list_or_with_no_probe(tmp_path: Path) -> None:
+    folder = stopped_quorum(tmp_path)
+    plan, text = rescue_plan(folder, "--no-probe")
+    assert plan["probes"] == []
+    assert "probe:" not in text
+
+    given, _ = rescue_plan(folder, "--initial-controllers", str(plan["initial_controllers"]))
+    assert given["probes"] == []

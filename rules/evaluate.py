@@ -116,8 +116,9 @@ def contained_results(
 
     `thresholds`: by rule id. Those of `monitor-blind` apply to the finding that the rule failed.
     """
+    own = thresholds[rule.id]
     try:
-        return results_of(rule, quorum, thresholds[rule.id])
+        return results_of(rule, quorum, own)
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules

@@ -1,6 +1,6 @@
 """Whether the proposed endpoints lead to the controllers that they name: `rescue plan` probes them without a list.
 
-A node does not tell its directory id. It tells its node id, and whether it is of this cluster.
+A node does not report its directory id. It reports its node id, and whether it is of this cluster.
 """
 
 import threading
@@ -35,7 +35,7 @@ class EndpointResult(StrEnum):
     NO_ANSWER = "no-answer"
     """Nothing: normal while the controller is stopped."""
     NOT_IDENTIFIED = "not-identified"
-    """Something that does not say which node it is."""
+    """Something that does not report which node it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def free_port() -> int:
         return port
 
 
-def test_each_endpoint_is_told_apart(listen: Listen) -> None:
+def test_what_answers_at_each_endpoint_is_distinguished(listen: Listen) -> None:
     found = probed(
         voter(1, listen(node(requested_is_mine=True))),
         voter(2, listen(node(requested_is_mine=False))),

@@ -91,9 +91,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _finding(quorum, elections, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)
-        fit = one.after_ms is None or skipped * thresholds.ms(ELECTION_TIME.name) <= one.after_ms
-        if skipped >= thresholds[JUMP.name] and not fit:
-            yield _jump(quorum, one, skipped)
+        if one.after_ms is None or skipped < thresholds[JUMP.name]:
+            continue
+        if skipped * thresholds.ms(ELECTION_TIME.name) > one.after_ms:
+            yield _jump(quorum, one, skipped, within=ms_text(one.after_ms))
 
 
 def _skipped_epochs(one: Election) -> int:
@@ -146,8 +147,7 @@ def _finding(quorum: Quorum, elections: list[Election], starts: list[ControllerS
     )
 
 
-def _jump(quorum: Quorum, one: Election, skipped: int) -> Finding:
-    within = "an unknown time" if one.after_ms is None else ms_text(one.after_ms)
+def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Finding:
     return Finding(
         rule=ID,
         subject=f"epoch {one.leader_epoch}",

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rules.analysis.voter_status import VoterActivity, voter_statuses
-from rules.evaluate import thresholds_for
+from rules.evaluate import RULES, results_of, thresholds_for
+from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -91,6 +92,8 @@ def test_a_voter_that_catches_up_is_unknown() -> None:
     closing = voters_lagging(healthy(5), 2, lags=[60_000 - 4_000 * n for n in range(12)])
     assert finding_lines(closing) == []
     assert ("voter-lagging", "voter 2") in unknown(closing)
+    (result,) = (each for each in evaluation_of(closing).unknown if each.rule == "voter-lagging")
+    assert result.why == "it is catching up"
     widening = voters_lagging(healthy(5), 2, lags=[20_000 + 4_000 * n for n in range(12)])
     assert finding_lines(widening) == ["warning voter-lagging: voter 2"]
 
@@ -182,3 +185,25 @@ def test_configured_thresholds_are_used() -> None:
     assert [each.rule for each in evaluation_of(uncommitted, {"high-watermark-stalled.still": 5}).findings] == [
         "high-watermark-stalled"
     ]
+
+
+def test_remedy_starts_a_voter_that_does_not_fetch_and_not_one_that_lags() -> None:
+    assert findings(voter_not_fetching(healthy(5), 2), "voter-lagging")[0].starts == (2,)
+    assert findings(voters_lagging(healthy(5), 2), "voter-lagging")[0].starts == ()
+
+
+def test_voter_without_which_no_failure_is_tolerated_leaves_no_reserve() -> None:
+    rule, thresholds = RULES["voter-lagging"], thresholds_for({})["voter-lagging"]
+    (finding,) = results_of(rule, voter_not_fetching(healthy(), 2), thresholds)
+    assert isinstance(finding, Finding)
+    assert finding.evidence["further_failures_tolerated"] == 0
+
+
+def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
+    replaced = observer(voter_not_fetching(healthy(5), 1), 1, directory="newDirOf1")
+    rule, thresholds = RULES["voter-lagging"], thresholds_for({})["voter-lagging"]
+    first, second = results_of(rule, voter_not_fetching(replaced, 2), thresholds)
+    assert isinstance(first, UnknownResult)
+    assert first.why == "its log directory was replaced: 1-newDirOf1AAAAAAAAAAAAA fetches instead"
+    assert isinstance(second, Finding)
+    assert second.subject == "voter 2"

@@ -7,12 +7,13 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     broker,
     broker_lagging,
     elected,
+    epoch_jumped,
     evaluation_of,
     finding_lines,
     findings,
@@ -173,6 +174,64 @@ def test_epochs_without_a_leader_are_in_the_evidence() -> None:
         "Too many leader elections: 4 within 15 min. Restarts of controllers explain 0 elections. "
         "Won: 2 by controller 1 and 2 by controller 2. Nothing is committed during an election."
     )
+
+
+def test_evidence_names_the_votes_of_the_newest_elections() -> None:
+    quorum = elected(healthy(), *range(1, 19), every_ms=1_000)
+    oldest, *others = quorum.history.elections
+    known = (oldest, *(replace(one, granting_voter_ids=(NodeId(1), NodeId(3))) for one in others))
+    (finding,) = findings(replace(quorum, history=replace(quorum.history, elections=known)), "epoch-churn")
+
+    listed = finding.evidence["elections"]
+    assert isinstance(listed, list)
+    assert [one["leader"] for one in listed] == [*range(3, 19)]
+    assert listed[0]["votes"] == [1, 3]
+    assert finding.evidence["elections_within_the_window"] == 18
+    unknown_votes = findings(quorum, "epoch-churn")[0].evidence["elections"]
+    assert isinstance(unknown_votes, list)
+    assert "votes" not in unknown_votes[0]
+
+
+def test_consecutive_epochs_leave_no_epoch_without_a_leader() -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2)
+    in_a_row = tuple(replace(one, leader_epoch=Epoch(37 + place)) for place, one in enumerate(quorum.history.elections))
+    (finding,) = findings(replace(quorum, history=replace(quorum.history, elections=in_a_row)), "epoch-churn")
+    assert finding.evidence["epochs_without_a_leader"] == 0
+
+
+@pytest.mark.parametrize(("older_by_ms", "fires"), [(0, True), (1, False)])
+def test_election_at_the_beginning_of_the_window_counts(older_by_ms: int, fires: bool) -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2)
+    assert quorum.newest_timestamp_ms is not None
+    oldest, *others = quorum.history.elections
+    begins_ms = Millis(quorum.newest_timestamp_ms - 900_000 - older_by_ms)
+    elections = (replace(oldest, timestamp_ms=begins_ms), *others)
+    assert bool(findings(replace(quorum, history=replace(quorum.history, elections=elections)), "epoch-churn")) is fires
+
+
+@pytest.mark.parametrize(("older_by_ms", "fires"), [(0, False), (1, True)])
+def test_start_at_the_beginning_of_the_window_counts(older_by_ms: int, fires: bool) -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2, started=(1,))
+    assert quorum.newest_timestamp_ms is not None
+    begins_ms = Millis(quorum.newest_timestamp_ms - 900_000 - older_by_ms)
+    starts = tuple(replace(one, timestamp_ms=begins_ms) for one in quorum.history.starts)
+    assert bool(findings(replace(quorum, history=replace(quorum.history, starts=starts)), "epoch-churn")) is fires
+
+
+@pytest.mark.parametrize(
+    ("skipped", "after_ms", "fires"),
+    [(9, 1_500, False), (10, 1_500, True), (10, 9_999, True), (10, 10_000, False)],
+)
+def test_jump_is_more_epochs_than_elections_fit_into_the_time_before(skipped: int, after_ms: int, fires: bool) -> None:
+    assert bool(findings(epoch_jumped(healthy(), skipped, after_ms=after_ms), "epoch-churn")) is fires
+
+
+def test_election_whose_former_epoch_is_unknown_is_no_jump() -> None:
+    quorum = epoch_jumped(healthy(), 20)
+    (won,) = quorum.history.elections
+    unknown_before = replace(quorum.history, elections=(replace(won, previous_epoch=None),))
+    evaluation = evaluation_of(replace(quorum, history=unknown_before), {"epoch-churn.jump": 1})
+    assert evaluation.findings == ()
 
 
 def test_configured_thresholds_are_used() -> None:

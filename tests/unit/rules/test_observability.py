@@ -90,8 +90,8 @@ def test_result_is_unknown_while_a_need_is_not_met(need: Need, fault: Callable[[
 
 def test_voters_record_is_not_applicable_on_a_static_quorum() -> None:
     (result,) = evaluate_rule(rule_with(Need.VOTERS_RECORD), static(healthy()), THRESHOLDS)
-
-    assert isinstance(result, NotApplicable)
+    why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
+    assert result == NotApplicable(rule="r", why=why)
 
 
 def test_first_need_that_is_not_met_gives_the_result() -> None:
@@ -116,3 +116,20 @@ def test_each_rule_has_the_thresholds_of_its_needs(rule: Rule) -> None:
     names = set(thresholds_for({})[rule.id].values)
 
     assert {THRESHOLD_OF[need] for need in rule.needs if need in THRESHOLD_OF} <= names
+
+
+def test_configured_severity_leaves_unknown_results_as_they_are() -> None:
+    result = UnknownResult(rule="r", subject="y", why="it is not observed")
+    rule = replace(rule_with(), evaluate=lambda _quorum, _thresholds: [FOUND, result])
+    thresholds = replace(THRESHOLDS, severity=Severity.CRITICAL)
+    assert [*evaluate_rule(rule, healthy(), thresholds)] == [replace(FOUND, severity=Severity.CRITICAL), result]
+
+
+@pytest.mark.parametrize("need", Need)
+def test_only_a_rule_that_needs_the_recovery_state_is_not_applicable_below_3_2(need: Need) -> None:
+    (result,) = evaluate_rule(rule_with(need), replace(healthy(), metadata_version=2), THRESHOLDS)
+    if need is Need.RECOVERY_STATE:
+        why = "not supported: metadata.version 2 is below 3.2 and has no LeaderRecoveryState"
+        assert result == NotApplicable(rule="r", why=why)
+    else:
+        assert result == FOUND

@@ -4,7 +4,16 @@ import pytest
 
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Invariant, Reason
-from tests.unit.rules.situation import NOW, failing, finding_lines, findings, healthy, unknown, with_invariant_violation
+from tests.unit.rules.situation import (
+    NOW,
+    evaluation_of,
+    failing,
+    finding_lines,
+    findings,
+    healthy,
+    unknown,
+    with_invariant_violation,
+)
 
 
 def test_healthy_quorum_breaks_no_invariant() -> None:
@@ -37,6 +46,8 @@ def test_loss_of_committed_metadata_explains_violations_at_the_same_time() -> No
     )
     assert findings(lost, "raft-invariant-broken") == []
     assert ("raft-invariant-broken", "high-watermark-back") in unknown(lost)
+    (result,) = (each for each in evaluation_of(lost).unknown if each.subject == "high-watermark-back")
+    assert result.why == "a loss of committed metadata explains it"
 
 
 def test_loss_of_committed_metadata_does_not_explain_earlier_violations() -> None:

@@ -209,6 +209,26 @@ def test_a_removed_controller_that_was_switched_off_is_reported() -> None:
     assert finding.evidence["last_fetch"] == "2026-09-21 14:03:21 UTC"
 
 
+def test_remedy_asks_another_controller_than_the_one_that_does_not_fetch() -> None:
+    quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
+    quorum = replace(quorum, bootstrap=("c1.test:9093", "c2.test:9093"), probes={}, leader_id=None, poll=quorum.poll)
+    (finding,) = findings(quorum, "ghost-registration")
+    assert "c1.test" not in finding.remedy[-1]
+
+
+def test_registration_without_an_endpoint_is_started_anywhere() -> None:
+    quorum = registered(healthy(), 9)
+    nameless = {**quorum.controllers, NodeId(9): replace(quorum.controllers[NodeId(9)], endpoints=())}
+    (finding,) = findings(replace(quorum, controllers=nameless), "ghost-registration")
+    assert finding.remedy[0] == "# If controller 9 should be running, start it"
+
+
+def test_controller_that_may_fetch_again_is_unknown_with_the_time_of_its_last_fetch() -> None:
+    quorum = listed_until(registered(healthy(), 9), 9, ago_ms=1_000, fetched_before_ms=298_000)
+    (result,) = (each for each in evaluation_of(quorum).unknown if each.rule == "ghost-registration")
+    assert result.why == "controller 9 fetched at 2026-09-21 14:08:21 UTC and may fetch again"
+
+
 def listed_until(quorum: Quorum, node: int, *, ago_ms: int, fetched_before_ms: int | None) -> Quorum:
     """Returns the quorum with the last poll that listed this observer, and the age of its last fetch in that poll."""
     at = Millis(NOW - ago_ms)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.demo.job_process import AlertLine, JobProcessError
+from streaming.demo.notification_counter import NotificationCounter, NotificationCounts
 from streaming.demo.scenario import Expectation, Scenario, ScenarioContext, ScenarioOutcome
 from streaming.demo.spinner import waiting
 
@@ -25,11 +26,16 @@ class ScenarioRunner:
     """One run of the demo with its results."""
 
     context: ScenarioContext
+    counter: NotificationCounter
+    """Counts what people get."""
     holds: dict[str, float]
     """Each rule's hold in seconds, as the job runs with it."""
     console: Console
     outcomes: list[ScenarioOutcome] = field(default_factory=list)
     false_alerts: list[AlertLine] = field(default_factory=list)
+    incidents: dict[str, Sequence[str]] = field(default_factory=dict)
+    """The incidents that began in each scenario, by its name."""
+    expected_counts: dict[str, NotificationCounts] = field(default_factory=dict)
     _printed_sentences: tuple[str, ...] = ()
     _fault_times: tuple[float, float] = (0.0, 0.0)
     """When the injection of the fault began, and when it was done."""
@@ -37,7 +43,7 @@ class ScenarioRunner:
     def run(self, number: int, of: int, scenario: Scenario) -> None:
         """Runs one scenario: injects the fault, waits for the alerts, fixes it, waits until the alerts resolve."""
         job = self.context.job
-        first = len(job.alerts())
+        first, earlier = len(job.alerts()), len(self.counter.incidents)
         title = f"Scenario {number} of {of}: {scenario.title}"
         self.console.print()
         self.console.print(Panel(Text(scenario.description), title=title, title_align="left"))
@@ -60,10 +66,21 @@ class ScenarioRunner:
                     fixable=scenario.fix is not None,
                 )
             )
+        if fixed_at is not None:
+            self._await_end(scenario, earlier)
+        self.incidents[scenario.name] = self.counter.incidents[earlier:]
+        self.expected_counts[scenario.name] = scenario.notified
         rules = {expectation.rule for expectation in scenario.expected} | set(scenario.also)
         self.false_alerts += [
             each for each in job.alerts()[first:] if each.state == "firing" and each.rule not in rules
         ]
+
+    def _await_end(self, scenario: Scenario, earlier: int) -> None:
+        """Waits until people were notified of the end of the fault; the counts show if they were not."""
+        deadline = time.monotonic() + scenario.resolved_within_s
+        with waiting(self.console, "waiting for the notification of the end"):
+            while not self.counter.all_ended(self.counter.incidents[earlier:]) and time.monotonic() < deadline:
+                time.sleep(0.1)
 
     def _await(self, expectation: Expectation, first: int) -> AlertLine | None:
         hold = self.holds[expectation.rule]
@@ -144,7 +161,16 @@ class ScenarioRunner:
     @property
     def good(self) -> bool:
         """Every expected alert fired, every fixed fault resolved, and no false alert fired."""
-        return all(outcome.good for outcome in self.outcomes) and not self.false_alerts
+        return all(outcome.good for outcome in self.outcomes) and not self.false_alerts and self.counts_are_right
+
+    @property
+    def counts_are_right(self) -> bool:
+        """People got one notification when a fault began, one when it got worse, and one when it ended."""
+        return all(self.counts(name) == expected for name, expected in self.expected_counts.items())
+
+    def counts(self, scenario: str) -> NotificationCounts:
+        """Returns how many notifications people got for the fault of a scenario, until now."""
+        return self.counter.counts(self.incidents[scenario])
 
     def report(self) -> None:
         """Prints the table at the end of the demo."""
@@ -168,6 +194,7 @@ class ScenarioRunner:
             scenario = outcome.scenario
         self.console.print()
         self.console.print(table)
+        self.console.print(self._notifications())
         delays = [outcome.after_hold_s for outcome in self.outcomes if outcome.after_hold_s is not None]
         if delays:
             self.console.print(
@@ -177,10 +204,24 @@ class ScenarioRunner:
         for alert in self.false_alerts:
             text = f"FALSE ALERT: {alert.rule} {alert.subject}: {alert.line['summary']}"
             self.console.print(Text(text, style="bold red"))
+        for name, expected in self.expected_counts.items():
+            if self.counts(name) != expected:
+                text = f"WRONG NOTIFICATIONS: {name}: {self.counts(name)}, expected {expected}"
+                self.console.print(Text(text, style="bold red"))
         result = ("Every expected alert fired, no false alert fired.", "bold green")
         if not self.good:
             result = ("Not every scenario ended as expected: see above.", "bold red")
         self.console.print(Text(result[0], style=result[1]))
+
+    def _notifications(self) -> Table:
+        table = Table(title="Notifications to people", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("scenario")
+        for name in ("fault begins", "gets worse", "ends", "others"):
+            table.add_column(name, justify="right")
+        for scenario in self.expected_counts:
+            counts = self.counts(scenario)
+            table.add_row(scenario, *map(str, (counts.begin, counts.worse, counts.end, counts.other)))
+        return table
 
 
 def _seconds(value: float | None) -> str:

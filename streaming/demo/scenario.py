@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
+from streaming.demo.notification_counter import NotificationCounts
 
 Print = Callable[[str], None]
 
@@ -47,6 +48,8 @@ class Scenario:
     """How it is fixed, or why it cannot be."""
     fix: Callable[[ScenarioContext, Sequence[AlertLine]], None] | None
     """Takes the alerts that fired; None if it cannot be fixed."""
+    notified: NotificationCounts
+    """The notifications that people must get: one when it begins, one when it gets worse, one when it ends."""
     resolved_within_s: float = 180.0
     also: tuple[str, ...] = ()
     """Rules that may fire as well: real consequences, not false alerts."""

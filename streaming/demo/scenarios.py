@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from streaming.demo.job_process import AlertLine
+from streaming.demo.notification_counter import NotificationCounts
 from streaming.demo.scenario import Expectation, Scenario, ScenarioContext
 
 TOPICS = ("orders", "payments")
@@ -120,6 +121,7 @@ SCENARIOS = (
         ),
         fix_description="the printed procedure: old names back first, then one restart at a time, the leader last",
         fix=restore_names,
+        notified=NotificationCounts(begin=1, end=1),
     ),
     Scenario(
         name="disk replaced",
@@ -130,6 +132,7 @@ SCENARIOS = (
         expected=(Expectation(rule="voter-disk-replaced", severity="warning"),),
         fix_description="exactly the printed commands",
         fix=run_printed_commands,
+        notified=NotificationCounts(begin=1, end=1),
     ),
     Scenario(
         name="stuck RECOVERING",
@@ -141,6 +144,7 @@ SCENARIOS = (
         also=("unclean-election",),
         fix_description="the broker with the other replica is started",
         fix=restart_brokers,
+        notified=NotificationCounts(begin=1, worse=1, end=1),
     ),
     Scenario(
         name="all endpoints moved",
@@ -152,5 +156,6 @@ SCENARIOS = (
         fix_description="none: this quorum cannot elect a leader. Its recorded state is the only "
         "description of it that is left",
         fix=None,
+        notified=NotificationCounts(begin=1),
     ),
 )

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel sbom docs clean
+.PHONY: help setup demo test test-long check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ check: $(READY) ## check format, lint, types, import contracts and project layou
 
 bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and write the page (25 min)
 	@ONLY=$(ONLY) $(BIN)/python -m tests.bench
+
+evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)
+	@ONLY="$(ONLY)" $(BIN)/python -m tests.evaluation
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation

@@ -86,10 +86,19 @@ class Jvm:
         Raises:
             LabError: the tool is unknown, failed (with its last lines) or took longer than `timeout_s`.
         """
+        return command_output(
+            self.tool_command(name, arguments), what=f"{name} {' '.join(arguments)}", timeout_s=timeout_s
+        )
+
+    def tool_command(self, name: str, arguments: Sequence[str]) -> list[str]:
+        """Returns the command that runs one of Kafka's tools.
+
+        Raises:
+            LabError: the tool is unknown.
+        """
         if name not in TOOLS:
             raise LabError(f"{name} is not one of the lab's Kafka tools: {', '.join(sorted(TOOLS))}")
-        command = [*self._java(), *self._log4j("OFF"), self._main_class(name), *arguments]
-        return command_output(command, what=f"{name} {' '.join(arguments)}", timeout_s=timeout_s)
+        return [*self._java(), *self._log4j("OFF"), self._main_class(name), *arguments]
 
     def _main_class(self, tool: str) -> str:
         """Returns the class of a tool that these jars contain."""

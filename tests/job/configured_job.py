@@ -1,5 +1,7 @@
 """A job that is configured by a file, and the section of a lab's cluster in that file."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,13 @@ class ConfiguredJob(JobProcess):
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
+
+    def printed(self, verb: str) -> dict[str, Any]:
+        """Returns what a one-shot command prints with `--json` for this configuration."""
+        command = [sys.executable, "-m", "streaming", verb, "--config", str(self.file), "--json", "--timeout", "20"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
 
 
 def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:

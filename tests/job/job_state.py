@@ -22,6 +22,12 @@ def cluster_status(job: JobProcess) -> dict[str, Any]:
     return answer["portrait"] or {}
 
 
+def cluster_health(job: JobProcess) -> str:
+    """Returns the health that the page shows: healthy, warning, critical or unknown."""
+    health: str = json.loads(_get(job, f"/api/clusters/{job.name}"))["health"]
+    return health
+
+
 def scrape(job: JobProcess) -> Samples:
     """Returns the samples of the job's /metrics."""
     return samples(_get(job, "/metrics"))

@@ -1,8 +1,6 @@
 """Two of three controllers stop and start again: two notifications, and all views agree during the outage."""
 
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import JobProcess
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
@@ -27,7 +24,7 @@ def server() -> Iterator[HttpDouble]:
 
 
 @pytest.fixture(scope="module")
-def job(folder: Path, lab: Lab, server: HttpDouble) -> Iterator[JobProcess]:
+def job(folder: Path, lab: Lab, server: HttpDouble) -> Iterator[ConfiguredJob]:
     job = ConfiguredJob(folder=folder / "job", name="test", bootstrap=())
     thresholds: dict[str, dict[str, float]] = {}
     for key, value in short_thresholds("no-leader", "stale-voter-endpoint").items():
@@ -46,14 +43,7 @@ def sent(server: HttpDouble) -> list[dict[str, Any]]:
     return [json.loads(request.body) for request in server.requests]
 
 
-def printed(job: JobProcess, verb: str) -> dict[str, Any]:
-    assert isinstance(job, ConfiguredJob)
-    command = [sys.executable, "-m", "streaming", verb, "--config", str(job.file), "--json", "--timeout", "20"]
-    document: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
-    return document
-
-
-def test_an_outage_is_two_notifications_and_the_views_agree(lab: Lab, job: JobProcess, server: HttpDouble) -> None:
+def test_an_outage_is_two_notifications_and_the_views_agree(lab: Lab, job: ConfiguredJob, server: HttpDouble) -> None:
     wait_until_delivered(job)
     assert sent(server) == []
     stopped = list(lab.controllers)[1:]
@@ -63,7 +53,7 @@ def test_an_outage_is_two_notifications_and_the_views_agree(lab: Lab, job: JobPr
     wait_until_delivered(job, after_s=15)
     with urllib.request.urlopen(f"http://{job.address}/api/clusters/test", timeout=60) as answer:
         page = json.loads(answer.read())
-    status, check = printed(job, "status"), printed(job, "check")
+    status, check = job.printed("status"), job.printed("check")
 
     assert [(one["reason"], one["severity"]) for one in sent(server)] == [("firing", "critical")]
     assert page["health"] == check["health"] == "critical"

@@ -1,0 +1,111 @@
+"""The sinks of the evaluated job, and how many notifications each of them gets for a fault.
+
+The webhook is a real HTTP server. PagerDuty and Slack are doubles that validate each call by the documented schema.
+Alertmanager is Debian's, if it is there, with a receiver of its own.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streaming.demo.notification_counter import NotificationCounter, notification_counter
+from tests.eventually import eventually
+from tests.kill_campaign.sink_services import SinkServices, running_services
+from tests.sinks.real_alertmanager import RealAlertmanager
+from tests.sinks.server import HttpReply, ReceivedRequest, serving
+
+_ROUTE = """
+route: {{receiver: people, group_by: [cluster_id, incident], group_wait: 0s, group_interval: 1s}}
+receivers: [{{name: people, webhook_configs: [{{url: "{url}/"}}]}}]
+"""
+
+
+@dataclass(slots=True, kw_only=True)
+class CountedSinks:
+    """What all sinks got, oldest first."""
+
+    services: SinkServices
+    webhook: NotificationCounter
+    receiver: list[Mapping[str, Any]] = field(default_factory=list)
+    """What Alertmanager sent to its receiver."""
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    """The sinks of the job's configuration."""
+
+    def marks(self) -> tuple[int, int, int, int]:
+        """Returns how many calls each sink got so far."""
+        slack, pagerduty = self.services.slack.accepted, self.services.pagerduty.accepted
+        return len(self.webhook.documents), len(slack), len(pagerduty), len(self.receiver)
+
+    def notifications(self, since: tuple[int, int, int, int]) -> dict[str, int]:
+        """Counts the documents of the webhook by kind."""
+        kinds = [kind for _, kind in self.webhook.kinds()[since[0] :]]
+        return {kind: kinds.count(kind) for kind in ("begin", "worse", "end", "other")}
+
+    def by_sink(self, since: tuple[int, int, int, int]) -> dict[str, dict[str, int]]:
+        """Counts what the other sinks got, by effect."""
+        _, slack, pagerduty, receiver = since
+        found = {
+            "Slack": _counts([each.effect for each in self.services.slack.accepted[slack:]]),
+            "PagerDuty": _counts([each.effect for each in self.services.pagerduty.accepted[pagerduty:]]),
+        }
+        if self.has_alertmanager:
+            found["Alertmanager"] = _counts([each["status"] for each in self.receiver[receiver:]])
+        return found
+
+    def await_end(self, since: tuple[int, int, int, int]) -> None:
+        """Waits until Alertmanager has sent the end of the newest fault to its receiver."""
+        ended = any(kind == "end" for _, kind in self.webhook.kinds()[since[0] :])
+        if ended and self.has_alertmanager:
+            eventually(lambda: bool(self.receiver) and self.receiver[-1]["status"] == "resolved", within_s=10)
+
+    @property
+    def has_alertmanager(self) -> bool:
+        """Whether Alertmanager is installed here."""
+        return any("alertmanager" in entry for entry in self.entries)
+
+    def disagreements(self, counts: Mapping[str, int], by_sink: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+        """Returns where people got more or fewer messages than notifications: of Slack and PagerDuty."""
+        slack, pagerduty = by_sink["Slack"], by_sink["PagerDuty"]
+        if slack.get("message", 0) != counts["begin"] or slack.get("reply", 0) != counts["worse"] + counts["end"]:
+            yield f"Slack got {dict(slack)}"
+        if (pagerduty.get("opened", 0), pagerduty.get("resolved", 0)) != (counts["begin"], counts["end"]):
+            yield f"PagerDuty got {dict(pagerduty)}"
+
+    @property
+    def refused(self) -> Sequence[str]:
+        """The calls that PagerDuty or Slack would not understand."""
+        return [*self.services.slack.refused, *self.services.pagerduty.refused]
+
+
+@contextmanager
+def counted_sinks(folder: Path) -> Iterator[CountedSinks]:
+    """Runs the servers of all sinks."""
+    with ExitStack() as stack:
+        services = stack.enter_context(running_services(folder / "ca"))
+        sinks = CountedSinks(services=services, webhook=stack.enter_context(notification_counter()))
+        receiver = stack.enter_context(serving())
+        receiver.behave = lambda request: _store(request, sinks.receiver)
+        key = "0123456789abcdef0123456789abcdef"
+        sinks.entries += [
+            {"webhook": {"url": sinks.webhook.url, "name": "webhook"}},
+            {"pagerduty": {"routing_key": key, "name": "pagerduty"}},
+            {"slack": {"token": "xoxb-0123456789", "channel": "#kafka", "name": "slack"}},
+        ]
+        if shutil.which("prometheus-alertmanager"):
+            config = _ROUTE.format(url=receiver.url)
+            manager = stack.enter_context(RealAlertmanager(folder / "alertmanager", config=config))
+            sinks.entries.append({"alertmanager": {"url": manager.url, "name": "alertmanager"}})
+        yield sinks
+
+
+def _store(request: ReceivedRequest, into: list[Mapping[str, Any]]) -> HttpReply:
+    into.append(json.loads(request.body))
+    return HttpReply()
+
+
+def _counts(effects: Sequence[str]) -> dict[str, int]:
+    return {effect: effects.count(effect) for effect in sorted(set(effects))}

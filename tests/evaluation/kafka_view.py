@@ -1,0 +1,116 @@
+"""What Kafka itself shows at one moment: kafka-metadata-quorum, and the metrics that usual alert rules read."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.lab.lab import Lab
+
+TOOL_LIMIT_S = 30.0
+"""After this time a person stops waiting; the tool itself gives up after a minute."""
+_METRICS = Path(__file__).with_name("NodeMetrics.java")
+_METRICS_LIMIT_S = 60.0
+_SHOWN = ("LeaderId", "LeaderEpoch", "MaxFollowerLag", "MaxFollowerLagTimeMs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """One run of `kafka-metadata-quorum describe --status` with all controllers as bootstrap."""
+
+    exit_code: int | None
+    """None if it did not end within `TOOL_LIMIT_S`."""
+    seconds: float
+    text: str
+    """The leader and the lags, or the last line of the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsView:
+    """The metrics of all nodes, and which alerts of the usual rules for Kafka would be active."""
+
+    states: Mapping[str, str]
+    """current-state of each controller that answers, by node id."""
+    alerts: tuple[str, ...]
+    """Such as `ActiveControllerCount != 1`, without their `for`."""
+
+
+def describe_status(lab: Lab) -> ToolOutput:
+    """Runs Kafka's tool as an operator does."""
+    arguments = ["--bootstrap-controller", ",".join(lab.bootstrap), "describe", "--status"]
+    command = lab.jvm.tool_command("kafka-metadata-quorum", arguments)
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return ToolOutput(exit_code=None, seconds=TOOL_LIMIT_S, text="no output")
+    seconds = round(time.monotonic() - began, 1)
+    if done.returncode == 0:
+        pairs = {name.strip(): value.strip() for name, _, value in map(_partition, done.stdout.splitlines())}
+        text = ", ".join(f"{name} {pairs[name]}" for name in _SHOWN if name in pairs)
+        return ToolOutput(exit_code=0, seconds=seconds, text=text)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line[0].isspace()]
+    # The innermost cause is the last line of a stack trace that is not indented.
+    text = (lines or ["no output"])[-1].removeprefix("Caused by: ").rpartition("Exception: ")[2]
+    return ToolOutput(exit_code=done.returncode, seconds=seconds, text=text[:160])
+
+
+def metrics_view(lab: Lab, before: "NodeReadings") -> tuple[MetricsView, "NodeReadings"]:
+    """Returns what the metrics show now, and the readings; `before`: those before the fault."""
+    now = read_metrics(lab)
+    states = {str(node): str(values["state"]) for node, values in now.items() if values and "state" in values}
+    view = MetricsView(
+        states={node: state for node, state in states.items() if int(node) in lab.controllers},
+        alerts=tuple(_alerts(now, before)),
+    )
+    return view, now
+
+
+NodeReadings = Mapping[int, Mapping[str, Any] | None]
+"""By node id: its metrics; None if it does not answer."""
+
+
+def read_metrics(lab: Lab) -> NodeReadings:
+    """Reads the metrics of all nodes by JMX; a node that is stopped or paused does not answer."""
+    nodes = {node: lab.node(node).pid for node in {*lab.controllers, *lab.brokers}}
+    running = [f"{node}={pid}" for node, pid in nodes.items() if pid is not None]
+    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", str(_METRICS), *running]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_METRICS_LIMIT_S)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {**dict.fromkeys(nodes), **{answer["node"]: answer["metrics"] for answer in answers}}
+
+
+def _alerts(now: NodeReadings, before: NodeReadings) -> Iterator[str]:
+    """Returns the alerts of the rules that several projects ship (jmx-monitoring-stacks, kafka-observ-lib)."""
+    down = sorted(node for node, values in now.items() if values is None)
+    if down:
+        yield f"up == 0: node{'s' * (len(down) > 1)} {', '.join(map(str, down))}"
+    if (active := _sum(now, "active_controllers")) != 1:
+        yield f"ActiveControllerCount is {active}"
+    if offline := _most(now, "offline_partitions"):
+        yield f"OfflinePartitionsCount is {offline}"
+    if under := _sum(now, "under_replicated"):
+        yield f"UnderReplicatedPartitions is {under}"
+    if fenced := _most(now, "fenced_brokers"):
+        yield f"FencedBrokerCount is {fenced}"
+    if _most(now, "unclean_elections") > _most(before, "unclean_elections"):
+        yield "UncleanLeaderElectionsPerSec > 0"
+
+
+def _values(readings: NodeReadings, name: str) -> list[int]:
+    return [int(values[name]) for values in readings.values() if values and name in values]
+
+
+def _sum(readings: NodeReadings, name: str) -> int:
+    return sum(_values(readings, name))
+
+
+def _most(readings: NodeReadings, name: str) -> int:
+    return max(_values(readings, name), default=0)
+
+
+def _partition(line: str) -> tuple[str, str, str]:
+    return line.partition(":")

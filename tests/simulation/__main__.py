@@ -1,6 +1,6 @@
-"""`python -m tests.simulation`: a simulated quorum by a seed, for a number of steps; SEED and STEPS are variables.
+"""`python -m tests.simulation`: simulated quorums by a seed, for a number of steps; SEED, STEPS and LIFE are variables.
 
-A run of many steps consists of several simulations; each has its own seed, starting with the given one.
+A run of many steps consists of several simulations of LIFE steps; each has its own seed, starting with the given one.
 """
 
 import os
@@ -12,18 +12,19 @@ from tests.simulation.event_counts import EventCounts, summary_line
 from tests.simulation.ground_truth import BrokenInvariant
 from tests.simulation.simulation import Simulation
 
-LIFE_STEPS = 50_000
+LIFE = 50_000
 
 
 def main() -> int:
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     steps = int(os.environ.get("STEPS") or 100_000)
+    life = int(os.environ.get("LIFE") or LIFE)
     print(f"simulate: seed {seed}, {steps} steps", flush=True)  # noqa: T201
     began, cpu, done, counts = time.monotonic(), time.process_time(), 0, EventCounts()
     while done < steps:
         simulation = Simulation(seed)
         try:
-            simulation.run(min(LIFE_STEPS, steps - done))
+            simulation.run(min(life, steps - done))
         except BrokenInvariant as broken:
             print(broken, file=sys.stderr)  # noqa: T201
             return 1

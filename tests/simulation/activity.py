@@ -1,6 +1,6 @@
 """ClusterActivity: registrations, transactions, and the operators who add and remove voters and upgrade."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
@@ -13,6 +13,8 @@ from connectors.log_event import (
     VotersSet,
 )
 from rules.model.identifiers import NodeId
+from rules.model.registration import FeatureRange
+from tests.simulation.brokers import SimulatedBroker, fetch_as_brokers
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata import MetadataActivity
 from tests.simulation.oracle import Oracle
@@ -24,11 +26,18 @@ class Phase(Enum):
     QUIET_RULES = "calm"
     """Operators restore what does not recover by itself."""
     FAULTS_INJECTED = "faults injected"
+    INCIDENT = "incident"
+    """One incident in a healthy quorum; no operator acts."""
     UNATTENDED = "unattended"
     """No faults, and no operator acts."""
 
 
-_REPAIR_PROBABILITY = {Phase.QUIET_RULES: 1.0, Phase.FAULTS_INJECTED: 0.01, Phase.UNATTENDED: 0.0}
+_REPAIR_PROBABILITY = {
+    Phase.QUIET_RULES: 1.0,
+    Phase.FAULTS_INJECTED: 0.01,
+    Phase.UNATTENDED: 0.0,
+    Phase.INCIDENT: 0.0,
+}
 """The probability that an operator restores the voter set within half a second."""
 LEADERLESS_MS = 20_000
 """In the calm phase, operators restore the recorded endpoints of a quorum without a leader for this long."""
@@ -44,6 +53,7 @@ class ClusterActivity:
     faults: frozenset[str] = frozenset()
     phase: Phase = Phase.QUIET_RULES
     metadata: MetadataActivity = field(init=False)
+    brokers: list[SimulatedBroker] = field(default_factory=list)
     led_at_ms: int = 0
     busy_until_ms: int = 0
     """Until then a calm cluster still changes; then it recovers."""
@@ -55,6 +65,10 @@ class ClusterActivity:
     def act(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes the records of half a second."""
         leader.write(now_ms, None)
+        fetch_as_brokers(self.brokers, now_ms, leader, self.oracle)
+        for node in self.nodes:
+            if node.up:
+                node.snapshots.write_if_due(now_ms, node.log, node.high_watermark)
         if leader.high_watermark < len(leader.log) - 1 or self.oracle.end != leader.high_watermark:
             return
         self.led_at_ms = now_ms
@@ -97,7 +111,14 @@ class ClusterActivity:
             held = known.controllers.get(node.id)
             if node.up and node.leader == leader.id and (held is None or held[0] != incarnation):
                 record = ControllerRegistered(
-                    at=leader.at(now_ms), id=NodeId(node.id), incarnation_id=incarnation, endpoints=(node.endpoint,)
+                    at=leader.at(now_ms),
+                    id=NodeId(node.id),
+                    incarnation_id=incarnation,
+                    endpoints=(replace(node.endpoint, protocol=node.protocol),),
+                    features=(
+                        FeatureRange(name="kraft.version", lowest=0, highest=1),
+                        FeatureRange(name="metadata.version", lowest=7, highest=node.highest_level),
+                    ),
                 )
                 leader.write(now_ms, record)
                 return True
@@ -105,7 +126,7 @@ class ClusterActivity:
 
     def _maybe_upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
         """Upgrades with a small probability."""
-        if self.phase is Phase.UNATTENDED or self.random.random() > 0.005:
+        if self.phase in (Phase.UNATTENDED, Phase.INCIDENT) or self.random.random() > 0.005:
             return False
         return self._upgrade(now_ms, leader)
 
@@ -140,7 +161,7 @@ class ClusterActivity:
 
     def _metadata(self, now_ms: int, leader: SimulatedController) -> None:
         """Writes broker, topic and partition records; an open transaction stays open in the unattended phase."""
-        if self.phase is Phase.UNATTENDED:
+        if self.phase in (Phase.UNATTENDED, Phase.INCIDENT):
             return
         known, open_now = self.oracle.with_transaction_applied(), self.oracle.transaction is not None
         dice = self.random.random()

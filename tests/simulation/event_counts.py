@@ -12,7 +12,7 @@ def summary_line(simulation: Simulation) -> str:
     return (
         f"seed {simulation.seed}: {len(simulation.nodes)} controllers{' (static at first)' * simulation.static}, "
         f"{len(ground_truth.leaders)} elections, {len(ground_truth.committed)} records, "
-        f"{simulation.fault_injection.fault_count} faults, "
+        f"{simulation.fault_injection.fault_count} faults, {simulation.happened.total()} incidents, "
         f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts"
     )
 
@@ -24,6 +24,7 @@ class EventCounts:
     quorum: Counter[str] = field(default_factory=Counter)
     """Events in the log."""
     fault_injection: Counter[str] = field(default_factory=Counter)
+    incidents: Counter[str] = field(default_factory=Counter)
     monitor: Counter[str] = field(default_factory=Counter)
     alerts: Counter[str] = field(default_factory=Counter)
 
@@ -36,6 +37,7 @@ class EventCounts:
         self.quorum["complete recoveries"] += simulation.calm_phases
         self.quorum["recorded endpoints restored in leaderless quorums"] += simulation.activity.restored_endpoints
         self.fault_injection += simulation.fault_injection.counts
+        self.incidents += simulation.happened
         self.monitor["observations"] += checker.rows
         self.monitor["delayed responses"] += gatherer.late_count
         self.monitor["snapshots read"] += gatherer.snapshots
@@ -51,6 +53,8 @@ class EventCounts:
             *_counted(self.quorum),
             "injected faults:",
             *_counted(self.fault_injection),
+            "incidents:",
+            *_counted(self.incidents),
             "the monitor:",
             *_counted(self.monitor),
             "alerts:",

@@ -128,20 +128,30 @@ class FaultInjection:
         """Starts a controller that was formatted without initial controllers: it could be a voter."""
         if not self.dynamic or len(self.nodes) >= CONTROLLERS_MAX or self.random.random() < 0.6:
             return
+        self.add_controller(now_ms)
+
+    def add_controller(self, now_ms: int, copy_of: SimulatedController | None = None) -> SimulatedController:
+        """Starts another controller, with an empty disk or with a copy of another one's."""
         like, number = self.nodes[0], len(self.nodes) + 1
+        log = MetadataLog()
+        if copy_of is not None:
+            log.append(copy_of.log.entries)
+            log.start = copy_of.log.start
         node = SimulatedController(
             id=number,
-            directory=f"dir{number}",
+            directory=f"dir{number}" if copy_of is None else copy_of.directory,
             port=9_093,
-            log=MetadataLog(),
+            log=log,
             network=self.network,
             ground_truth=like.ground_truth,
             random=self.random,
             peers=self.nodes,
             faults=like.faults,
         )
+        node.epoch = 0 if copy_of is None else copy_of.epoch
         self.nodes.append(node)
         node.start(now_ms)
+        return node
 
     def _move(self, node: SimulatedController) -> None:
         node.stop()

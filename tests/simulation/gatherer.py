@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.event import Event
-from connectors.log_event import LogAdvanced, LogEvent
+from connectors.log_event import LogAdvanced, LogEvent, Undecodable
 from connectors.observation_event import (
     EndpointProbed,
     LeaderViewPolled,
@@ -18,12 +18,14 @@ from connectors.observation_event import (
     QuorumPolled,
 )
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
+from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
 from rules.model.poll import Replica
 from streaming.replay.cluster_monitor import DecodedRow
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.network import EndpointState, Network
+from tests.simulation.observation_faults import ObservationFaults
+from tests.simulation.observed_log import NOTHING_READ, ReadRange
 
 MONITOR_ID = 0
 OBSERVED_MS = 300_000
@@ -53,12 +55,24 @@ class SimulatedGatherer:
     """The controller that answered the newest poll as a leader."""
     led_since_ms: int | None = None
     """Since when a leader has answered every poll."""
+    faults: ObservationFaults = field(default_factory=ObservationFaults)
+    read: ReadRange = NOTHING_READ
+    """The records that it delivered in this second; up to here it has delivered all."""
+    served_log: bool = False
+    """Whether a leader served the log in this second."""
+    lost: int = 0
+    """How often committed records that it had delivered were missing."""
+    false_polls: list[int] = field(default_factory=list)
+    """When an impostor answered a poll."""
+    undecodable: list[int] = field(default_factory=list)
+    """When it delivered a record that cannot be decoded."""
 
     def observe(self, now_ms: int) -> Iterator[DecodedRow]:
         """Yields the observations of one second."""
         polled_leader = self.polled_leader = self._leader()
         self.led_since_ms = None if polled_leader is None else (self.led_since_ms or now_ms)
         observations, self.delayed = self.delayed, []
+        self.read, self.served_log = ReadRange(self.position, self.position), False
         if polled_leader is None:
             observations += [
                 [self._failure(source, node)]
@@ -66,9 +80,11 @@ class SimulatedGatherer:
                 for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
-            if not self.polls_only and polled_leader.epoch >= self.leader_epoch:
+            if self.faults.log_denied:
+                observations += [[self._denied(polled_leader)]]
+            elif not self.polls_only and polled_leader.epoch >= self.leader_epoch:
                 self.leader_epoch = polled_leader.epoch
-                observations += [*self._read(polled_leader)]
+                observations += self._read_log(now_ms, polled_leader)
             self._deliver_or_delay(observations, [self._poll(now_ms, polled_leader)])
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
@@ -78,6 +94,24 @@ class SimulatedGatherer:
         for events in observations:
             self.sequence += 1
             yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
+
+    def _read_log(self, now_ms: int, leader: SimulatedController) -> list[list[Event]]:
+        observations = list(self._read(leader))
+        self.served_log = True
+        if self.faults.damaged:
+            damaged = Undecodable(offset=Offset(self.position), reason="a record of an unknown type", length=9)
+            observations.insert(0, [damaged])
+            self.undecodable.append(now_ms)
+            self.faults.damaged = False
+        return observations
+
+    def _denied(self, node: SimulatedController) -> ObservationFailed:
+        return ObservationFailed(
+            source=ObservationSource.LOG,
+            endpoint=f"c{node.id}.test:9093",
+            reason=Reason.DENIED,
+            detail="CLUSTER_AUTHORIZATION_FAILED",
+        )
 
     def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
         delayed = self.random.random() < self.slow_probability
@@ -101,10 +135,27 @@ class SimulatedGatherer:
         return LeaderViewPolled(
             endpoint=f"c{node.id}.test:9093",
             node=NodeId(node.id),
-            this_cluster=True,
+            this_cluster=node.id not in self.faults.foreign,
             leader_id=None if node.leader is None else NodeId(node.leader),
             leader_epoch=Epoch(node.epoch),
-            log=None,
+            log=self._leader_log(node) if node.leads else None,
+        )
+
+    def _leader_log(self, node: SimulatedController) -> LeaderLog:
+        """Returns what the leader answers to a fetch at the beginning of its log."""
+        log, end = node.log, node.snapshots.newest_end(node.log)
+        last = log.entries[end - 1] if end else None
+        return LeaderLog(
+            start_offset=Offset(log.start),
+            snapshot=None
+            if last is None
+            else Snapshot(
+                end_offset=Offset(end),
+                epoch=Epoch(last.epoch),
+                last_contained_timestamp_ms=Millis(last.timestamp_ms),
+            ),
+            tells_absence=True,
+            begins_timestamp_ms=Millis(log.entries[0].timestamp_ms) if log.entries else None,
         )
 
     def _failure(self, source: ObservationSource, node: SimulatedController) -> ObservationFailed:
@@ -130,11 +181,13 @@ class SimulatedGatherer:
                 )
             ]
             self.position = self.last_epoch = 0
+            self.read, self.lost = NOTHING_READ, self.lost + 1
             return
         while True:
             end = min(self.position + RESPONSE_RECORDS, leader.high_watermark)
             entries = log.entries[self.position : end]
             self.position = max(self.position, end)
+            self.read = self.read._replace(end=self.position)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
             events: list[Event] = [entry.event for entry in entries if entry.event is not None]
             known = leader.high_watermark > leader.epoch_start
@@ -161,6 +214,7 @@ class SimulatedGatherer:
         for start in range(0, len(whole), size):
             yield [*whole[start : start + size]]
         self.position, self.last_epoch = leader.log.start, last.epoch
+        self.read = ReadRange(self.position, self.position)
 
     def _poll(self, now_ms: int, leader: SimulatedController) -> QuorumPolled:
         clock = now_ms + leader.skew_ms
@@ -171,10 +225,12 @@ class SimulatedGatherer:
             if key not in leader.log.keys and clock - progress.fetched_at_ms < OBSERVED_MS
         ]
         known = leader.high_watermark > leader.epoch_start
+        if self.faults.impostor is not None:
+            self.false_polls.append(now_ms)
         return QuorumPolled(
             cluster_id="simulated",
             endpoint=str(leader.endpoint),
-            leader_id=NodeId(leader.id),
+            leader_id=NodeId(leader.id) if self.faults.impostor is None else self.faults.impostor,
             leader_epoch=Epoch(leader.epoch),
             high_watermark=Offset(leader.high_watermark) if known else None,
             voters=tuple(self._voter(leader, voter.key, clock) for voter in voters),
@@ -209,8 +265,10 @@ class SimulatedGatherer:
     def _probe(self, node: SimulatedController, endpoint: Endpoint) -> EndpointProbed:
         place = self.network.endpoint_states.get(endpoint)
         resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
-        if place is EndpointState.NAME_NOT_FOUND:
+        if place is EndpointState.NAME_NOT_FOUND and not self.faults.resolver_fails:
             resolution, connection = Resolution.NAME_NOT_FOUND, Connection.NOT_TRIED
+        elif self.faults.resolver_fails:
+            resolution, connection = Resolution.RESOLVER_FAILED, Connection.NOT_TRIED
         elif place is EndpointState.TAKEN:
             connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
         elif not self.network.open(MONITOR_ID, node.id):

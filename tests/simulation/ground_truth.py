@@ -13,7 +13,7 @@ from connectors.log_event import VotersSet
 from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.metadata_log import LogEntry, MetadataLog
-from tests.simulation.oracle import Oracle
+from tests.simulation.oracle import Oracle, OraclePartition
 
 if TYPE_CHECKING:
     from tests.simulation.replica import SimulatedReplica
@@ -36,6 +36,13 @@ class GroundTruth:
         self.entries: dict[tuple[int, int], LogEntry] = {}
         self.oracle = Oracle()
         self.violations: list[str] = []
+        self.forced_offsets: set[int] = set()
+        """Where a voter set may differ by several voters: an operator forced it."""
+        self.claimed_leaders: set[tuple[int, int]] = set()
+        """Epoch and node of each impostor."""
+        self.losses = 0
+        self.faulty_recoveries = False
+        """An incident lets the active controller violate K047."""
         self.truncations = 0
 
     def check(self, kept: bool, sentence: str) -> None:
@@ -95,13 +102,24 @@ class GroundTruth:
         same = not overlap or node.log.entries[overlap - 1] is self.committed[overlap - 1]
         self.check(same, f"committed offset {overlap - 1} was rewritten by {node.key} in epoch {node.epoch}")
         for entry in node.log.entries[len(self.committed) : end]:
-            if isinstance(entry.event, VotersSet):
+            if isinstance(entry.event, VotersSet) and len(self.committed) not in self.forced_offsets:
                 self._reconfigured(entry.event.voters)
             self.committed.append(entry)
             self.oracle.apply(entry.event)
-        for partition, one in self.oracle.recovering.items():
+        for partition, one in self._checked_recoveries():
             alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
             self.check(alone, f"K047: {partition} is RECOVERING with leader {one.leader} and ISR {one.isr}")
+
+    def lose(self, end: int) -> None:
+        """Forgets the committed records from this offset on: a majority of the disks was restored from older copies."""
+        self.losses += 1
+        del self.committed[end:]
+        self.entries = {place: entry for place, entry in self.entries.items() if place[0] < end}
+        self.high_watermarks.clear()
+        # The nodes keep this oracle: it is changed, not replaced.
+        self.oracle.reset()
+        for entry in self.committed:
+            self.oracle.apply(entry.event)
 
     def inspect(self, nodes: Iterable["SimulatedReplica"]) -> None:
         """Checks log matching: up to their last common entry, two logs are equal."""
@@ -113,6 +131,9 @@ class GroundTruth:
                     end -= 1
                 same = all(a is b for a, b in zip(one[:end], other[:end], strict=True))
                 self.check(same, f"log matching: two logs differ below offset {end}")
+
+    def _checked_recoveries(self) -> list[tuple[tuple[str, int], OraclePartition]]:
+        return [] if self.faulty_recoveries else list(self.oracle.recovering.items())
 
     def _reconfigured(self, voters: tuple[Voter, ...]) -> None:
         before, after = self.oracle.voters, frozenset(voter.key for voter in voters)

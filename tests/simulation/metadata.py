@@ -18,6 +18,7 @@ from connectors.log_event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
+from rules.model.registration import FeatureRange
 from tests.simulation.oracle import Oracle, OraclePartition
 
 BROKERS = (101, 102, 103)
@@ -112,6 +113,10 @@ class MetadataActivity:
             endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092),),
             fenced=fenced,
             in_controlled_shutdown=False,
+            features=(
+                FeatureRange(name="kraft.version", lowest=0, highest=1),
+                FeatureRange(name="metadata.version", lowest=7, highest=27),
+            ),
         )
         writer.write(now_ms, record)
 

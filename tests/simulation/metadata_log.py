@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from connectors.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
-from rules.model.identifiers import ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 
 
@@ -89,3 +89,14 @@ class MetadataLog:
         while end and self.entries[end - 1].epoch > epoch:
             end -= 1
         return (self.entries[end - 1].epoch if end else 0), end
+
+
+def initial_voters(count: int) -> tuple[Voter, ...]:
+    """Returns the voters that the first directories are formatted with, with the node ids 1, 2 and so on."""
+    return tuple(
+        Voter(
+            key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId(f"dir{number}")),
+            endpoints=(Endpoint(listener="CONTROLLER", host=f"c{number}.test", port=9_093),),
+        )
+        for number in range(1, count + 1)
+    )

@@ -74,6 +74,10 @@ class Network:
     def take(self) -> Envelope:
         return heapq.heappop(self._in_transit)[2]
 
+    def suspended(self, ms: int) -> None:
+        """Moves the times of messages in transit."""
+        self._in_transit = [(at_ms + ms, number, envelope) for at_ms, number, envelope in self._in_transit]
+
     def restore(self) -> None:
         self.loss_probability = self.slow_probability = 0.0
         self.network_partitions.clear()

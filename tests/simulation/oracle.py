@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from connectors.log_event import (
     BrokerChanged,
@@ -10,6 +10,7 @@ from connectors.log_event import (
     BrokerUnregistered,
     ControllerRegistered,
     ElrCleared,
+    FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     LogEvent,
@@ -22,6 +23,7 @@ from connectors.log_event import (
     VotersSet,
 )
 from rules.model.identifiers import Endpoint, ReplicaKey
+from rules.model.registration import FeatureRange
 
 
 @dataclass(slots=True)
@@ -52,12 +54,31 @@ class OracleTransaction:
 
 
 @dataclass(slots=True)
+class RegisteredFeatures:
+    """The feature levels that a node supports, since when it registers them, and its newest registration."""
+
+    supported: tuple[FeatureRange, ...]
+    since_ms: int
+    registered_ms: int
+
+
+@dataclass(slots=True)
 class Oracle:
     """`end` is the next offset to apply."""
 
     end: int = 0
     kraft_version: int = 0
+    leader_epoch: int | None = None
+    """The epoch of the newest LeaderChangeMessage."""
     voters: frozenset[ReplicaKey] | None = None
+    endpoints: dict[ReplicaKey, Endpoint] = field(default_factory=dict)
+    """The recorded endpoint of each voter."""
+    features: dict[tuple[str, int], RegisteredFeatures] = field(default_factory=dict)
+    """By role and node id."""
+    levels: dict[str, int] = field(default_factory=dict)
+    """The finalized levels, without kraft.version."""
+    unclean: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """The name of each topic with an unclean election, and the timestamp of the newest one, by topic id."""
     controllers: dict[int, tuple[str, Endpoint]] = field(default_factory=dict)
     brokers: dict[int, tuple[str, bool, bool]] = field(default_factory=dict)
     """Incarnation, fenced, in controlled shutdown."""
@@ -70,6 +91,12 @@ class Oracle:
     @property
     def recovering(self) -> dict[tuple[str, int], OraclePartition]:
         return {key: one for key, one in self.partitions.items() if one.recovering}
+
+    def reset(self) -> None:
+        """Forgets all records, in place."""
+        empty = Oracle()
+        for each in fields(empty):
+            setattr(self, each.name, getattr(empty, each.name))
 
     def with_transaction_applied(self) -> "Oracle":
         """Returns the state as if the open transaction ended now: the active controller's own view."""
@@ -88,11 +115,13 @@ class Oracle:
                 return
             case LeaderChanged():
                 self.counts["elections"] += 1
+                self.leader_epoch = event.at.leader_epoch
             case KRaftVersionSet():
                 self.counts["upgrades to kraft.version 1"] += event.version > self.kraft_version and self.end > 3
                 self.kraft_version = event.version
             case VotersSet():
                 self.voters = frozenset(voter.key for voter in event.voters)
+                self.endpoints = {voter.key: voter.endpoints[0] for voter in event.voters}
                 self.counts["voter sets"] += 1
             case TransactionBegan():
                 self.transaction = OracleTransaction(event.at.offset, event.at.leader_epoch)
@@ -109,9 +138,13 @@ class Oracle:
     def apply_effective(self, event: LogEvent) -> None:
         """Applies a record that is not held in a transaction."""
         match event:
+            case FeatureLevelSet():
+                self.levels[event.name] = event.level
             case ControllerRegistered():
                 self.controllers[event.id] = (event.incarnation_id, event.endpoints[0])
+                self._register_features("controller", event)
             case BrokerRegistered():
+                self._register_features("broker", event)
                 self.brokers[event.id] = (event.incarnation_id, event.fenced, event.in_controlled_shutdown)
                 self.counts["brokers registered"] += 1
             case BrokerChanged():
@@ -123,11 +156,18 @@ class Oracle:
                 self.counts["controlled shutdowns"] += bool(event.in_controlled_shutdown)
             case BrokerUnregistered():
                 del self.brokers[event.id]
+                del self.features["broker", event.id]
                 self.counts["brokers unregistered"] += 1
             case PartitionChanged():
                 self._change(event, self.partitions[event.topic_id, event.partition])
             case _:
                 self._topic(event)
+
+    def _register_features(self, role: str, event: ControllerRegistered | BrokerRegistered) -> None:
+        supported, now_ms = event.features or (), event.at.timestamp_ms
+        known = self.features.get((role, event.id))
+        since_ms = known.since_ms if known is not None and known.supported == supported else now_ms
+        self.features[role, event.id] = RegisteredFeatures(supported, since_ms, now_ms)
 
     def _topic(self, event: LogEvent) -> None:
         match event:
@@ -169,11 +209,15 @@ class Oracle:
         one.recovering = was if event.recovering is None else event.recovering
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
-            self.counts["unclean elections"] += 1
+            self._count_unclean(event)
         elif one.recovering and one.isr and {*isr, *elr} and not {*isr, *elr} & {*one.isr}:
             one.before |= frozenset(isr)
-            self.counts["unclean elections"] += 1
+            self._count_unclean(event)
         elif was and not one.recovering:
             self.counts["partitions recovered"] += 1
         elif event.leader_set and one.leader in elr and not was:
             self.counts["clean elections from the ELR"] += 1
+
+    def _count_unclean(self, event: PartitionChanged) -> None:
+        self.unclean[event.topic_id] = (self.topics[event.topic_id], event.at.timestamp_ms)
+        self.counts["unclean elections"] += 1

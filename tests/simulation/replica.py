@@ -15,6 +15,7 @@ from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
 from tests.simulation.raft_messages import FetchRequest, FetchResponse, Message
 from tests.simulation.replica_progress import ReplicaProgress
+from tests.simulation.snapshot_writer import SnapshotWriter
 
 FETCH_TIMEOUT_MS = 2_000
 ELECTION_MS = (1_000, 2_000)
@@ -52,6 +53,13 @@ class SimulatedReplica:
     votes: set[ReplicaKey] = field(default_factory=set)
     progress: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     led_since_ms: int = 0
+    protocol: str = "SASL_SSL"
+    """Of its listener, as it registers it."""
+    highest_level: int = 27
+    """The highest metadata.version that it supports."""
+    disk_full: bool = False
+    """It fetches and appends nothing."""
+    snapshots: SnapshotWriter = field(default_factory=SnapshotWriter)
     key: ReplicaKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,11 +87,22 @@ class SimulatedReplica:
         self.up = self.leads = self.candidate = self.prospective = False
         self.network.disconnect(self.id)
 
+    def suspended(self, ms: int) -> None:
+        """Moves the times of its timers: the host was suspended, as all others were."""
+        self.deadline_ms += ms
+        self.fetch_due_ms += ms
+        self.begin_due_ms += ms
+        self.led_since_ms += ms
+        for progress in self.progress.values():
+            progress.fetched_at_ms += ms
+            progress.caught_up_at_ms += ms if progress.caught_up_at_ms else 0
+
     def lose_disk(self, directory: str) -> None:
         """Formats an empty disk without initial controllers: another replica with the same node id."""
         self.stop()
         self.directory, self.log = directory, MetadataLog()
         self.key = replace(self.key, directory_id=DirectoryId(directory))
+        self.snapshots = SnapshotWriter()
         self.epoch, self.voted, self.high_watermark = 0, None, 0
 
     def at(self, now_ms: int) -> RecordPosition:
@@ -125,7 +144,7 @@ class SimulatedReplica:
         if answer.epoch < self.epoch or self.leads:
             return
         self._follow(now_ms, answer.epoch, answer.leader)
-        if not answer.served or answer.epoch != self.epoch:
+        if not answer.served or answer.epoch != self.epoch or self.disk_full:
             return
         log = self.log
         if (answer.offset, answer.last_epoch) != (len(log), log.last_epoch):

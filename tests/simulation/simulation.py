@@ -5,20 +5,27 @@ observation by the gatherer. The same seed gives the same steps.
 """
 
 import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from random import Random
 
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
-from rules.model.voter_set import Voter
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.simulation.activity import ClusterActivity, Phase
 from tests.simulation.alert_checker import AlertChecker
-from tests.simulation.conditions import expected, is_observable, possible
+from tests.simulation.alert_expectations import conditions_of
+from tests.simulation.brokers import SimulatedBroker
+from tests.simulation.condition import Condition
 from tests.simulation.controller import SimulatedController
 from tests.simulation.fault_injection import FaultInjection
 from tests.simulation.gatherer import SimulatedGatherer
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
-from tests.simulation.metadata_log import MetadataLog
+from tests.simulation.incident_scene import IncidentScene
+from tests.simulation.incidents import INCIDENTS, Incident
+from tests.simulation.metadata import BROKERS
+from tests.simulation.metadata_log import MetadataLog, initial_voters
 from tests.simulation.network import Network
 from tests.simulation.planted_faults import FAULTS
+from tests.simulation.simulated_world import SimulatedWorld
 
 START_MS = 1_700_000_000_000
 WAKE_MS = 100
@@ -32,6 +39,8 @@ CALM_MS = 150_000
 """Long enough for a complete recovery, and for every hold and clear after it."""
 BUSY_MS = 50_000
 INSPECTION_STEPS = 5_000
+INCIDENT_QUIET_MS = 25_000
+"""The time before the incident of a simulation that is about one."""
 
 
 class Simulation:
@@ -46,6 +55,7 @@ class Simulation:
         polls_only: bool = False,
         controllers: int | None = None,
         static: bool | None = None,
+        incident: str | None = None,
     ) -> None:
         """Creates a quorum of one to five controllers.
 
@@ -56,6 +66,7 @@ class Simulation:
             controllers: the initial number of voters; None: chosen by the seed.
             static: whether it starts with controller.quorum.voters; None: chosen by the seed.
             polls_only: the monitor has only DESCRIBE permission and reads no log.
+            incident: a name of INCIDENTS: it happens soon, in a quorum that is suited to it, and no fault is injected.
         """
         self.seed = seed
         self.random = Random(seed)
@@ -66,15 +77,26 @@ class Simulation:
         self.ground_truth = GroundTruth(strict=strict)
         self.network = Network(self.random)
         self.nodes: list[SimulatedController] = []
+        self.incident = INCIDENTS[incident] if incident else None
+        if self.incident is not None:
+            static, controllers = self.incident.static, controllers or self.random.choice(self.incident.controllers)
         self.static = (not faults and self.random.random() < 0.2) if static is None else static
         """Starts with controller.quorum.voters, and is upgraded once."""
         self._create_controllers(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
+        self.brokers = [] if polls_only else [SimulatedBroker(broker) for broker in BROKERS]
         self.activity = ClusterActivity(
-            self.random, self.nodes, self.ground_truth.oracle, faults, led_at_ms=self.now_ms
+            self.random, self.nodes, self.ground_truth.oracle, faults, led_at_ms=self.now_ms, brokers=self.brokers
         )
         self.gatherer = SimulatedGatherer(self.random, self.nodes, self.network, polls_only)
         self.gatherer.skew_ms = self.random.choice((0, 0, -3_600_000, 3_600_000, 90_000))
         self.fault_injection = FaultInjection(self.random, self.nodes, self.network, self.gatherer)
+        self.world = SimulatedWorld(self.nodes, self.network, self.gatherer, self.ground_truth, self.brokers)
+        self.incident_random = Random(f"incidents of {seed}")
+        """Its own: the other choices of a seed do not depend on the incidents."""
+        self.happening: Iterator[int] | None = None
+        self.happening_last = False
+        """Whether the last phase before this calm one was an incident: faults and incidents take turns."""
+        self.happened: Counter[str] = Counter()
         self.checker = AlertChecker(
             self.ground_truth, self.gatherer.bootstrap, strict and not polls_only, redelivered=seed % 3 == 0
         )
@@ -82,6 +104,9 @@ class Simulation:
         self.calm_phases = 0
         """The number of complete recoveries that were checked."""
         self.phase_ends_ms = START_MS + (FAULTY_QUIET_MS if faults else QUIET_MS)
+        if self.incident is not None:
+            self.gatherer.slow_probability = 0.0
+            self.phase_ends_ms = START_MS + INCIDENT_QUIET_MS
         self.last = ""
         self._agenda: list[tuple[int, int, str, int]] = []
         self._number = 0
@@ -124,28 +149,21 @@ class Simulation:
             self.ground_truth.inspect(self.nodes)
 
     def _create_controllers(self, voters: int) -> None:
-        initial = tuple(
-            Voter(
-                key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId(f"dir{number}")),
-                endpoints=(Endpoint(listener="CONTROLLER", host=f"c{number}.test", port=9_093),),
-            )
-            for number in range(1, voters + 1)
-        )
+        initial = initial_voters(voters)
         for voter in initial:
-            self.nodes.append(
-                SimulatedController(
-                    id=voter.key.id,
-                    directory=f"dir{voter.key.id}",
-                    port=9_093,
-                    log=MetadataLog(initial),
-                    network=self.network,
-                    ground_truth=self.ground_truth,
-                    random=self.random,
-                    peers=self.nodes,
-                    faults=self.faults,
-                    static=self.static,
-                )
+            node = SimulatedController(
+                id=voter.key.id,
+                directory=f"dir{voter.key.id}",
+                port=9_093,
+                log=MetadataLog(initial),
+                network=self.network,
+                ground_truth=self.ground_truth,
+                random=self.random,
+                peers=self.nodes,
+                faults=self.faults,
+                static=self.static,
             )
+            self.nodes.append(node)
         for node in self.nodes:
             node.start(self.now_ms)
 
@@ -177,30 +195,91 @@ class Simulation:
 
     def _observe(self, _: int) -> None:
         rows = list(self.gatherer.observe(self.now_ms))
-        self.checker.record_possible(self.now_ms, possible(self), observable=is_observable(self))
+        self.world.observe(self.now_ms)
+        conditions = conditions_of(self.world) if self.strict else ()
+        self.observed_second(rows, conditions, observable=self.world.observable)
+        self._schedule(1_000, "observe")
+
+    def observed_second(
+        self, rows: Sequence[DecodedRow], conditions: tuple[Condition, ...], *, observable: bool
+    ) -> None:
+        """Passes the rows of this second to the monitor, and its alerts to the checks."""
+        self.checker.expectations.record(self.now_ms, conditions, observable=observable)
         for row in rows:
             self.checker.observe(row)
-        self.checker.check_expected(self.now_ms, set(expected(self)))
-        self._schedule(1_000, "observe")
+        self.checker.check_second(0 if self.gatherer.polls_only else self.gatherer.position, self.gatherer.lost)
 
     def _inject(self, _: int) -> None:
         if self.now_ms >= self.phase_ends_ms:
             self._next_phase()
         elif self.phase is Phase.FAULTS_INJECTED:
             self.last = self.fault_injection.inject(self.now_ms)
-            for number in range(self._ticking, len(self.nodes)):
-                self._schedule(1, "tick", number)
-            self._ticking = len(self.nodes)
+            self.tick_new_nodes()
         self._schedule(self.random.randint(500, 6_000), "inject")
+
+    def tick_new_nodes(self) -> None:
+        """Schedules the timers of controllers that have joined."""
+        for number in range(self._ticking, len(self.nodes)):
+            self._schedule(1, "tick", number)
+        self._ticking = len(self.nodes)
+
+    def suspend(self, ms: int) -> None:
+        """Suspends all hosts together: their clocks advance, and nothing else happens."""
+        self._agenda = [(at_ms + ms, place, what, number) for at_ms, place, what, number in self._agenda]
+        heapq.heapify(self._agenda)
+        self.network.suspended(ms)
+        for node in self.nodes:
+            node.suspended(ms)
+        self.now_ms += ms
+        self.phase_ends_ms += ms
+        self.activity.led_at_ms += ms
+        self.activity.busy_until_ms += ms
+        if self.gatherer.led_since_ms is not None:
+            self.gatherer.led_since_ms += ms
+        self.world.suspended(ms)
+        self.checker.expectations.suspended(ms)
+
+    def _incident(self, _: int) -> None:
+        """Takes the next step of the incident; after the last one, operators restore what is left."""
+        delay_ms = next(self.happening or iter(()), None)
+        if delay_ms is None:
+            self.happening, self.phase_ends_ms = None, self.now_ms + CALM_MS
+            self.phase = self.activity.phase = Phase.QUIET_RULES
+            return
+        self.tick_new_nodes()
+        self._schedule(delay_ms, "incident")
+
+    def _begin_incident(self, incident: Incident) -> None:
+        self.phase = self.activity.phase = Phase.INCIDENT
+        self.phase_ends_ms = self.now_ms + 10**9
+        self.happened[incident.name] += 1
+        self.happening = incident.happen(IncidentScene(self, self.incident_random))
+        self._schedule(1, "incident")
+
+    def _suited_incident(self) -> Incident | None:
+        """Returns an incident that is possible in this quorum, or None."""
+        if not self.strict or self.faults or self.gatherer.polls_only:
+            return None
+        static = all(node.log.static for node in self.nodes)
+        suited = [each for each in INCIDENTS.values() if each.suits(len(self.nodes), static=static)]
+        return self.incident_random.choice(suited) if suited else None
 
     def _next_phase(self) -> None:
         """Starts the next phase; a calm phase must end with a complete recovery."""
         match self.phase:
             case Phase.QUIET_RULES:
+                if self.incident is not None and not self.happened:
+                    self._begin_incident(self.incident)
+                    return
                 if self.strict:
-                    self.checker.check_calm(untouched=not self.fault_injection.fault_count)
+                    self.checker.check_calm()
                     self._check_recovered()
                     self.calm_phases += 1
+                incident = None if self.happening_last else self._suited_incident()
+                self.happening_last = incident is not None
+                if incident is not None:
+                    self._begin_incident(incident)
+                    return
                 self.phase, lasts_ms = Phase.FAULTS_INJECTED, self.random.randint(*FAULTS_MS)
             case Phase.FAULTS_INJECTED:
                 self.fault_injection.restore(self.now_ms)

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.log_event import BrokerChanged, TransactionBegan, TransactionEnded
 from rules.model.identifiers import NodeId
-from tests.simulation.alert_checker import EARLY_MS, TOLERANCE_MS
+from tests.simulation.alert_expectations import EARLY_MS, TOLERANCE_MS
 from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.network import EndpointState
 

@@ -2,23 +2,19 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import cast
+from functools import partial
 
 import pytest
 
 from connectors.event import Event
-from rules import lifecycle
-from rules.evaluate import RULES, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Thresholds
 from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
-from streaming.replay import cluster_monitor, registrations
+from streaming.replay import registrations
 from streaming.replay.log import Log
 from streaming.replay.machine import Machine
 from streaming.replay.partitions import Partitions
-from tests.simulation.conditions import CHECKED_RULES
 from tests.simulation.event_counts import EventCounts
 from tests.simulation.ground_truth import BrokenInvariant
+from tests.simulation.planted_rule_errors import silent, without_hold
 from tests.simulation.simulation import Simulation
 
 
@@ -143,35 +139,10 @@ def fencing_ignored(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(registrations, "with_change", lambda known, event, origin: known)
 
 
-def without_findings(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
-    def patch(patched: pytest.MonkeyPatch) -> None:
-        whole = RULES[rule]
-
-        def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-            return [message for message in whole.evaluate(quorum, thresholds) if not isinstance(message, Finding)]
-
-        patched.setitem(cast("dict[str, Rule]", RULES), rule, replace(whole, evaluate=evaluate))
-
-    return patch
-
-
-def without_hold(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
-    def patch(patched: pytest.MonkeyPatch) -> None:
-        no_hold = {**thresholds_for({}), rule: thresholds_for({f"{rule}.hold": 0})[rule]}
-        whole = lifecycle.advance
-        patched.setattr(
-            cluster_monitor,
-            "advance",
-            lambda tracked, evaluation, quorum, _: whole(tracked, evaluation, quorum, no_hold),
-        )
-
-    return patch
-
-
 ERRORS = [
     pytest.param(applied_twice, "K048", id="applied-twice"),
-    pytest.param(without_findings("no-leader"), "no-leader of .* does not fire", id="silent-no-leader"),
-    pytest.param(without_hold("stale-voter-endpoint"), "stale-voter-endpoint of", id="impatient"),
+    pytest.param(partial(silent, rule="no-leader"), "no-leader of .* does not fire", id="silent-no-leader"),
+    pytest.param(partial(without_hold, rule="stale-voter-endpoint"), "stale-voter-endpoint of", id="impatient"),
 ]
 RARE_ERRORS = [
     pytest.param(aborted_counts, "the monitor has", id="aborted-counts"),
@@ -179,15 +150,8 @@ RARE_ERRORS = [
     pytest.param(elr_stays, "partitions are", id="elr-stays"),
     pytest.param(fencing_ignored, "brokers are", id="fencing-ignored"),
     *[
-        pytest.param(without_findings(rule), f"{rule} of .* does not fire", id=f"silent-{rule}")
-        # Observers rarely wait for five minutes here: test_simulated_alerts has such a case.
-        for rule in (*CHECKED_RULES, "voter-disk-replaced", "partition-stuck-recovering")
-        if rule != "observer-could-be-voter"
-    ],
-    *[
-        pytest.param(without_hold(rule), f"{rule} of .* fires", id=f"impatient-{rule}")
-        for rule in CHECKED_RULES
-        if rule != "stale-voter-endpoint"
+        pytest.param(partial(without_hold, rule=rule), f"{rule} of .* fires", id=f"impatient-{rule}")
+        for rule in ("broker-fenced", "observer-could-be-voter", "open-transaction")
     ],
 ]
 

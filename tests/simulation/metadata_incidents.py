@@ -1,0 +1,174 @@
+"""Incidents that the metadata log shows: brokers, partitions, transactions, elections, registrations, snapshots."""
+
+from collections.abc import Iterator
+
+from connectors.log_event import (
+    BrokerChanged,
+    ControllerRegistered,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
+    VotersSet,
+)
+from rules.model.identifiers import Endpoint, NodeId, TopicId
+from tests.simulation.incident_scene import NOTICED_MS, IncidentScene, fires_within
+from tests.simulation.simulated_thresholds import CHURN_ELECTIONS, CHURN_WINDOW_S, KEEP_FIRING_S, SNAPSHOT_AGE_S
+
+HOUR_MS = 3_630_000
+"""Longer than the product remembers what nothing undoes."""
+LOST_RECORDS = 15
+
+
+def fence_broker(scene: IncidentScene) -> Iterator[int]:
+    broker = NodeId(scene.random.choice((101, 102, 103)))
+    scene.write(BrokerChanged(at=scene.at, id=broker, fenced=True, in_controlled_shutdown=None))
+    yield fires_within("broker-fenced")
+    scene.write(BrokerChanged(at=scene.at, id=broker, fenced=False, in_controlled_shutdown=None))
+
+
+def leave_transaction(scene: IncidentScene) -> Iterator[int]:
+    scene.write(TransactionBegan(at=scene.at, name="left open"))
+    yield fires_within("open-transaction")
+    scene.write(TransactionEnded(at=scene.at, aborted=scene.random.random() < 0.5))
+
+
+def lose_metadata(scene: IncidentScene) -> Iterator[int]:
+    """The idle quorum loses NoOps only: which records are lost does not matter to the rule."""
+    yield LOST_RECORDS * 1_000
+    simulation = scene.simulation
+    end = len(simulation.ground_truth.committed) - LOST_RECORDS
+    for node in simulation.nodes:
+        node.stop()
+    for node in simulation.nodes:
+        node.log.truncate(min(end, len(node.log)))
+        node.snapshots.end_offset = min(end, node.snapshots.end_offset)
+        node.start(scene.now_ms)
+    simulation.ground_truth.lose(end)
+    yield fires_within("committed-metadata-lost") + 10_000
+    simulation.suspend(HOUR_MS)
+    yield NOTICED_MS
+
+
+def damage_record(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.gatherer.faults.damaged = True
+    yield int(KEEP_FIRING_S * 1_000)
+
+
+def churn(scene: IncidentScene) -> Iterator[int]:
+    """As many elections as all controllers' starts explain, and a few more."""
+    for _ in range(CHURN_ELECTIONS + len(scene.simulation.nodes) + 2):
+        scene.leader.resign(scene.now_ms)
+        yield 5_000
+    yield fires_within("epoch-churn") + 15_000
+    yield int(CHURN_WINDOW_S * 1_000) - 60_000
+
+
+def force_voters(scene: IncidentScene) -> Iterator[int]:
+    leader, removed = scene.leader, scene.followers[:2]
+    left = tuple(voter for voter in leader.log.voters if voter.key not in {node.key for node in removed})
+    scene.simulation.ground_truth.forced_offsets.add(len(leader.log))
+    scene.write(VotersSet(at=scene.at, voters=left))
+    yield int(KEEP_FIRING_S * 1_000)
+
+
+def leave_registration(scene: IncidentScene) -> Iterator[int]:
+    """A controller registered long ago and was switched off; later it is started again."""
+    node = len(scene.simulation.nodes) + 1
+    endpoint = Endpoint(listener="CONTROLLER", host=f"c{node}.test", port=9_093, protocol=scene.leader.protocol)
+    features = scene.simulation.ground_truth.oracle.features["controller", scene.leader.id].supported
+    scene.write(
+        ControllerRegistered(
+            at=scene.at, id=NodeId(node), incarnation_id=f"former {node}", endpoints=(endpoint,), features=features
+        )
+    )
+    yield fires_within("ghost-registration")
+    scene.simulation.fault_injection.add_controller(scene.now_ms)
+    yield 1
+
+
+def elect_uncleanly(scene: IncidentScene) -> Iterator[int]:
+    topic = _elected_uncleanly(scene)
+    yield fires_within("partition-stuck-recovering")
+    if scene.random.random() < 0.5:
+        scene.write(TopicRemoved(at=scene.at, topic_id=topic))
+    else:
+        scene.write(_changed(scene, topic, isr=(102, 101), recovering=False))
+        yield 2_000
+        scene.write(TopicRemoved(at=scene.at, topic_id=topic))
+    yield int(KEEP_FIRING_S * 1_000) - fires_within("partition-stuck-recovering") + NOTICED_MS
+
+
+def grow_isr(scene: IncidentScene) -> Iterator[int]:
+    scene.simulation.ground_truth.faulty_recoveries = True
+    topic = _elected_uncleanly(scene)
+    yield 5_000
+    scene.write(_changed(scene, topic, isr=(102, 101)))
+    yield fires_within("recovery-invariant-broken") + 5_000
+    scene.write(TopicRemoved(at=scene.at, topic_id=topic))
+    yield 5_000
+    scene.simulation.ground_truth.faulty_recoveries = False
+
+
+def _elected_uncleanly(scene: IncidentScene) -> TopicId:
+    topic, replicas = TopicId(f"id-uncleanly-{scene.at.offset}"), (NodeId(101), NodeId(102))
+    scene.write(TopicCreated(at=scene.at, topic_id=topic, name=f"uncleanly-{scene.at.offset}"))
+    scene.write(
+        PartitionSet(
+            at=scene.at,
+            topic_id=topic,
+            partition=0,
+            replicas=replicas,
+            isr=replicas[:1],
+            elr=(),
+            leader=replicas[0],
+            partition_leader_epoch=0,
+            partition_epoch=0,
+            recovering=False,
+        )
+    )
+    scene.write(_changed(scene, topic, isr=(102,), leader=102, recovering=True))
+    return topic
+
+
+def _changed(
+    scene: IncidentScene,
+    topic: TopicId,
+    *,
+    isr: tuple[int, ...],
+    leader: int | None = None,
+    recovering: bool | None = None,
+) -> PartitionChanged:
+    return PartitionChanged(
+        at=scene.at,
+        topic_id=topic,
+        partition=0,
+        replicas=None,
+        isr=tuple(NodeId(node) for node in isr),
+        elr=None,
+        leader=None if leader is None else NodeId(leader),
+        leader_set=leader is not None,
+        recovering=recovering,
+    )
+
+
+def stop_snapshots(scene: IncidentScene) -> Iterator[int]:
+    for node in scene.simulation.nodes:
+        node.snapshots.fails = True
+    yield fires_within("snapshot-stale", SNAPSHOT_AGE_S) + 20_000
+    for node in scene.simulation.nodes:
+        node.snapshots.fails = False
+    yield 20_000
+
+
+def upgrade_half(scene: IncidentScene) -> Iterator[int]:
+    """One controller is started with a newer version, or with one that no longer supports the finalized level."""
+    node = scene.followers[0]
+    node.highest_level = scene.random.choice((26, 28))
+    scene.restart(node)
+    yield fires_within("version-drift") + 10_000
+    node.highest_level = 27
+    scene.restart(node)
+    yield 5_000

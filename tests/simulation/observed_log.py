@@ -1,0 +1,85 @@
+"""ObservedLog: what the records say that the gatherer has delivered, by the simulation's own reference.
+
+It follows the gatherer's read position through the committed records of the ground truth, and never asks the monitor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from connectors.log_event import ControllerRegistered, LeaderChanged, VotersSet
+from rules.model.identifiers import ReplicaKey
+from tests.simulation.metadata_log import LogEntry
+from tests.simulation.oracle import Oracle
+
+
+class ObservedElection(NamedTuple):
+    """One LeaderChangeMessage that was read as a record."""
+
+    epoch: int
+    timestamp_ms: int
+    skipped: int
+    """The epochs without a leader before it."""
+    after_ms: int
+    """The log's time since the record before it."""
+
+
+class ReadRange(NamedTuple):
+    """Committed records that the gatherer delivered in one second; those below `start` were in a snapshot."""
+
+    start: int
+    end: int
+
+
+NOTHING_READ = ReadRange(0, 0)
+
+
+@dataclass(slots=True)
+class ObservedLog:
+    """Times are the log's clock, except `removed`: when the gatherer delivered the removal."""
+
+    oracle: Oracle = field(default_factory=Oracle)
+    newest_ms: int = 0
+    elections: list[ObservedElection] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    forced: dict[int, int] = field(default_factory=dict)
+    """The timestamp of each voter set that differs by several voters from the one before, by offset."""
+    removed: dict[ReplicaKey, int] = field(default_factory=dict)
+    unclean: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """As the oracle's, without elections that were only in a snapshot."""
+    lost: int = 0
+    """How often the log was found to be rewritten, and read from its beginning."""
+
+    def follow(self, now_ms: int, committed: Sequence[LogEntry], read: ReadRange) -> None:
+        """Applies what the gatherer delivered in this second."""
+        while self.oracle.end < min(read.end, len(committed)):
+            self._apply(now_ms, committed[self.oracle.end], recorded=self.oracle.end >= read.start)
+
+    def _apply(self, now_ms: int, entry: LogEntry, *, recorded: bool) -> None:
+        oracle, event = self.oracle, entry.event
+        if isinstance(event, LeaderChanged) and recorded:
+            known = oracle.leader_epoch
+            skipped = 0 if known is None else entry.epoch - known - 1
+            after_ms = max(0, entry.timestamp_ms - self.newest_ms)
+            self.elections.append(ObservedElection(entry.epoch, entry.timestamp_ms, skipped, after_ms))
+        if isinstance(event, ControllerRegistered) and recorded:
+            held = oracle.controllers.get(event.id)
+            if held is None or held[0] != event.incarnation_id:
+                self.starts.append(entry.timestamp_ms)
+        if isinstance(event, VotersSet):
+            self._voters_set(now_ms, entry, event, recorded=recorded)
+        before = dict(oracle.unclean)
+        oracle.apply(event)
+        if recorded and oracle.unclean != before:
+            self.unclean |= {topic: one for topic, one in oracle.unclean.items() if before.get(topic) != one}
+        self.newest_ms = entry.timestamp_ms
+
+    def _voters_set(self, now_ms: int, entry: LogEntry, event: VotersSet, *, recorded: bool) -> None:
+        before, after = self.oracle.voters, {voter.key for voter in event.voters}
+        if before is None:
+            return
+        if recorded and len(before ^ after) > 1:
+            self.forced[self.oracle.end] = entry.timestamp_ms
+        self.removed |= dict.fromkeys(before - after, now_ms)
+        ids = {key.id for key in after}
+        self.removed = {key: at_ms for key, at_ms in self.removed.items() if key.id not in ids}

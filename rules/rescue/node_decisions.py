@@ -4,9 +4,10 @@ A node's new snapshot ends where its log ends, and a snapshot counts as committe
 log is certain to survive the next election:
 
 - Records that a majority of the voters holds survive (KIP-595). A node whose log ends there or earlier is rescued.
-- A node alone may hold more: records that were never committed. If a majority can be rescued without it, it is left as
-  it is; the new leader tells it the new endpoints (BeginQuorumEpoch), and it truncates its log as usual. If the
-  majority needs it, it is rescued: it is the most complete log, so only it can win the election.
+- A node may hold more than a majority: records that were never committed. If a majority can be rescued without it, it
+  is left as it is. The new leader reaches it at its new endpoint (BeginQuorumEpoch), it truncates its log as usual, and
+  is rescued then. If the majority needs it, it is rescued at once: it is the most complete log, so only it can win the
+  election. A broker fetches records before they are committed, so it may hold the same ones: it fetches the log again.
 - A log that is no beginning of that log has diverged in an earlier epoch; it is left as well, for the same reason.
 - Without a majority of the voters' disks nothing is rescued: records that were committed may be lost.
 """
@@ -26,7 +27,7 @@ class NodeAction(StrEnum):
     APPLY = "apply"
     """Write the new endpoints into it."""
     LEAVE = "leave"
-    """A controller: start it after the others, unchanged."""
+    """A controller: start it after the others, unchanged; it is rescued when it has truncated its log."""
     FETCH_AGAIN = "fetch-again"
     """A broker: it gets a new copy of the metadata log from the leader."""
     REFUSE = "refuse"
@@ -106,10 +107,8 @@ def _decision(log: StoppedLog, survives: StoppedLog, *, voter: bool) -> NodeDeci
     if log.unreadable is not None:
         reason = log.unreadable
     elif log.position > survives.position:
-        first = survives.end_offset
-        reason = (
-            f"records from offset {first} to {log.end_offset - 1} are on this node alone, so they are not committed"
-        )
+        first, last = survives.end_offset, log.end_offset - 1
+        reason = f"no majority of the voters has its records from offset {first} to {last}, so they are not committed"
     else:
         reason = f"its log differs from the others: its end, offset {log.end_offset}, is of epoch {log.epoch}"
     action = NodeAction.LEAVE if voter else NodeAction.FETCH_AGAIN

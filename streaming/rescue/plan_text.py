@@ -7,6 +7,7 @@ from rich.text import Text
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
+from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.assessed_disk import AssessedDisk
 from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint
@@ -46,6 +47,9 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
         out.append(f"  warning: {visible(warning)}\n", "yellow")
     if plan.provided is not None:
         for one in plan.disks:
+            if plan.outcome is OverrideOutcome.PASSED and plan.decision(one.key).action is not NodeAction.APPLY:
+                # "Validation: PASSED" would contradict the plan, which does not change this node.
+                continue
             out.append("\n")
             for line in transcript(one, plan.provided):
                 out.append(f"  {visible(line)}\n", "dim")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
@@ -12,24 +13,25 @@ from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.assessed_disk import AssessedDisk
 from streaming.rescue.rescue_plan import RescuePlan
 
+PLAN_FILE: Final = "rescue-plan.json"
+"""The file with the plan that each command compares its node with."""
+
 
 def steps(plan: RescuePlan) -> Iterable[str]:
     """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
     if plan.startable:
         yield f"# No rescue is needed: start {_controllers(plan.startable)}"
         return
-    if plan.proposed is not None:
+    if plan.outcome is None and plan.obstacle is not None:
+        yield from _refused(plan, plan.obstacle)
+    elif plan.proposed is not None:
         yield (
             "# The controllers registered other endpoints than the recorded ones. If these are right, plan again with "
             f"--initial-controllers {initial_controllers(plan.proposed)}"
         )
-        return
-    if plan.outcome is OverrideOutcome.REJECTED or plan.provided is None:
-        return
-    if plan.refusal is not None:
-        yield from _refused(plan)
-        return
-    if plan.outcome is OverrideOutcome.PASSED:
+    elif plan.refusal is not None and plan.outcome is OverrideOutcome.PASSED:
+        yield from _refused(plan, plan.refusal)
+    elif plan.outcome is OverrideOutcome.PASSED and plan.provided is not None:
         yield from _rescue(plan, plan.provided)
 
 
@@ -40,19 +42,37 @@ def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     ids = and_join(voter.key.id for voter in provided)
     yield f"# Stop every controller ({ids}), all of them before the first one is changed"
     yield "# Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node"
+    yield f"# Write this plan to {PLAN_FILE} and copy it to the nodes' hosts: each command compares its node with it"
+    yield _plan_command(plan, provided)
+    yield "# Where a folder in a command is a copy, give the node's own metadata.log.dir (or the first of its log.dirs)"
     for key in first:
         yield f"# On the host of controller {key.id}, as the user that Kafka runs as"
         yield _command(by_key[key], provided)
     for one in left:
         yield f"# Do not change controller {one.key.id}: {one.reason}"
     yield f"# Start {_controllers(first)}, the most complete log first, and wait for a leader"
-    at = ",".join(str(voter.endpoints[0]) for voter in provided)
-    yield f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe --status"
+    yield _quorum_command(provided, "--status")
     ids = and_join(key.id for key in first)
     yield f"# LeaderId must be one of {ids}, and CurrentVoters must show the new endpoints"
-    if left:
-        yield f"# Then start {_controllers([one.key for one in left])}: the leader tells the new endpoints"
+    for one in left:
+        yield from _left(by_key[one.key], provided)
     yield from _brokers(plan, provided)
+
+
+def _left(disk: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
+    """Yields how a controller joins that was not changed: it truncates its log to the leader's, and is then rescued.
+
+    Only the rescued nodes' snapshots hold the new endpoints, not the leader's log. It gets them from the next
+    VotersRecord. The leader writes one when a controller whose own endpoint is new asks for it (UpdateRaftVoter,
+    KIP-853). A controller whose endpoint stays does not ask, and Kafka 3.9.2 did not for 80 seconds.
+    """
+    node = disk.key.id
+    yield f"# Then start controller {node}: it replaces the end of its log by the leader's"
+    yield _quorum_command(provided, "--replication")
+    yield f"# Controller {node} must be listed with Lag 0"
+    yield f"# Then stop controller {node} and write the new endpoints into it too: its log may lack them"
+    yield _command(disk, provided, planned=False)
+    yield f"# Start controller {node} again"
 
 
 def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
@@ -62,22 +82,22 @@ def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     for one in given:
         decision = plan.decision(one.key)
         if decision.action is NodeAction.APPLY:
-            yield f"# On the host of broker {one.key.id}"
+            yield f"# On the host of broker {one.key.id}, as the user that Kafka runs as"
             yield _command(one, provided)
         else:
-            yield (
-                f"# Broker {one.key.id}: {decision.reason}. Move {one.disk.folder} out of its log directory: the "
-                "broker fetches the metadata log again. The KIP rejects this as the general procedure"
-            )
+            yield f"# Do not change broker {one.key.id}: {decision.reason}. It must fetch the log again"
+            yield f"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}"
     if not given:
         yield "# On the host of each broker, with its metadata.log.dir (or the first of its log.dirs)"
-        yield _command_line("$METADATA_LOG_DIR", provided)
+        yield _command_line("$METADATA_LOG_DIR", provided, planned=False)
     yield "# Start each broker; it is unfenced after it has read the metadata log"
+    yield _quorum_command(provided, "--replication")
+    yield "# Every controller and broker must be listed with Lag 0"
 
 
-def _refused(plan: RescuePlan) -> Iterable[str]:
+def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
     survival = plan.survival
-    yield f"# No rescue: {plan.refusal}"
+    yield f"# No rescue: {reason}"
     if survival is None or survival.electable:
         return
     more = survival.voters.majority - len(survival.present)
@@ -90,19 +110,42 @@ def _refused(plan: RescuePlan) -> Iterable[str]:
         f"# The most complete log that remains is of controller {best.key.id}, up to offset {best.disk.end_offset} of "
         f"epoch {best.epoch}. Records that were committed after it are on the lost disks only: keep copies of all disks"
     )
+    further = [one for one in plan.disks if not one.is_voter and one.survivor.position > best.survivor.position]
+    for one in further:
+        yield (
+            f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "
+            "`kraftwatch decode` shows its records. A broker cannot become a voter"
+        )
     yield (
         "# Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster (kafka-storage.sh "
         "format), into which topics must be restored from backups or other clusters"
     )
 
 
-def _command(one: AssessedDisk, provided: Sequence[Voter]) -> str:
+def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:
+    return _command_line(_log_dir(one), provided, planned=planned)
+
+
+def _log_dir(one: AssessedDisk) -> str:
     folder = one.disk.folder
-    return _command_line(quote(str(folder.parent if folder != Path() else folder)), provided)
+    return quote(str(folder.parent if folder != Path() else folder))
 
 
-def _command_line(log_dir: str, provided: Sequence[Voter]) -> str:
-    return f"kraftwatch rescue apply --log-dir {log_dir} --initial-controllers {initial_controllers(provided)} --yes"
+def _command_line(log_dir: str, provided: Sequence[Voter], *, planned: bool) -> str:
+    plan_file = f" --plan {PLAN_FILE}" if planned else ""
+    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    return f"kraftwatch rescue apply --log-dir {log_dir} {wanted}{plan_file} --yes"
+
+
+def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
+    log_dirs = " ".join(f"--log-dir {_log_dir(one)}" for one in plan.disks)
+    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    return f"kraftwatch rescue plan {log_dirs} {wanted} --json > {PLAN_FILE}"
+
+
+def _quorum_command(provided: Sequence[Voter], describe: str) -> str:
+    at = ",".join(str(voter.endpoints[0]) for voter in provided)
+    return f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe {describe}"
 
 
 def _controllers(keys: Iterable[ReplicaKey]) -> str:

@@ -46,9 +46,12 @@ class RescuePlan:
         """Why nothing may be written to any node; None if it may, or if there is nothing to write."""
         if self.outcome is OverrideOutcome.REJECTED:
             return "node ids or directory ids change"
-        reasons = {one.reason for one in self.decisions if one.action is NodeAction.REFUSE}
-        changes = self.outcome is OverrideOutcome.PASSED
-        return min(reasons) if reasons and changes else None
+        return self.obstacle if self.outcome is OverrideOutcome.PASSED else None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no list could be written to any node, as a clause; None if one could."""
+        return min((one.reason for one in self.decisions if one.action is NodeAction.REFUSE), default=None)
 
     def decision(self, key: ReplicaKey) -> NodeDecision:
         """Returns what a rescue does with one of the nodes."""

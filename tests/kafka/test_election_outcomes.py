@@ -1,19 +1,20 @@
 """`kraftwatch what-if` against real quorums: the prediction before a restart equals the outcome after it."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
+from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
 from streaming.cli import app
 from tests.kafka.conftest import MakeLab
+from tests.kafka.election_prediction import predict_from_disks, stop_controllers
 
 pytestmark = pytest.mark.lab
 WATCHED_S = 25
 """How long an election may take, or a quorum counts as dead."""
-CASES = [(voters, moved) for voters in (3, 4, 5) for moved in range(1, voters + 1)]
+CASES = [(KAFKA_VERSION, voters, moved) for voters in (3, 4, 5) for moved in range(1, voters + 1)]
+CASES += [("3.9.2", 3, moved) for moved in (1, 2, 3)]
 
 
 def test_live_quorum_survives_a_restart_and_one_lost_voter_but_not_two(lab: MakeLab) -> None:
@@ -31,18 +32,16 @@ def test_live_quorum_survives_a_restart_and_one_lost_voter_but_not_two(lab: Make
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("voters", "moved"), CASES)
-def test_prediction_equals_the_outcome(lab: MakeLab, voters: int, moved: int) -> None:
-    quorum = lab(controllers=voters, brokers=0)
-    quorum.stop(*quorum.controllers)
+@pytest.mark.parametrize(("version", "voters", "moved"), CASES)
+def test_prediction_equals_the_outcome(lab: MakeLab, version: str, voters: int, moved: int) -> None:
+    quorum = lab(controllers=voters, brokers=0, version=version)
     nodes = quorum.controllers[:moved]
+    stop_controllers(quorum, nodes)
     quorum.move_endpoint(*nodes)
-    disks = [part for node in quorum.controllers for part in ("--log-dir", str(quorum.node(node).data))]
-    moves = [part for node in nodes for part in ("--move", f"{node}={quorum.node(node).endpoint}")]
 
-    predicted = CliRunner().invoke(app, ["what-if", *disks, *moves, "--json"])
+    predicted = predict_from_disks(quorum, nodes)
 
-    assert json.loads(predicted.stdout)["electable"] == elects_a_leader(quorum), predicted.stdout
+    assert predicted["electable"] == elects_a_leader(quorum), predicted
 
 
 def elects_a_leader(quorum: Lab) -> bool:

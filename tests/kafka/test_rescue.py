@@ -16,6 +16,7 @@ from streaming.cli import app
 from streaming.status.from_log_dir import replay_log_dir
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
+from tests.kafka.election_prediction import predict_from_disks, stop_controllers
 from tests.kafka.metadata_image import kafka_records
 from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text
@@ -130,8 +131,8 @@ def rescue_dead(quorum: Lab, *, compared: Iterable[int] | None = None) -> None:
     nodes = every_node(quorum)
     before = {node: kafka_records(quorum.node(node).metadata_log) for node in compared or nodes}
     quorum.move_endpoint(*quorum.controllers)
-    if not quorum.version.startswith("3.9"):  # it elects a leader at about every second start
-        require_dead(quorum)
+    assert predict_from_disks(quorum, quorum.controllers)["electable"] is False
+    require_dead(quorum)
 
     for node in nodes:
         applied = rescue(quorum, "apply", node, "--initial-controllers", voters(quorum), "--yes")
@@ -191,7 +192,7 @@ def fill_with_metadata(quorum: Lab) -> None:
 def stop_all(quorum: Lab) -> None:
     """Stops brokers first: their controlled shutdown needs a leader."""
     quorum.stop(*quorum.brokers)
-    quorum.stop(*(node for node in quorum.controllers if quorum.node(node).running))
+    stop_controllers(quorum, quorum.controllers)
 
 
 def require_dead(quorum: Lab) -> None:

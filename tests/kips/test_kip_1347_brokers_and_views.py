@@ -11,7 +11,7 @@ from streaming.rescue.procedure import steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_1347_rescue import NEW, has_warning
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 from tests.unit.rules.situation import findings, healthy, name_not_found
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
@@ -45,12 +45,28 @@ def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_d
         plan(tmp_path), "hold different endpoints", "1, 2 and 3: 1@c1.new-domain:9093", "101: 1@127.0.0.1"
     )
     commands = [line for line in steps(plan(tmp_path)) if not line.startswith("#")]
-    assert f"kraftwatch rescue apply --log-dir {tmp_path / 'node-101'} --initial-controllers {NEW} --yes" in commands
+    apply = f"kraftwatch rescue apply --log-dir {tmp_path / 'node-101'} --initial-controllers {NEW}"
+    assert f"{apply} --plan rescue-plan.json --yes" in commands
 
     assert apply_voters(tmp_path / "node-101", NEW, write=True).written
     assert endpoints(tmp_path, 101) == new
     assert not has_warning(plan(tmp_path), "hold different endpoints")
     assert list((tmp_path / "node-101" / PARTITION).glob("*.checkpoint"))
+
+
+def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(tmp_path: Path) -> None:
+    """Brokers fetch records before they are committed."""
+    stopped_quorum(tmp_path)
+    log = tmp_path / "node-101" / PARTITION / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes() + noops(61, 3))
+
+    lines = [*steps(plan(tmp_path))]
+
+    at = next(number for number, line in enumerate(lines) if line.startswith("# Do not change broker 101: no majority"))
+    assert "has its records from offset 61 to 63, so they are not committed. It must fetch the log again" in lines[at]
+    moved = f"{tmp_path / 'node-101'}.metadata-before-rescue"
+    assert lines[at + 1] == f"mv {tmp_path / 'node-101' / PARTITION} {moved}"
+    assert not any(line.startswith("kraftwatch rescue apply") and "node-101" in line for line in lines)
 
 
 @pytest.mark.kip("E038")

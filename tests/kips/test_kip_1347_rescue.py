@@ -197,13 +197,17 @@ def test_the_steps_stop_all_controllers_and_then_change_controllers_before_broke
 
     def command(node: int) -> str:
         folder = stopped / f"node-{node}"
-        return f"kraftwatch rescue apply --log-dir {folder} --initial-controllers {NEW} --yes"
+        return f"kraftwatch rescue apply --log-dir {folder} --initial-controllers {NEW} --plan rescue-plan.json --yes"
 
+    log_dirs = " ".join(f"--log-dir {stopped / f'node-{node}'}" for node in (1, 2, 3, 101))
+    plan = f"kraftwatch rescue plan {log_dirs} --initial-controllers {NEW} --json > rescue-plan.json"
+    at = "c1.new-domain:9093,c2.new-domain:9093,c3.new-domain:9093"
+    status, replicas = (
+        f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe --{what}" for what in ("status", "replication")
+    )
     commands = [line for line in lines if not line.startswith("# ")]
-    status = "kafka-metadata-quorum.sh --bootstrap-controller "
-    assert commands[:3] == [command(1), command(2), command(3)], "the most complete logs first, the voter behind last"
-    assert commands[3].startswith(f"{status}c1.new-domain:9093,c2.new-domain:9093,c3.new-domain:9093 describe")
-    assert commands[4:] == [command(101)]
+    changes = [command(1), command(2), command(3)]
+    assert commands == [plan, *changes, status, command(101), replicas], "the voter whose log is behind last"
     assert "Stop every controller (1, 2 and 3), all of them before the first one is changed" in lines[0]
     assert "# Start controllers 1, 2 and 3, the most complete log first, and wait for a leader" in lines
     assert any("Brokers (101 among them) hold the old voters and connect to them, whatever" in line for line in lines)
@@ -219,6 +223,7 @@ def test_a_lost_majority_is_refused_and_the_plan_says_what_remains(stopped: Path
     text = "\n".join(lines)
     assert "Find controllers 1 and 2, or their disks: with 1 more the quorum can be started" in text
     assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in text
+    assert "The log of broker 101 goes further, to offset 61 of epoch 1" in text
     assert all(line.startswith("# ") for line in lines), "no command"
 
 
@@ -231,9 +236,26 @@ def test_records_of_one_node_alone_are_not_made_permanent(stopped: Path) -> None
 
     assert [one.action for one in found.decisions] == [NodeAction.LEAVE, NodeAction.APPLY, NodeAction.APPLY]
     lines = [*steps(found)]
-    assert "Do not change controller 1: records from offset 61 to 70 are on this node alone" in "\n".join(lines)
-    assert "# Then start controller 1: the leader tells the new endpoints" in lines
-    assert not any(line.startswith("kraftwatch") and "node-1 " in line for line in lines)
+    assert "Do not change controller 1: no majority of the voters has its records from offset 61 to 70" in "\n".join(
+        lines
+    )
+    apply = f"kraftwatch rescue apply --log-dir {stopped / 'node-1'} --initial-controllers {NEW}"
+    assert [line for line in lines if line.startswith(apply)] == [f"{apply} --yes"], "once, and not as planned"
+    then = lines.index("# Then start controller 1: it replaces the end of its log by the leader's")
+    assert lines[then + 1].endswith("describe --replication")
+    assert lines[then + 2 : then + 6] == [
+        "# Controller 1 must be listed with Lag 0",
+        "# Then stop controller 1 and write the new endpoints into it too: its log may lack them",
+        f"{apply} --yes",
+        "# Start controller 1 again",
+    ]
+
+
+def test_without_a_list_a_lost_majority_is_said_too(stopped: Path) -> None:
+    lines = [*steps(rescue_plan(stopped, 3, 101, wanted=None))]
+
+    assert lines[0].startswith("# No rescue: only 1 of 3 voters' disks are given, 2 are needed")
+    assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in "\n".join(lines)
 
 
 def test_without_a_list_the_registered_endpoints_are_proposed(stopped: Path) -> None:

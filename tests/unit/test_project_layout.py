@@ -32,7 +32,7 @@ IMPURE_MODULES = {
 """Their results depend on the time, the machine or the process."""
 IMPURE_CALLS = {"open", "print", "input", "eval", "exec", "__import__", "hash", "id"}
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
-COMMAND = re.compile(r"^\s*(?:\$ )?(?:\S*/)?kraftwatch (?P<words>.*?)(?:\s{2,}.*|\s+# .*)?$")
+COMMAND = re.compile(r"^\s*(?:\$ )?(?:\S*/)?kraftwatch (?P<words>.*?)(?:\s{2,}.*|\s+# .*|\s+> \S+)?$")
 """A line of a fenced block that runs kraftwatch. Text after two spaces, or after ` # `, is a description."""
 NAMED_AFTER_COMMANDS = ROOT / "streaming" / "cli"
 """Its modules are named after their commands, so they may repeat the name of another module."""

@@ -1,0 +1,165 @@
+"""Follows the output of `kraftwatch rescue plan` on a real quorum: runs each command as printed, does each sentence.
+
+A sentence that is not known here fails the test: so every sentence of a plan is one that a reader can act on.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from deploy.lab.lab import Lab
+from streaming.cli import app
+from tests.eventually import eventually
+
+_ROOT = Path(__file__).parents[2]
+_TOOL = "kafka-metadata-quorum.sh"
+_COMMAND_TIMEOUT_S = 120
+
+
+def log_dirs(quorum: Lab, *nodes: int) -> list[str]:
+    """The --log-dir options for these nodes."""
+    return [part for node in nodes for part in ("--log-dir", str(quorum.node(node).data))]
+
+
+def rescue_plan(quorum: Lab, wanted: str, *nodes: int, as_json: bool = False) -> Result:
+    """The plan for these nodes."""
+    more = ["--json"] if as_json else []
+    return CliRunner().invoke(
+        app, ["rescue", "plan", *log_dirs(quorum, *nodes), "--initial-controllers", wanted, *more]
+    )
+
+
+def steps_in_text(plan: str) -> list[str]:
+    """The commands and sentences of a printed plan; a sentence begins with `#`."""
+    lines = [line.strip() for line in plan.splitlines()]
+    marked = [line for line in lines if line.startswith(("$ ", "- "))]
+    return [line.removeprefix("$ ") if line.startswith("$") else f"#{line[1:]}" for line in marked]
+
+
+class PlanFollower:
+    """Someone who reads a plan from top to bottom and does what it says, on a quorum that is down."""
+
+    def __init__(self, quorum: Lab, folder: Path) -> None:
+        """`folder`: where the commands are run."""
+        self._quorum, self._folder = quorum, folder
+        self._programs = folder / "bin"
+        self._programs.mkdir()
+        # The program of the code under test, whatever is installed.
+        program = self._programs / "kraftwatch"
+        program.write_text(f'#!/bin/sh\nexec env PYTHONPATH={_ROOT} {sys.executable} -m streaming "$@"\n')
+        program.chmod(0o755)
+        self._output = ""
+        self._ran: list[str] = []
+        self._sentences: Mapping[str, Callable[..., None]] = {
+            r"Stop every controller \((?P<nodes>.*)\), all of them before the first one is changed": self._are_stopped,
+            r"Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node": (
+                self._is_configured
+            ),
+            r"Write this plan to rescue-plan.json and copy it to the nodes' hosts: .*": self._nothing,
+            r"Where a folder in a command is a copy, give the node's own metadata.log.dir .*": self._nothing,
+            r"On the host of (?:controller|broker) \d+, as the user that Kafka runs as": self._nothing,
+            r"Do not change (?:controller|broker) \d+: no majority of the voters has its records .*": self._nothing,
+            r"Start (?:controllers? )(?P<nodes>[\d, and]+), the most complete log first, and wait for a leader": (
+                self._start_first
+            ),
+            r"LeaderId must be one of (?P<nodes>.*), and CurrentVoters must show the new endpoints": self._check_status,
+            r"Then start controller (?P<nodes>\d+): it replaces the end of its log by the leader's": self._start,
+            r"Controller (?P<nodes>\d+) must be listed with Lag 0": self._check_lag,
+            r"Then stop controller (?P<nodes>\d+) and write the new endpoints into it too: .*": self._stop,
+            r"Start controller (?P<nodes>\d+) again": self._start,
+            r"Brokers \(.* among them\) hold the old voters and connect to them, .*: stop each": self._stop_brokers,
+            r"Start each broker; it is unfenced after it has read the metadata log": self._start_brokers,
+            r"Every controller and broker must be listed with Lag 0": self._check_all_lags,
+        }
+
+    def follow(self, steps: list[str]) -> list[str]:
+        """Does every step in order; returns the commands that ran."""
+        for step in steps:
+            if step.startswith("#"):
+                self._do(step.removeprefix("#").strip())
+            else:
+                self._run(step)
+        return self._ran
+
+    def _do(self, sentence: str) -> None:
+        for pattern, action in self._sentences.items():
+            match = re.fullmatch(pattern, sentence)
+            if match is not None:
+                nodes = match.groupdict().get("nodes")
+                action(*([] if nodes is None else [[int(node) for node in re.findall(r"\d+", nodes)]]))
+                return
+        raise AssertionError(f"what is to be done here? {sentence}")
+
+    def _run(self, command: str) -> None:
+        self._ran.append(command)
+        if command.startswith(_TOOL):
+            self._output = self._quorum.run_remedy(command) or ""
+            return
+        environment = {**os.environ, "PATH": f"{self._programs}{os.pathsep}{os.environ['PATH']}"}
+        ran = subprocess.run(
+            ["sh", "-c", command],
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
+        if "rescue apply" in command:
+            assert any(word in ran.stdout for word in ("DONE", "NOTHING TO DO")), ran.stdout
+
+    def _nothing(self) -> None:
+        """The sentence is about the next command."""
+
+    def _are_stopped(self, nodes: list[int]) -> None:
+        assert nodes == self._quorum.controllers
+        assert not any(self._quorum.node(node).running for node in nodes)
+
+    def _is_configured(self) -> None:
+        for node in self._quorum.layout:
+            assert ",".join(self._quorum.bootstrap) in node.properties_file.read_text()
+
+    def _start(self, nodes: list[int]) -> None:
+        self._quorum.start(*nodes)
+
+    def _start_first(self, nodes: list[int]) -> None:
+        self._quorum.start(*nodes)
+        self._quorum.await_state(lambda state: state.leader_id in nodes, what="a leader")
+
+    def _stop(self, nodes: list[int]) -> None:
+        self._quorum.stop(*nodes)
+
+    def _stop_brokers(self) -> None:
+        assert not any(self._quorum.node(node).running for node in self._quorum.brokers), "stopped with the quorum"
+
+    def _start_brokers(self) -> None:
+        self._quorum.start(*self._quorum.brokers)
+
+    def _check_status(self, nodes: list[int]) -> None:
+        lines = (line.partition(":") for line in self._output.splitlines())
+        fields = {name.strip(): value.strip() for name, _, value in lines}
+        assert int(fields["LeaderId"]) in nodes
+        voters = json.loads(fields["CurrentVoters"])
+        shown = {voter["id"]: voter["endpoints"] for voter in voters}
+        assert shown == {id_: [f"CONTROLLER://{self._quorum.node(id_).endpoint}"] for id_ in self._quorum.controllers}
+
+    def _check_lag(self, nodes: list[int]) -> None:
+        """Repeats the command before until it shows what it must show, as a reader would."""
+
+        def listed_with_no_lag() -> bool:
+            self._run(self._ran[-1])
+            heading, *rows = [line.split() for line in self._output.splitlines() if line.strip()]
+            lags = {int(row[heading.index("NodeId")]): row[heading.index("Lag")] for row in rows}
+            return all(lags.get(node) == "0" for node in nodes)
+
+        eventually(listed_with_no_lag, within_s=30)
+
+    def _check_all_lags(self) -> None:
+        self._check_lag([*self._quorum.controllers, *self._quorum.brokers])

@@ -1,0 +1,169 @@
+"""A rescue by someone who only reads the plan: every command as printed, every sentence done, on real quorums."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
+
+from deploy.lab.jars import KAFKA_VERSION
+from deploy.lab.lab import Lab
+from rules.rescue.voter_override import initial_controllers
+from streaming.cli import app
+from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
+from tests.eventually import eventually
+from tests.kafka.conftest import MakeLab
+from tests.kafka.metadata_image import kafka_records
+from tests.kafka.plan_follower import PlanFollower, log_dirs, rescue_plan, steps_in_text
+from tests.kafka.test_rescue import (
+    AUTHORIZER,
+    every_node,
+    fill_with_metadata,
+    leader_of,
+    require_dead,
+    snapshots,
+    stop_all,
+    voters,
+)
+
+pytestmark = pytest.mark.lab
+TAIL = "never-committed"
+"""The topic whose record only the last leader has, and the brokers, which fetch what is not committed."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_reader_of_the_printed_plan_rescues_controllers_and_brokers(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=2, properties=AUTHORIZER)
+    fill_with_metadata(quorum)
+    stop_all(quorum)
+    before = settings_of(quorum, 1)
+    quorum.move_endpoint(*quorum.controllers)
+    require_dead(quorum)
+
+    plan = rescue_plan(quorum, voters(quorum), *every_node(quorum))
+    ran = PlanFollower(quorum, tmp_path).follow(steps_in_text(plan.stdout))
+
+    assert plan.exit_code == 0
+    assert [command.split()[:3] for command in ran[:4]] == [
+        ["kraftwatch", "rescue", verb] for verb in ("plan", "apply", "apply", "apply")
+    ]
+    assert sum("rescue apply" in command for command in ran) == 5, "each controller and each broker once"
+    assert settings_of(quorum, 1) == before
+    require_rescued(quorum)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("version", [KAFKA_VERSION, "3.9.2"])
+@pytest.mark.parametrize("last_leader_moves", [True, False], ids=["all move", "the last leader stays"])
+def test_controller_with_records_of_its_own_joins_and_loses_them(
+    lab: MakeLab, tmp_path: Path, version: str, last_leader_moves: bool
+) -> None:
+    quorum = lab(controllers=3, brokers=1, version=version, properties=AUTHORIZER)
+    fill_with_metadata(quorum)
+    leader = stop_with_a_tail(quorum)
+    others = [node for node in quorum.controllers if node != leader]
+    quorum.move_endpoint(*others, *([leader] if last_leader_moves else []))
+    assert any(TAIL in record for record in kafka_records(quorum.node(leader).metadata_log)), "in one log"
+    require_dead(quorum)
+
+    plan = json.loads(rescue_plan(quorum, voters(quorum), *every_node(quorum), as_json=True).stdout)
+    ran = PlanFollower(quorum, tmp_path).follow(plan["steps"])
+
+    assert {one["node_id"]: one["action"] for one in plan["disks"]} == {
+        **dict.fromkeys(others, "apply"),
+        leader: "leave",
+        **dict.fromkeys(quorum.brokers, "fetch-again"),
+    }
+    assert sum("rescue apply" in command for command in ran) == len(quorum.controllers)
+    require_rescued(quorum)
+    assert not any(TAIL in record for record in kafka_records(quorum.node(leader).metadata_log))
+    quorum.create_topic(TAIL)
+    quorum.await_state(lambda state: leader in state.voter_ids, what="the former leader among the voters")
+
+
+def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    survivor = next(node for node in quorum.controllers if node != leader_of(quorum))
+    others = [node for node in quorum.controllers if node != survivor]
+    quorum.kill(survivor)
+    end = contents(quorum, survivor).contents.end_offset
+    quorum.await_state(lambda state: state.high_watermark > end + 2, what="records that the survivor does not have")
+    quorum.stop(*others)
+    wanted = voters(quorum).replace("127.0.0.1:", "c.new:")
+    for node in others:
+        shutil.rmtree(quorum.node(node).data)
+
+    text, as_json = (rescue_plan(quorum, wanted, survivor, as_json=as_json) for as_json in (False, True))
+    plan_file = tmp_path / "rescue-plan.json"
+    plan_file.write_text(as_json.stdout)
+    held = sorted(path.name for path in quorum.node(survivor).metadata_log.iterdir())
+    apply = ["rescue", "apply", *log_dirs(quorum, survivor), "--initial-controllers", wanted]
+    refused = CliRunner().invoke(app, [*apply, "--plan", str(plan_file), "--yes"])
+
+    assert (text.exit_code, as_json.exit_code) == (2, 2)
+    assert "only 1 of 3 voters' disks are given, 2 are needed" in json.loads(as_json.stdout)["refused"]
+    output = " ".join(text.stdout.split())
+    assert "REFUSED" in output
+    assert f"Find controllers {others[0]} and {others[1]}, or their disks: with 1 more" in output
+    assert f"The most complete log that remains is of controller {survivor}, up to offset {end} of epoch" in output
+    assert "Records that were committed after it are on the lost disks only" in output
+    assert "Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster" in output
+    assert "$ " not in text.stdout, "no command"
+    assert "the plan refuses the rescue: only 1 of 3" in str(refused.exception)
+    assert sorted(path.name for path in quorum.node(survivor).metadata_log.iterdir()) == held
+
+
+def stop_with_a_tail(quorum: Lab) -> int:
+    """Kills all nodes when of the voters only the leader has a topic that was being created; returns the leader."""
+    leader = leader_of(quorum)
+    admin = AdminClient({"bootstrap.servers": ",".join(quorum.broker_bootstrap), "log_level": 0})
+    admin.list_topics(timeout=30)
+    quorum.pause(*(node for node in quorum.controllers if node != leader))
+    requested = admin.create_topics([NewTopic(TAIL, 1, 1)], request_timeout=20)
+    eventually(lambda: all(has_tail(quorum, node) for node in (leader, *quorum.brokers)), within_s=10)
+    quorum.kill(leader)
+    quorum.kill(*(node for node in every_node(quorum) if node != leader))
+    with pytest.raises(KafkaException):
+        requested[TAIL].result(30)
+    return leader
+
+
+def settings_of(quorum: Lab, node: int) -> list[str]:
+    """What people have set, by Kafka's image of a node: no registrations and no leaders of partitions."""
+    kinds = (
+        "TopicRecord",
+        "ConfigRecord",
+        "AccessControlEntryRecord",
+        "UserScramCredentialRecord",
+        "ClientQuotaRecord",
+    )
+    records = [record.removeprefix("ApiMessageAndVersion(") for record in kafka_records(quorum.node(node).metadata_log)]
+    found = [record for record in records if record.startswith(kinds)]
+    assert {record.partition("(")[0] for record in found} == {*kinds}
+    return found
+
+
+def has_tail(quorum: Lab, node: int) -> bool:
+    return any(TAIL.encode() in path.read_bytes() for path in quorum.node(node).metadata_log.glob("*.log"))
+
+
+def contents(quorum: Lab, node: int) -> ReplayedLogDir:
+    return replay_log_dir(quorum.node(node).data)
+
+
+def require_rescued(quorum: Lab) -> None:
+    """Every node holds the new endpoints, and the cluster works."""
+
+    def recorded(node: int) -> str | None:
+        committed = contents(quorum, node).machine.quorum().committed
+        return None if committed is None else initial_controllers(committed.voters)
+
+    eventually(lambda: {recorded(node) for node in every_node(quorum)} == {voters(quorum)}, within_s=20)
+    quorum.create_topic("after", replication=len(quorum.brokers))
+    quorum.produce("orders", 20)
+    assert snapshots(quorum.node(quorum.controllers[0]).metadata_log)

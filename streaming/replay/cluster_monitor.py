@@ -21,6 +21,7 @@ from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from rules.stored_conditions import from_document, to_document
 from streaming.replay.contract_violations import EVALUATES
+from streaming.replay.deflated import deflated
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent
 from streaming.replay.page_store import PageStore
@@ -180,7 +181,7 @@ class ClusterMonitor:
 
     def to_bytes(self) -> bytes:
         """Returns a versioned blob: `kww`, version, length and bytes of the tracked conditions, the machine's bytes."""
-        tracked = zlib.compress(json.dumps(to_document(self.tracked), separators=(",", ":")).encode(), level=1)
+        tracked = deflated(json.dumps(to_document(self.tracked), separators=(",", ":")).encode())
         return MAGIC + bytes([VERSION]) + struct.pack(">I", len(tracked)) + tracked + self.machine.to_bytes()
 
 

@@ -24,6 +24,7 @@ from connectors.errors import UsageError
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.voter_set import VoterRemoval
 from streaming.replay.contract_violations import ContractViolations
+from streaming.replay.deflated import deflated
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
@@ -143,7 +144,7 @@ def to_bytes(state: MachineState) -> bytes:
         invariants=state.invariants,
         contract_violations=state.contract_violations,
     )
-    hot = zlib.compress(_JSON.dump_json(stored), level=1)
+    hot = deflated(_JSON.dump_json(stored))
     loaded = b"" if loading is None else loading.partitions.pack(state.pages)
     sections = (hot, state.log.partitions.pack(state.pages), loaded)
     return MAGIC + bytes([VERSION]) + b"".join(struct.pack(">I", len(section)) + section for section in sections)

@@ -40,6 +40,8 @@ def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     first = [key for key in start_order(plan.decisions, [one.log for one in plan.disks]) if by_key[key].is_voter]
     left = [one for one in plan.decisions if one.action is NodeAction.LEAVE]
     ids = and_join(voter.key.id for voter in provided)
+    if all(one.is_voter for one in plan.disks):
+        yield "# No broker's log directory is given: with a --log-dir for each, this plan has the commands for them too"
     yield f"# Stop every controller ({ids}), all of them before the first one is changed"
     yield "# Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node"
     yield f"# Write this plan to {PLAN_FILE} and copy it to the nodes' hosts: each command compares its node with it"
@@ -88,8 +90,9 @@ def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
             yield f"# Do not change broker {one.key.id}: {decision.reason}. It must fetch the log again"
             yield f"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}"
     if not given:
-        yield "# On the host of each broker, with its metadata.log.dir (or the first of its log.dirs)"
-        yield _command_line("$METADATA_LOG_DIR", provided, planned=False)
+        # Not `rescue apply`: without the plan, nobody knows whether the broker holds records that were never committed.
+        yield "# On the host of each broker, with its metadata.log.dir (or first log.dirs): it must fetch the log again"
+        yield 'mv "$METADATA_LOG_DIR/__cluster_metadata-0" "$METADATA_LOG_DIR.metadata-before-rescue"'
     yield "# Start each broker; it is unfenced after it has read the metadata log"
     yield _quorum_command(provided, "--replication")
     yield "# Every controller and broker must be listed with Lag 0"

@@ -69,6 +69,19 @@ def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(tmp
     assert not any(line.startswith("kraftwatch rescue apply") and "node-101" in line for line in lines)
 
 
+def test_broker_whose_disk_is_not_given_is_not_written_to(tmp_path: Path) -> None:
+    """Without its log, nobody knows whether it holds records that were never committed."""
+    stopped_quorum(tmp_path)
+    controllers = make_plan([replay_log_dir(tmp_path / f"node-{node}") for node in (1, 2, 3)], NEW)
+
+    lines = [*steps(controllers)]
+
+    assert lines[0].startswith("# No broker's log directory is given: with a --log-dir for each, this plan has")
+    assert 'mv "$METADATA_LOG_DIR/__cluster_metadata-0" "$METADATA_LOG_DIR.metadata-before-rescue"' in lines
+    assert sum("rescue apply" in line for line in lines) == 3
+    assert not any("No broker's log directory" in line for line in steps(plan(tmp_path)))
+
+
 @pytest.mark.kip("E038")
 def test_the_alert_about_names_that_do_not_resolve_fixes_them_for_brokers_too() -> None:
     remedy = findings(name_not_found(healthy(), 1, 2), RULE)[0].remedy

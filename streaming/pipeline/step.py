@@ -25,12 +25,11 @@ from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
-from streaming.pipeline.frame_rows import decoded_rows
+from streaming.pipeline.frame_rows import decoded_rows, output_frame
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import freeze_survivors
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
-from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions, stored_references
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
 from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
@@ -132,7 +131,7 @@ class Step:
         state.update((after,))
         Step._cache[(cluster, shard)] = _Cached(after, settings, monitor, status, pages)
         if output or rendered:
-            yield pd.DataFrame([*output, *rendered], columns=OUTPUT.fieldNames())
+            yield output_frame([*output, *rendered])
 
     def pages(self, cluster: str) -> PageFiles | None:
         """Returns the pages of a cluster's state; None if they are in the state."""

@@ -5,7 +5,7 @@ from random import Random
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from connectors.event import Event, to_json
@@ -15,8 +15,10 @@ from connectors.observation import Observation, ObservationKind
 from rules.model.monitoring import Reason
 from streaming.pipeline import packed_events
 from streaming.pipeline.decode import EVENT_ARROW, decode_batches, event_table
-from streaming.pipeline.frame_rows import decoded_rows
+from streaming.pipeline.frame_rows import decoded_rows, output_frame
+from streaming.pipeline.output_rows import OutputKind, OutputRow
 from streaming.pipeline.packed_events import HEADER, PACKED_ARROW, EventPacker, PackedEvents, pack
+from streaming.pipeline.schema import OUTPUT
 from streaming.pipeline.source import observations_to_arrow
 from streaming.replay.observed_events import each_event
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
@@ -143,3 +145,16 @@ def test_several_observations_become_the_same_table_as_one_by_one() -> None:
 
     assert together.schema == EVENT_ARROW
     assert together.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+
+
+@given(st.lists(st.tuples(st.sampled_from(OutputKind), st.text(), st.text(), st.text(max_size=300)), min_size=1))
+@example(
+    [(OutputKind.DUE, "alpha", "", "1800000000000"), (OutputKind.STATUS, "2026-11-20", "NaN", "2026-11-21T05:01:02Z")]
+)
+def test_output_rows_are_texts_of_a_frame(rows: list[OutputRow]) -> None:
+    frame = output_frame(rows)
+
+    assert frame.columns.tolist() == OUTPUT.fieldNames()
+    assert [tuple(row) for row in frame.itertuples(index=False)] == rows
+    assert pa.Table.from_pandas(frame, preserve_index=False).schema.types == [pa.string()] * 4
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(rows, columns=OUTPUT.fieldNames()))

@@ -11,9 +11,12 @@ from rules.lifecycle import TrackedConditions
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.contained_replay import FailedRow, observe_contained
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import event_count
 
 ROWS_TOGETHER: Final = 256
-"""Rows between two stored forms of the state."""
+"""Most rows between two stored forms of the state."""
+EVENTS_TOGETHER: Final = 20_000
+"""Most events in these rows, but for the last one: they are kept in memory."""
 
 
 class ContainedMachine:
@@ -27,17 +30,21 @@ class ContainedMachine:
         self._blob: bytes | None = None
         self._since: list[DecodedRow] = []
         """Applied since the stored form."""
+        self._events = 0
+        """In these rows."""
 
     def apply(self, row: DecodedRow) -> tuple[FailedRow, ...]:
         """Applies a row; returns the rows that could not be applied: this one, or earlier ones that show only now."""
         self._since.append(row)
+        self._events += event_count(row.events)
         try:
             self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
         except (MemoryError, OSError):
             raise
         except Exception:  # noqa: BLE001 - the rows are applied again, without the one that raises
             return self._contain()
-        return () if len(self._since) < ROWS_TOGETHER else self.finish()
+        few = len(self._since) < ROWS_TOGETHER and self._events < EVENTS_TOGETHER
+        return () if few else self.finish()
 
     def finish(self) -> tuple[FailedRow, ...]:
         """Stores the state; returns the rows after which it cannot be stored, which are skipped."""
@@ -47,11 +54,11 @@ class ContainedMachine:
             raise
         except Exception:  # noqa: BLE001 - the rows are applied again, without the one that brought this about
             return self._contain()
-        self._since = []
+        self._since, self._events = [], 0
         return ()
 
     def _contain(self) -> tuple[FailedRow, ...]:
-        rows, self._since = self._since, []
+        rows, self._since, self._events = self._since, [], 0
         result = observe_contained(self._restored(self._blob), self._blob, rows, self._restored)
         self.machine, self._blob = result.monitor.machine, result.blob
         return result.failed

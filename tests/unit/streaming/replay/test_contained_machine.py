@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import DecodedRow
-from streaming.replay.contained_machine import ROWS_TOGETHER, ContainedMachine
+from streaming.replay.contained_machine import EVENTS_TOGETHER, ROWS_TOGETHER, ContainedMachine
 from streaming.replay.contained_replay import FailedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.stored_state import stored_values
@@ -69,3 +69,25 @@ def test_row_after_which_the_state_cannot_be_stored_is_found_and_skipped() -> No
 
     assert [one.sequence for one in failed] == [ROWS[5].sequence]
     assert contained.machine.log.position == UNSTORABLE_FROM - 1
+
+
+class CountingMachine(Machine):
+    """Counts how often its state was stored."""
+
+    stored = 0
+
+    def to_bytes(self) -> bytes:
+        CountingMachine.stored += 1
+        return super().to_bytes()
+
+
+def test_large_rows_are_not_kept_until_many_came() -> None:
+    """A large cluster's snapshot has rows of many events: memory must not grow with it."""
+    CountingMachine.stored = 0
+    contained = new_machine(CountingMachine)
+    (event, *_) = ROWS[0].events
+    large = [DecodedRow(number, ROWS[0].observed_at_ms, (event,) * EVENTS_TOGETHER) for number in range(4)]
+
+    assert not [one for row in large for one in contained.apply(row)]
+
+    assert CountingMachine.stored == len(large)

@@ -141,8 +141,8 @@ class Gatherer:
         for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
             match message:
                 case PollRequest(at_ms=at_ms):
-                    self._publisher.publish_first_row_from(message.cluster, at_ms)
-                    gatherer.poll_in((at_ms - wall_ms()) / 1000)
+                    if self._publisher.publish_first_row_from(message.cluster, at_ms):
+                        gatherer.poll_in((at_ms - wall_ms()) / 1000)
                 case AuditResult(audited=audited):
                     gatherer.write_audit(audited)
 

@@ -60,20 +60,25 @@ class Publisher:
         self.failures: Counter[tuple[str, str, str]] = Counter()
         """Failed observations since the start, by cluster, source and reason."""
         self._urgent_from_ms: dict[str, int] = {}
+        self._newest_ms: dict[str, int] = {}
+        """The time of each cluster's newest appended row."""
         self._held = HeldRows(turns) if turns > 1 else None
 
-    def publish_first_row_from(self, cluster: str, at_ms: int) -> None:
+    def publish_first_row_from(self, cluster: str, at_ms: int) -> bool:
         """Publishes at once the first row of this cluster that is observed at `at_ms` or later.
 
         Until then no row of it waits: an alert may be due.
+
+        Returns:
+            Whether this row is yet to be made. It is not where the job is behind and asks for a time that has passed.
         """
-        if self._held is not None:
-            rows = self._held.take(cluster)
-            self._append(rows)
-            if rows and rows[-1].observed_at_ms >= at_ms:
-                self._publish_soon()
-                return
+        rows = [] if self._held is None else self._held.take(cluster)
+        self._append(rows)
+        if (rows and rows[-1].observed_at_ms >= at_ms) or self._newest_ms.get(cluster, -1) > at_ms:
+            self._publish_soon()
+            return False
         self._urgent_from_ms[cluster] = at_ms
+        return True
 
     def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
         """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps.
@@ -114,6 +119,7 @@ class Publisher:
     def _append(self, rows: list[Observation]) -> None:
         if rows and self.failure is None:
             self._attempt(lambda: self._journal.append(rows))
+            self._newest_ms[rows[-1].cluster] = rows[-1].observed_at_ms
             self.rows += len(rows)
             self._all_published = False
 

@@ -130,6 +130,27 @@ def test_no_row_waits_while_a_poll_is_requested(loop: EventLoop) -> None:
     assert journal.published == [3, 4], "it was observed before it was requested"
 
 
+@pytest.mark.parametrize("turns", [1, 4])
+def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(loop: EventLoop, turns: int) -> None:
+    """A job that is behind asks for times that have passed: more polls would only delay it further."""
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None, turns=turns)
+
+    publisher.add(row(100), urgent=False)
+    assert publisher.publish_first_row_from("a", 100), "the row of that time may be the one that asks"
+    publisher.add(row(101), urgent=False)
+    run_pending(loop)
+    publisher.add(row(110), urgent=False)
+    assert not publisher.publish_first_row_from("a", 105)
+    run_pending(loop)
+    assert journal.published == [2, 3]
+    assert publisher.publish_first_row_from("b", 105), "of another cluster"
+
+    quiet_row(publisher, 120)
+    run_pending(loop)
+    assert journal.published == [2, 3], "the next row is not urgent"
+
+
 def test_unwritable_journal_ends_the_gatherer(loop: EventLoop) -> None:
     class Full(RecordedJournal):
         def append(self, observations: list[Observation], /) -> None:

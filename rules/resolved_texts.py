@@ -67,7 +67,9 @@ def _data_contract_broken(_quorum: Quorum, subject: str) -> str:
     return f"Contract {subject} was not found broken again."
 
 
-def _epoch_churn(quorum: Quorum, _subject: str) -> str:
+def _epoch_churn(quorum: Quorum, subject: str) -> str:
+    if subject.startswith("epoch "):
+        return f"The leader epoch has not jumped again since {subject}. {_leads(quorum)}."
     return f"Leader elections are no longer too frequent. {_leads(quorum)}."
 
 

@@ -72,7 +72,9 @@ class VoterStatus:
             case VoterActivity.IN_SYNC:
                 return f"Voter {self.key.id} is in sync."
             case VoterActivity.LAGGING:
-                return f"Voter {self.key.id} lags behind the leader{self._since}."
+                lags = "lags" if self.lag_ms is None else "has lagged"
+                since = "" if self.lag_ms is None else self._since
+                return f"Voter {self.key.id} {lags} behind the leader{since}."
             case VoterActivity.NOT_FETCHING:
                 return f"Voter {self.key.id} has not fetched{self._since}."
 

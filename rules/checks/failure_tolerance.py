@@ -112,10 +112,10 @@ def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vot
         "resolves"
     )
     if quorum.committed is not None and any(status.activity is VoterActivity.NOT_FETCHING for status in missing):
-        yield (
-            "# If a controller will not come back, replace it while a majority is in sync: add its successor first, "
-            "then remove it"
+        when = (
+            "while a majority is in sync" if len(in_sync) >= majority(len(statuses)) else "once a majority is in sync"
         )
+        yield f"# If a controller will not come back, replace it {when}: add its successor first, then remove it"
     yield "# Check the log end offset of each voter"
     yield describe_status(quorum)
 

@@ -188,10 +188,13 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
 
 def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
     needed = majority(len(statuses))
-    yield (
-        f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
-        "reach each other at their recorded endpoints"
-    )
+    if all(status.reachable and not _is_hung(quorum, status) for status in statuses):
+        yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(statuses)} votes"
+    else:
+        yield (
+            f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
+            "reach each other at their recorded endpoints"
+        )
     if any(not status.reachable for status in statuses):
         yield from rescue_if_moved(quorum)
     down = sum(voter_process(quorum, status.voter.key.id) is VoterProcess.DOWN for status in statuses)

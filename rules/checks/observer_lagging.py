@@ -98,8 +98,9 @@ def _finding(
     records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
     since_fetch = since_last_fetch_ms(quorum, poll, row.key)
     fetched_at = "never observed" if since_fetch is None else utc_text(poll.observed_at_ms - since_fetch)
+    lags = "lags" if lag is None else "has lagged"
     caught_up = "" if lag is None else f" since {utc_text(poll.observed_at_ms - lag)}"
-    problem = f"lags in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
+    problem = f"{lags} in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
     return Finding(
         rule=ID,
         subject=f"broker {node}",

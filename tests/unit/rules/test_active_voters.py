@@ -207,3 +207,19 @@ def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
     assert first.why == "its log directory was replaced: 1-newDirOf1AAAAAAAAAAAAA fetches instead"
     assert isinstance(second, Finding)
     assert second.subject == "voter 2"
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "sentence"),
+    [
+        (60_000, "Voter 2 has lagged behind the leader since 2026-09-21 14:12:19 UTC."),
+        (None, "Voter 2 lags behind the leader."),
+    ],
+)
+def test_sentence_about_a_voter_that_lags_names_a_time_only_if_it_is_known(lag_ms: int | None, sentence: str) -> None:
+    quorum = voters_lagging(healthy(5), 2)
+    assert quorum.poll is not None
+    statuses = voter_statuses(quorum, quorum.poll, thresholds_for({})["voter-lagging"])
+    (status,) = (each for each in statuses if each.activity is VoterActivity.LAGGING)
+    known = replace(status, lag_ms=None if lag_ms is None else Millis(lag_ms))
+    assert known.sentence == sentence

@@ -88,6 +88,12 @@ def test_every_rule_has_a_text() -> None:
             "No further unclean election of topic orders; 1 partition of it still RECOVERING. Records that were lost "
             "are not restored.",
         ),
+        (
+            "epoch-churn",
+            "epoch 6",
+            healthy(),
+            "The leader epoch has not jumped again since epoch 6. Controller 3 leads in epoch 7.",
+        ),
         ("observer-lagging", "broker 101", FENCED, "Broker 101 is fenced: it leads no partition."),
         ("a-rule-of-an-older-version", "voter 2", healthy(), "The condition is over: voter 2."),
     ],

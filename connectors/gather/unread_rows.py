@@ -52,7 +52,7 @@ class UnreadRows:
         """How many times as long as usual to wait between two observations of a cluster that is well."""
 
     def update(self) -> None:
-        """Changes the slowdown by one step at most, every few seconds."""
+        """Raises the slowdown by one step at most every few seconds, and ends it once the job has caught up."""
         if self._now() < self._update_at:
             return
         self._update_at = self._now() + _EVERY_S
@@ -65,7 +65,7 @@ class UnreadRows:
         if waiting > _MANY:
             self.slowdown = min(before + 1, MOST_SLOWDOWN)
         elif waiting < _FEW:
-            self.slowdown = max(before - 1, 1)
+            self.slowdown = 1
         if before == 1 < self.slowdown:
             _LOG.warning(
                 "The job reads rows more slowly than %d clusters make them (%d rows wait for each): they are polled "

@@ -20,6 +20,7 @@ from tests.unit.rules.situation import (
     history,
     key,
     leaderless,
+    name_not_found,
     not_observed_for,
     observer,
     stalled,
@@ -190,6 +191,13 @@ def test_configured_thresholds_are_used() -> None:
 def test_remedy_starts_a_voter_that_does_not_fetch_and_not_one_that_lags() -> None:
     assert findings(voter_not_fetching(healthy(5), 2), "voter-lagging")[0].starts == (2,)
     assert findings(voters_lagging(healthy(5), 2), "voter-lagging")[0].starts == ()
+
+
+def test_text_about_a_voter_that_lags_leaves_its_endpoint_to_the_other_rule() -> None:
+    evaluation = evaluation_of(name_not_found(voters_lagging(healthy(5), 2), 2))
+    lagging, stale = sorted(evaluation.findings, key=lambda each: each.rule, reverse=True)
+    assert (lagging.rule, stale.rule) == ("voter-lagging", "stale-voter-endpoint")
+    assert "recorded endpoint" not in lagging.summary
 
 
 def test_voter_without_which_no_failure_is_tolerated_leaves_no_reserve() -> None:

@@ -227,11 +227,19 @@ def test_jump_is_more_epochs_than_elections_fit_into_the_time_before(skipped: in
 
 
 def test_election_whose_former_epoch_is_unknown_is_no_jump() -> None:
-    quorum = epoch_jumped(healthy(), 20)
+    quorum = epoch_jumped(healthy(), 20, after_ms=500)
     (won,) = quorum.history.elections
     unknown_before = replace(quorum.history, elections=(replace(won, previous_epoch=None),))
     evaluation = evaluation_of(replace(quorum, history=unknown_before), {"epoch-churn.jump": 1})
     assert evaluation.findings == ()
+
+
+def test_jump_is_found_after_an_election_that_is_none() -> None:
+    quorum = epoch_jumped(healthy(), 20)
+    (won,) = quorum.history.elections
+    first = replace(won, leader_epoch=Epoch(19), previous_epoch=None, after_ms=None)
+    both = replace(quorum, history=replace(quorum.history, elections=(first, won)))
+    assert [each.subject for each in findings(both, "epoch-churn")] == ["epoch 40"]
 
 
 def test_configured_thresholds_are_used() -> None:

@@ -125,6 +125,11 @@ def test_configured_severity_leaves_unknown_results_as_they_are() -> None:
     assert [*evaluate_rule(rule, healthy(), thresholds)] == [replace(FOUND, severity=Severity.CRITICAL), result]
 
 
+def test_recovery_state_is_known_from_3_2_on() -> None:
+    (result,) = evaluate_rule(rule_with(Need.RECOVERY_STATE), replace(healthy(), metadata_version=3), THRESHOLDS)
+    assert result == FOUND
+
+
 @pytest.mark.parametrize("need", Need)
 def test_only_a_rule_that_needs_the_recovery_state_is_not_applicable_below_3_2(need: Need) -> None:
     (result,) = evaluate_rule(rule_with(need), replace(healthy(), metadata_version=2), THRESHOLDS)

@@ -21,6 +21,7 @@ from tests.unit.rules.situation import (
     leaderless,
     not_observed_for,
     observer,
+    refuses,
     registered,
     removed,
     stalled,
@@ -209,11 +210,11 @@ def test_a_removed_controller_that_was_switched_off_is_reported() -> None:
     assert finding.evidence["last_fetch"] == "2026-09-21 14:03:21 UTC"
 
 
-def test_remedy_asks_another_controller_than_the_one_that_does_not_fetch() -> None:
-    quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
-    quorum = replace(quorum, bootstrap=("c1.test:9093", "c2.test:9093"), probes={}, leader_id=None, poll=quorum.poll)
-    (finding,) = findings(quorum, "ghost-registration")
-    assert "c1.test" not in finding.remedy[-1]
+def test_remedy_starts_the_controller_and_asks_another_one() -> None:
+    """The voters' endpoints refuse connections, and that of controller 9 was not tried."""
+    (finding,) = findings(refuses(registered(healthy(), 9), 1, 2, 3), "ghost-registration")
+    assert finding.starts == (9,)
+    assert "c9.test" not in finding.remedy[-1]
 
 
 def test_registration_without_an_endpoint_is_started_anywhere() -> None:

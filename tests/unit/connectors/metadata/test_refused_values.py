@@ -132,6 +132,10 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
         metadata(17, 0, {"broker_id": -1, "broker_epoch": 1}),
         f"BrokerRegistrationChangeRecord has broker id -1, {NODES}",
     ),
+    (
+        raft(2, leader_id=1, voters=[{"voter_id": 1}], granting_voters=[{"voter_id": -1}]),
+        f"LeaderChangeMessage has granting voter id -1, {NODES}",
+    ),
     (metadata(7, 0, {"id": -1, "epoch": 1}), f"FenceBrokerRecord has broker id -1, {NODES}"),
     (metadata(8, 0, {"id": -1, "epoch": 1}), f"UnfenceBrokerRecord has broker id -1, {NODES}"),
     (metadata(1, 0, {"broker_id": -1, "broker_epoch": 1}), f"UnregisterBrokerRecord has broker id -1, {NODES}"),

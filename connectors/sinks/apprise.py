@@ -94,7 +94,7 @@ def notify_type(notification: Notification) -> NotifyType:
 def title(notification: Notification) -> str:
     """Returns the title, one line."""
     word = "RESOLVED" if notification.state is AlertState.RESOLVED else notification.severity.upper()
-    return visible(f"{word} {notification.root.cluster}: {notification.root.summary}")[:_MAX_TITLE]
+    return visible(f"{word} {notification.root.cluster}: {notification.summary}")[:_MAX_TITLE]
 
 
 def body(notification: Notification, links: MessageLinks) -> str:

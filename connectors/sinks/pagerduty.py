@@ -98,7 +98,7 @@ def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     resolved = notification.state is AlertState.RESOLVED
     suffix = " It fired and resolved while PagerDuty was unreachable." if resolved else ""
     payload = {
-        "summary": _truncated(f"{root.cluster}: {root.summary}{suffix}", _MAX_SUMMARY),
+        "summary": _truncated(f"{root.cluster}: {notification.summary}{suffix}", _MAX_SUMMARY),
         "source": _truncated(root.cluster, _MAX_FIELD),
         "severity": "info" if resolved else notification.severity.value,
         "timestamp": iso(notification.started_at_ms),

@@ -14,7 +14,6 @@ from connectors.sinks.evidence_format import duration, evidence_lines, visible
 from connectors.sinks.links import MessageLinks
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
 Block: TypeAlias = dict[str, Any]
@@ -80,21 +79,20 @@ def plain(notification: Notification, links: MessageLinks) -> dict[str, Any]:
 
 def headline(notification: Notification) -> str:
     """Returns badge, cluster and root cause in one line."""
-    root = notification.root
+    cluster = escaped(notification.root.cluster, _MAX_LINE)
     if notification.state is AlertState.RESOLVED:
         badge, word = _RESOLVED_EMOJI, "RESOLVED"
     else:
         badge, word = _EMOJI[notification.severity], notification.severity.upper()
-    return f"{badge} *{word}* {escaped(root.cluster, _MAX_LINE)}: {escaped(root.summary, 2 * _MAX_LINE)}"
+    return f"{badge} *{word}* {cluster}: {escaped(notification.summary, 2 * _MAX_LINE)}"
 
 
 def reply(notification: Notification) -> dict[str, Any]:
     """Returns the reply in the thread: the new transitions, or that the incident is still open."""
-    lasted = duration(max(alert.observed_at_ms for alert in notification.alerts) - notification.started_at_ms)
     if notification.state is AlertState.RESOLVED:
-        text = f"{_RESOLVED_EMOJI} Resolved after {lasted}."
+        text = f"{_RESOLVED_EMOJI} Resolved after {duration(notification.lasted_ms)}."
     elif not notification.new_transitions:
-        summary = escaped(notification.root.summary, 2 * _MAX_LINE)
+        summary = escaped(notification.summary, 2 * _MAX_LINE)
         text = f"{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
     else:
         text = "\n".join(_lines(notification.new_transitions, notification.root.cluster))
@@ -124,7 +122,7 @@ def _origin(notification: Notification) -> str:
     when = f"<!date^{since // 1000}^{{date_short_pretty}} {{time_secs}}|{iso(since)}>"
     parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"since {when}"]
     if notification.state is AlertState.RESOLVED:
-        parts.append(f"lasted {duration(Millis(root.observed_at_ms - since))}")
+        parts.append(f"lasted {duration(notification.lasted_ms)}")
         if not notification.previously_notified:
             parts.append("fired and resolved while Slack was unreachable")
     return " · ".join(parts)

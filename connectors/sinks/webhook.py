@@ -92,7 +92,7 @@ def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks
         "state": notification.state.value,
         "severity": notification.severity.value,
         "cluster": root.cluster,
-        "summary": root.summary,
+        "summary": notification.summary,
         "started_at": iso(notification.started_at_ms),
         "sent_at": iso(sent_at_ms),
         "links": {"rule": links.rule(root.rule), "cluster": links.cluster(root.cluster)},

@@ -68,9 +68,24 @@ class Notification:
         return max((alert.severity for alert in self.firing or self.alerts), key=lambda severity: severity.rank)
 
     @property
+    def summary(self) -> str:
+        """The conclusion: that of the root cause; of a resolved incident, what is true since its last alert resolved.
+
+        The text of an alert that resolved earlier describes the quorum of that moment.
+        """
+        if self.firing:
+            return self.root.summary
+        return max(self.alerts, key=lambda alert: alert.observed_at_ms).summary
+
+    @property
     def started_at_ms(self) -> Millis:
         """The start of the first alert."""
         return min(alert.started_at_ms for alert in self.alerts)
+
+    @property
+    def lasted_ms(self) -> Millis:
+        """From the start of the first alert to the newest transition."""
+        return Millis(max(alert.observed_at_ms for alert in self.alerts) - self.started_at_ms)
 
 
 def single_alert_notification(alert: Alert) -> Notification:

@@ -57,3 +57,20 @@ def test_a_record_gets_one_notification_per_transition() -> None:
         (WORST_RESOLVED,),
     )
     assert firing.incident == resolved.incident == WORST.fingerprint
+
+
+def test_a_resolved_notification_says_what_is_true_since_its_last_alert_resolved() -> None:
+    """The text of an alert that resolved before describes the quorum of that moment."""
+    earlier = alert("quorum", rule="failure-tolerance", resolved=True, summary="4 of 5 voters are in sync.")
+    later = alert(
+        "voter 1", resolved=True, summary="Voter 1 is in sync.", observed_at_ms=Millis(earlier.observed_at_ms + 7_000)
+    )
+
+    notification = notification_of(earlier, later)
+
+    assert (notification.root, notification.summary) == (earlier, "Voter 1 is in sync.")
+    assert notification.lasted_ms == later.observed_at_ms - NOON_MS
+
+
+def test_a_firing_notification_says_what_its_root_cause_says() -> None:
+    assert notification_of(CAUSE, WORST).summary == CAUSE.summary

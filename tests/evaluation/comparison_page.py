@@ -36,7 +36,7 @@ pending or firing.
 def render(stored: Results) -> str:
     """Returns the section between its two comments."""
     faults = stored["faults"]
-    measured = [fault["measured"] for fault in faults]
+    measured = sorted((fault["measured"] for fault in faults), key=lambda one: str(one["at"]))
     thresholds = stored["thresholds"].items()
     holds = ", ".join(f"{key.removesuffix('.hold')} {value:g} s" for key, value in thresholds if key.endswith(".hold"))
     loads = [load for one in measured for load in one["load"]]
@@ -45,10 +45,10 @@ def render(stored: Results) -> str:
         holds=holds,
         right=right,
         all=len(faults),
-        at=max(one["at"] for one in measured),
+        at=measured[-1]["at"],
         seconds=sum(one["seconds"] for one in measured),
         machine=stored["machine"],
-        commits=", ".join(sorted({one["commit"] for one in measured})),
+        commits=" to ".join(dict.fromkeys((measured[0]["commit"], measured[-1]["commit"]))),
         load=f"{min(loads):.0f} to {max(loads):.0f}",
     )
     lines = [

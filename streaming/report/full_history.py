@@ -9,10 +9,16 @@ from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
+from streaming.replay import state_codec
+from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent
 from streaming.status.event_history import EventHistory
 from streaming.status.status_store import EndedRecovery
+
+_ROWS_TOGETHER = 256
+"""Rows between two stored forms of the state."""
 
 
 class FullHistory(Machine):
@@ -36,10 +42,16 @@ class FullHistory(Machine):
         self._evaluate_from_ms = evaluate_from_ms
         self._tracked = TrackedConditions()
         self._events = EventHistory()
+        self._stored: bytes | None = None
+        self._since: list[DecodedRow] = []
+        """Applied since the stored form."""
 
     def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
-        """Applies events as the machine does, and keeps what is new in the history."""
-        applied = super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
+        """Applies events as the machine does, and keeps what is new in the history.
+
+        Events that raise are skipped as a whole, as in the job.
+        """
+        applied = self._apply_contained(DecodedRow(sequence, observed_at_ms, tuple(events)))
         self.began_ms = self.now_ms if self.began_ms is None else self.began_ms
         self._events.add(self)
         if applied and self._evaluate_from_ms is not None and observed_at_ms >= self._evaluate_from_ms:
@@ -48,6 +60,34 @@ class FullHistory(Machine):
             self._tracked, alerts = advance(self._tracked, evaluation, quorum, self._thresholds)
             self.alerts += alerts
         return applied
+
+    def _apply_contained(self, row: DecodedRow) -> bool:
+        try:
+            applied = super().apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the job skips such a row too
+            self._restore()
+            reason = f"could not be applied: {failure_reason(error)}"
+            self.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
+            self._store()
+            return True
+        self._since.append(row)
+        if len(self._since) >= _ROWS_TOGETHER:
+            self._store()
+        return applied
+
+    def _store(self) -> None:
+        self._stored, self._since = self.to_bytes(), []
+
+    def _restore(self) -> None:
+        """Restores the state before a row that raised."""
+        Machine.__init__(self, self.cluster, None, (), Vantage.INSIDE)
+        if self._stored is not None:
+            state_codec.restore(self, self._stored)
+        self._quorum = None
+        for row in self._since:
+            super().apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
 
     @property
     def ended_recoveries(self) -> Sequence[EndedRecovery]:

@@ -11,12 +11,14 @@ from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
+from connectors.observation_event import QuorumPolled
 from connectors.sinks.alert_json import iso
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
+from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, ReportRequest, make_report
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
@@ -187,3 +189,23 @@ def test_invalid_options_are_reported_in_one_sentence(arguments: list[str], says
     done = CliRunner().invoke(app, ["report", *arguments])
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)
+
+
+def test_report_of_a_journal_with_a_row_that_cannot_be_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One poll raises while it is applied, as a bug of the replay would."""
+    applied = Machine._apply_poll
+
+    def raising(machine: Machine, event: QuorumPolled) -> None:
+        applied(machine, event)
+        if machine.now_ms == AT + 30_000:
+            raise TypeError("a bug")
+
+    recording(tmp_path / "journal")
+    plain = written(tmp_path)
+    monkeypatch.setattr(Machine, "_apply_poll", raising)
+    made = written(tmp_path)
+
+    assert "critical no-leader, quorum: No leader since" in made.html
+    assert "controller 1 was elected, epoch 1" in made.html
+    assert "data-contract-broken · every-row-can-be-applied" in made.html
+    assert "data-contract-broken · every-row-can-be-applied" not in plain.html

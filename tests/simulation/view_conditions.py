@@ -70,8 +70,9 @@ def _surely_stale(world: SimulatedWorld) -> Iterator[Condition]:
         if (node, endpoint) not in probed or world.gatherer.faults.resolver_fails:
             continue
         place = world.network.endpoint_states.get(endpoint)
-        fetches = node.key == key and leader.is_fetching(node.key, world.now_ms)
+        fetches = node is leader or (node.key == key and leader.is_fetching(node.key, world.now_ms))
         lives_elsewhere = place is EndpointState.CLOSED or node.endpoint != endpoint
         unresolved = place in (EndpointState.NAME_NOT_FOUND, EndpointState.TAKEN)
-        if unresolved or (lives_elsewhere and node in world.reached and fetches and node.up):
+        # Other rules report a voter that does not fetch, unless no leader could be elected.
+        if fetches and (unresolved or (lives_elsewhere and node in world.reached and node.up)):
             yield Condition("stale-voter-endpoint", f"voter {node.id}", which=endpoint)

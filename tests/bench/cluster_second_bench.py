@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -245,10 +245,12 @@ def measure_stages(clusters: int, seconds: int) -> None:
 def measure_spark(clusters: int, seconds: int) -> None:
     """Prints the CPU time of all of Spark's processes, from a journal that is written beforehand."""
     names = cluster_names(clusters)
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with ExitStack() as stack:
+        temporary = tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(temporary))
         checkpoint = Checkpoint(folder=folder)
-        warm = write_journal(checkpoint, names, seconds)
+        journal = stack.enter_context(JournalWriter(checkpoint.journal))
+        warm = write_journal(journal, names, seconds)
         spark = start_spark(master="local[2]", logs=folder / "log", settings={})
         deliver = Deliver(
             Dispatcher(Ledger(checkpoint.ledger), []),
@@ -259,14 +261,16 @@ def measure_spark(clusters: int, seconds: int) -> None:
         query = Query(spark, checkpoint, deliver)
         query.start(Step({name: settings_of(name) for name in names}))
         try:
-            first, began, batches = wait_for(checkpoint, warm)
-            before = cpu_by_process()
-            last, ended, more = wait_for(checkpoint, None)
+            _, batches = wait_for(checkpoint, warm)
+            before, began = cpu_by_process(), time.monotonic()
+            # Not before: Spark would read a part of it, or all, before its CPU time so far is known.
+            journal.publish()
+            ended, more = wait_for(checkpoint, journal.published_end)
             spent = {name: cpu - before.get(name, 0) for name, cpu in cpu_by_process().items()}
         finally:
             query.stop()
             spark.stop()
-        measured = clusters * seconds * (last - first) / (last - warm)
+        measured = clusters * seconds
         for role, cpu in sorted(spent.items(), key=lambda pair: -pair[1]):
             print_cost(f"  {role}", cpu / measured)
         print_cost("Spark, all processes", sum(spent.values()) / measured)
@@ -276,42 +280,35 @@ def measure_spark(clusters: int, seconds: int) -> None:
         )
 
 
-def write_journal(checkpoint: Checkpoint, names: list[str], seconds: int) -> int:
-    """Writes all rows; returns the sequence at which the measured part begins."""
+def write_journal(journal: JournalWriter, names: list[str], seconds: int) -> int:
+    """Writes all rows and publishes those of the warm-up; returns the sequence at which the measured part begins."""
     warm = 0
     held = HeldRows(turns_of(len(names)))
     fetches = 1 if fetch_pause_s(len(names)) > _NOOP_S else 2
-    with JournalWriter(checkpoint.journal) as journal:
-        journal.append([beginning(name) for name in names])
-        for second in range(seconds + WARM_UP_S):
-            if second == WARM_UP_S:
-                journal.publish()
-                warm = journal.published_end
-            for name in names:
-                for row in quiet_second(name, second, fetches=fetches):
-                    held.hold(row)
-            for rows in held.take_next():
-                journal.append(rows)
-        for rows in held.take_all():
+    journal.append([beginning(name) for name in names])
+    for second in range(seconds + WARM_UP_S):
+        if second == WARM_UP_S:
+            journal.publish()
+            warm = journal.published_end
+        for name in names:
+            for row in quiet_second(name, second, fetches=fetches):
+                held.hold(row)
+        for rows in held.take_next():
             journal.append(rows)
-        journal.publish()
+    for rows in held.take_all():
+        journal.append(rows)
     return warm
 
 
-def wait_for(checkpoint: Checkpoint, sequence: int | None) -> tuple[int, float, int]:
-    """Waits until the query has committed this sequence, or no more rows; returns sequence, time and batch."""
-    newest, changed_at = -1, time.monotonic()
+def wait_for(checkpoint: Checkpoint, sequence: int) -> tuple[float, int]:
+    """Waits until the query has committed this sequence; returns the time and the batch."""
     while True:
         commits = [int(path.name) for path in (checkpoint.spark / "commits").glob("[0-9]*") if path.name.isdigit()]
         if commits:
             offsets = (checkpoint.spark / "offsets" / str(max(commits))).read_text().splitlines()
             reached = int(json.loads(offsets[2])["sequence"])
-            if reached != newest:
-                newest, changed_at = reached, time.monotonic()
-            if sequence is not None and reached >= sequence:
-                return reached, changed_at, max(commits)
-            if sequence is None and time.monotonic() - changed_at > 15:
-                return newest, changed_at, max(commits)
+            if reached >= sequence:
+                return time.monotonic(), max(commits)
         time.sleep(0.1)
 
 

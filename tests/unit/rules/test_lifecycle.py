@@ -432,3 +432,54 @@ def test_conditions_that_fire_together_have_the_cluster_id_of_the_quorum() -> No
     assert [alert.subject for alert in tracker.alerts] == ["x", "y"]
     assert {alert.cluster_id for alert in tracker.alerts} == {healthy().cluster_id}
     assert {alert.summary for alert in tracker.alerts} == {"x fails", "y fails"}
+
+
+@pytest.mark.parametrize("known_later", [None, "the id"])
+def test_conditions_that_fire_together_have_the_cluster_id_that_became_known(known_later: str | None) -> None:
+    tracked = TrackedConditions()
+    x, y = finding(), finding(subject="y")
+    for second, findings, cluster_id in ((0, (x,), None), (4, (x, y), None), (30, (x, y), known_later)):
+        quorum = replace(quorum_at(second), cluster_id=cluster_id)
+        tracked, alerts = advance(tracked, Evaluation(findings=findings), quorum, THRESHOLDS)
+    assert [alert.cluster_id for alert in alerts] == [known_later or ""] * 2
+    assert [each.cluster_id for each in tracked.conditions.values()] == [known_later or ""] * 2
+
+
+def test_alert_of_a_removed_rule_is_due_when_it_has_cleared() -> None:
+    tracked, _ = advance(firing().tracked, Evaluation(), quorum_at(31), {})
+    assert next_due(tracked, {}) == START + 41_000
+
+
+def test_nothing_is_due_at_the_time_of_the_newest_evaluation() -> None:
+    tracker = firing()
+    tracker.at(31)
+    tracker.thresholds = {"r": Thresholds(values={"hold": 30.0, "clear": 0.0})}
+    assert next_due(tracker.tracked, tracker.thresholds) is None
+
+
+def test_time_at_a_lower_severity_does_not_count_after_the_finding_was_absent() -> None:
+    tracker = firing()
+    tracker.at(31, finding(Severity.INFO))
+    tracker.at(32)
+    assert tracker.at(41, finding(Severity.INFO)) == []
+    assert tracker.at(50.9, finding(Severity.INFO)) == []
+    assert tracker.at(51, finding(Severity.INFO)) == ["firing info +0 due +51"]
+
+
+def test_each_lower_severity_lasts_for_the_clear_time() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding(Severity.CRITICAL))
+    tracker.at(30, finding(Severity.CRITICAL))
+    tracker.at(31, finding())
+    assert tracker.at(41, finding()) == ["firing warning +0 due +41"]
+    assert tracker.at(42, finding(Severity.INFO)) == []
+    assert tracker.at(52, finding(Severity.INFO)) == ["firing info +0 due +52"]
+
+
+@pytest.mark.parametrize(("unknown_for_s", "alerts"), [(10, 1), (10.1, 0)])
+def test_pending_condition_is_kept_for_ten_seconds_without_a_result(unknown_for_s: float, alerts: int) -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding())
+    tracker.at(25, finding())
+    tracker.at(25 + unknown_for_s, unknown=None)
+    assert len(tracker.at(36, finding())) == alerts

@@ -9,7 +9,8 @@ What it means
     Until it commits, the leader refuses every other change of the voter set. If the leader fails, the change may be
     lost and the old set may come back. Kafka's tool reports "timed out" after some seconds; the change itself does not
     time out. No Kafka tool shows the committed set next to the leader's set. A leader that hears from no majority
-    resigns within seconds: then `no-leader` fires instead.
+    resigns within seconds: then `no-leader` fires instead. While the change is pending no later record is committed:
+    `high-watermark-stalled` fires too, as part of the same incident; this alert names the change that waits.
 
 Evidence
     The voters that are added, removed and moved; the committed set with its offset; the state of each voter of the
@@ -141,5 +142,7 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "committed-metadata-lost"),
+    # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.
+    grouped_with=("high-watermark-stalled",),
 )

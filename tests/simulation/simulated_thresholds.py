@@ -45,7 +45,6 @@ REMOVED_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 FINALIZE_S = 150.0
 STILL_S = 30.0
-"""Longer than a pending voter change takes to fire, which a high watermark that does not move inhibits."""
 FETCH_AGE_S = 10.0
 """The product's own default, as are all thresholds that are not listed here."""
 BROKER_LAG_S = 30.0
@@ -79,7 +78,7 @@ INHIBITED_BY: Mapping[str, tuple[str, ...]] = {
     "stale-voter-endpoint": ("no-leader",),
     "version-drift": ("no-leader", "committed-metadata-lost"),
     "views-disagree": ("no-leader",),
-    "voter-change-stuck": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    "voter-change-stuck": ("no-leader", "committed-metadata-lost"),
     "voter-disk-replaced": ("no-leader",),
     "voter-lagging": ("no-leader", "high-watermark-stalled", "failure-tolerance"),
     "voter-log-regressed": ("no-leader", "committed-metadata-lost"),

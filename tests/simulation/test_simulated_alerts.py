@@ -5,7 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from connectors.log_event import BrokerChanged, TransactionBegan, TransactionEnded
+from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
+from rules.model.monitoring import Vantage
+from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.simulation.alert_expectations import EARLY_MS, TOLERANCE_MS
 from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.network import EndpointState
@@ -98,3 +101,29 @@ def test_a_monitor_with_a_clock_one_hour_off_sends_no_alert(skew_ms: int) -> Non
 
     assert simulation.checker.monitor.machine.quorum().leader_id == simulation.leader.id
     assert simulation.checker.fired_rules() == set()
+
+
+def test_an_uncommitted_voter_change_fires_with_the_default_thresholds() -> None:
+    """Nothing is committed after it, so `high-watermark-stalled` fires too, and explains nothing."""
+    simulation = ControlledSimulation(5)
+    checker = simulation.checker
+    checker.strict = False
+    checker.monitor = ClusterMonitor.from_bytes(
+        checker.monitor.to_bytes(),
+        cluster="simulated",
+        cluster_id=None,
+        bootstrap=simulation.gatherer.bootstrap,
+        vantage=Vantage.INSIDE,
+        thresholds=thresholds_for({}),
+    )
+    followers = simulation.followers
+    for node in followers:
+        node.disk_full = True
+    assert simulation.remove(followers[0])
+
+    simulation.until(lambda: simulation.is_firing("voter-change-stuck"), 80)
+    assert simulation.is_firing("high-watermark-stalled")
+
+    for node in followers:
+        node.disk_full = False
+    simulation.until(lambda: not checker.firing(), 60)

@@ -110,7 +110,7 @@ def test_the_removal_of_the_leader_is_a_pending_change_too() -> None:
         (static(adding(healthy(), 4)), []),
         # The metadata log was read before the poll.
         (not_observed_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None), []),
-        (stalled(adding(healthy(), 4)), ["critical high-watermark-stalled: quorum"]),
+        (stalled(adding(healthy(), 4)), ["critical high-watermark-stalled: quorum", STUCK]),
         (leaderless(adding(healthy(), 4), 1), ["critical no-leader: quorum"]),
     ],
 )

@@ -169,3 +169,22 @@ def test_certain_winner_is_not_made_uncertain() -> None:
 
     assert found.electable
     assert found.uncertain == ()
+
+
+def test_votes_and_reasons_of_one_candidate_name_each_voter() -> None:
+    """Controller 2 votes, 3 is down and moved, 4 is not known, 5 cannot be reached and 6 has no recorded endpoint."""
+    up = (True, False, 5, False)
+    _, two, three, _, five, six = controllers((up, up, (False, True, 5, False), up, up, up))
+    listed = voter_set(6, {})
+    voters = replace(listed, voters=(*listed.voters[:5], replace(listed.voters[5], endpoints=())))
+    one = replace(controllers((up,))[0], voters=voters)
+
+    candidate = forecast_election([one, two, three, replace(five, unreachable=True), six]).candidates[0]
+
+    assert candidate.reached == (key(1), key(2))
+    assert candidate.barred == {
+        key(3): "down",
+        key(4): "down",
+        key(5): "its recorded endpoint does not reach it",
+        key(6): "its recorded endpoint does not reach it",
+    }

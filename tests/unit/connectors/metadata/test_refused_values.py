@@ -96,6 +96,10 @@ REFUSED: list[tuple[bytes | tuple[bytes, bytes], str]] = [
     (voters({}, {"voter_directory_id": bytes(16)}), "VotersRecord has voter id 1 twice"),
     (voters({"voter_id": -3}), f"VotersRecord has voter id -3, {NODES}"),
     (
+        voters({"kraft_version_feature": {"min_supported_version": -1, "max_supported_version": 1}}),
+        f"VotersRecord has supported kraft.version -1, {LEVELS}",
+    ),
+    (
         voters(*({"voter_id": node, "endpoints": []} for node in range(MOST_VOTERS + 1))),
         "VotersRecord names 1001 voters; a quorum has at most 1000",
     ),

@@ -9,8 +9,8 @@ What it means
     - Warning: if all controllers restarted now, at least one of them could still win an election.
     - Critical: if all controllers restarted now, none could win an election.
 
-    A voter that does not fetch is reported by `failure-tolerance` or `voter-lagging`, which name the fault of its
-    endpoint: a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
+    A voter that does not fetch and whose name does not resolve is reported by `failure-tolerance` or `voter-lagging`:
+    a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
     Without a leader, `no-leader` reports the endpoints and inhibits this rule.
 
 Evidence
@@ -108,13 +108,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
     endpoints = _voter_endpoints(quorum, thresholds)
     for status in endpoints.statuses:
-        if status.faults and status.liveness is Liveness.NOT_FETCHING and endpoints.election.electable:
+        if _is_down_with_its_name(status) and endpoints.election.electable:
             why = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
             yield UnknownResult(rule=ID, subject=status.subject, why=why)
         elif status.faults:
             yield _finding(endpoints, status)
         elif status.unknown_reason is not None:
             yield UnknownResult(rule=ID, subject=status.subject, why=status.unknown_reason)
+
+
+def _is_down_with_its_name(status: EndpointStatus) -> bool:
+    """Returns whether the name may be missing only because the voter is down, as that of a deleted pod is."""
+    return status.liveness is Liveness.NOT_FETCHING and status.faults == (EndpointFault.NAME_NOT_FOUND,)
 
 
 def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:

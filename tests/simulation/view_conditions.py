@@ -72,7 +72,8 @@ def _surely_stale(world: SimulatedWorld) -> Iterator[Condition]:
         place = world.network.endpoint_states.get(endpoint)
         fetches = node is leader or (node.key == key and leader.is_fetching(node.key, world.now_ms))
         lives_elsewhere = place is EndpointState.CLOSED or node.endpoint != endpoint
-        unresolved = place in (EndpointState.NAME_NOT_FOUND, EndpointState.TAKEN)
-        # Other rules report a voter that does not fetch, unless no leader could be elected.
-        if fetches and (unresolved or (lives_elsewhere and node in world.reached and node.up)):
+        # Other rules report a voter that does not fetch and has no name, unless no leader could be elected.
+        unresolved = place is EndpointState.NAME_NOT_FOUND and fetches
+        lives_elsewhere = lives_elsewhere and fetches and node in world.reached and node.up
+        if unresolved or lives_elsewhere or place is EndpointState.TAKEN:
             yield Condition("stale-voter-endpoint", f"voter {node.id}", which=endpoint)

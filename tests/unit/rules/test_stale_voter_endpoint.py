@@ -231,19 +231,26 @@ def test_voter_that_does_not_fetch_is_reported_by_failure_tolerance_with_its_end
     )
 
 
+def test_voter_of_five_that_does_not_fetch_is_reported_by_voter_lagging() -> None:
+    (finding,) = evaluate(voter_not_fetching(name_not_found(healthy(5), 1), 1), thresholds_for({})).findings
+
+    assert (finding.rule, finding.subject) == ("voter-lagging", "voter 1")
+    assert " Its recorded endpoint c1.test:9093 does not resolve." in finding.summary
+
+
 @pytest.mark.parametrize(
     ("endpoint", "sentence"),
     [
-        (name_not_found(healthy(5), 1), "does not resolve"),
         (probed(healthy(5), 1, answer=Answer.OTHER_NODE, answered_by=4), "is served by another process: node 4"),
         (registered_elsewhere(healthy(5), 1), "is outdated: the controller registered c1.test:19093"),
     ],
 )
-def test_voter_of_five_that_does_not_fetch_is_reported_by_voter_lagging(endpoint: Quorum, sentence: str) -> None:
-    (finding,) = evaluate(voter_not_fetching(endpoint, 1), thresholds_for({})).findings
+def test_endpoint_that_is_stale_whether_or_not_the_voter_runs_is_reported(endpoint: Quorum, sentence: str) -> None:
+    evaluation = evaluate(voter_not_fetching(endpoint, 1), thresholds_for({}))
 
-    assert (finding.rule, finding.subject) == ("voter-lagging", "voter 1")
-    assert f" Its recorded endpoint c1.test:9093 {sentence}." in finding.summary
+    by_rule = {each.rule: each for each in evaluation.findings}
+    assert set(by_rule) == {RULE, "voter-lagging"}
+    assert f"c1.test:9093 {sentence}." in by_rule[RULE].summary
 
 
 def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -> None:
@@ -256,8 +263,8 @@ def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -
 
 def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> None:
     down = voter_not_fetching(healthy(5), 1)
-    lost = evaluate(name_not_found(down, 1), thresholds_for({})).findings[0].remedy
-    taken = evaluate(probed(down, 1, answer=Answer.OTHER_CLUSTER), thresholds_for({})).findings[0].remedy
+    (lost,) = (each.remedy for each in findings(name_not_found(down, 1), "voter-lagging"))
+    (taken,) = (each.remedy for each in findings(probed(down, 1, answer=Answer.OTHER_CLUSTER), "voter-lagging"))
 
     assert lost[1] == (
         "# Make c1.test (it was 10.0.0.1) resolve again on every controller and broker, unless it does so by itself "

@@ -151,8 +151,8 @@ class ClusterMonitor:
         """Returns the next time at which the passing of time alone may make an alert; None if it is not soon.
 
         It is the end of a hold or clear time, or the time at which an age passes its threshold, at most DUE_AHEAD_MS
-        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead. It is now if the alert that inhibited a
-        finding has just resolved: the condition begins with the next observation.
+        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead. It is now if the alert that inhibited
+        a finding has just resolved: the condition begins with the next observation.
         """
         now_ms = self.machine.now_ms
         if self._begins_next():

@@ -438,6 +438,7 @@ def test_conditions_that_fire_together_have_the_cluster_id_of_the_quorum() -> No
 @pytest.mark.parametrize("known_later", [None, "the id"])
 def test_conditions_that_fire_together_have_the_cluster_id_that_became_known(known_later: str | None) -> None:
     tracked = TrackedConditions()
+    alerts: tuple[Alert, ...] = ()
     x, y = finding(), finding(subject="y")
     for second, findings, cluster_id in ((0, (x,), None), (4, (x, y), None), (30, (x, y), known_later)):
         quorum = replace(quorum_at(second), cluster_id=cluster_id)

@@ -101,6 +101,7 @@ def assert_newest(jsonl: Path, expected: tuple[str, str]) -> None:
     assert found[-1:] == [expected], found
 
 
+@pytest.mark.long
 def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, job: ConfiguredJob) -> None:
     job.stop()
     hosts = job.folder / "hosts"

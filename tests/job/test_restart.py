@@ -92,6 +92,22 @@ def test_killed_gatherer_is_restarted_and_nothing_is_lost(lab: Lab, job: JobProc
     wait_until_resolved(job, within_s=180)
 
 
+def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
+    def written() -> dict[str, int]:
+        found = modes(job.checkpoint)
+        # Of each writer: the gatherer, the driver, and Java for the query, for state changes and for state snapshots.
+        for pattern in ("journal/*", "log/gather-stats.json", "log/spark.log", *SPARK_FILES):
+            assert fnmatch.filter(found, pattern), pattern
+        return found
+
+    found = eventually(written, within_s=120)
+
+    wider = {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+    assert wider == {}
+    assert len(found) > 50
+    assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
+
+
 def test_gatherer_ends_when_the_job_is_killed(job: JobProcess) -> None:
     (gatherer,) = gatherers(job.pid)
 
@@ -133,22 +149,7 @@ def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
     assert sent
 
 
-def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(job: JobProcess) -> None:
-    def written() -> dict[str, int]:
-        found = modes(job.checkpoint)
-        # Of each writer: the gatherer, the driver, and Java for the query, for state changes and for state snapshots.
-        for pattern in ("journal/*", "log/gather-stats.json", "log/spark.log", *SPARK_FILES):
-            assert fnmatch.filter(found, pattern), pattern
-        return found
-
-    found = eventually(written, within_s=120)
-
-    wider = {name: oct(mode) for name, mode in found.items() if mode & 0o077}
-    assert wider == {}
-    assert len(found) > 50
-    assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
-
-
+@pytest.mark.long
 def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> None:
     job.stop()
     job.environment = {"PYSPARK_PYTHON": str(slow_once(tmp_path))}

@@ -99,6 +99,6 @@ def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(lab: La
     assert found_conflicts(monitor.alerts) == []
 
     lab.start(unclean.killed_broker)
-    resolved = monitor.wait_for("broker-fenced", "resolved", within_s=60)
+    resolved = monitor.wait_for("broker-fenced", "resolved", subject=f"broker {unclean.killed_broker}", within_s=60)
     shown(resolved)
     assert resolved.summary.startswith(f"Broker {unclean.killed_broker} is not fenced")

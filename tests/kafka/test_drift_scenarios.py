@@ -88,6 +88,7 @@ def test_printed_command_finalizes_the_feature_level(lab: Lab, monitor: Monitore
     assert monitor.machine.quorum().metadata_version == 30
 
 
+@pytest.mark.long
 def test_isolated_controller_reports_an_old_epoch(lab: Lab, monitor: MonitoredCluster) -> None:
     """A controller restarts after an election while no name resolves: no connection among the controllers, only ours.
 

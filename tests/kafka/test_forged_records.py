@@ -35,6 +35,7 @@ def append_while_down(lab: Lab, *records: bytes) -> None:
     lab.start(*lab.controllers)
 
 
+@pytest.mark.long
 def test_recovery_without_an_election_and_with_a_follower_in_sync(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, follower = lab.brokers
     lab.create_topic(TOPIC, assignment=[[leader, follower]])
@@ -60,6 +61,7 @@ def test_recovery_without_an_election_and_with_a_follower_in_sync(lab: Lab, moni
     assert monitor.rules == {"recovery-invariant-broken"}
 
 
+@pytest.mark.long
 def test_new_leader_aborts_an_open_transaction(lab: Lab, monitor: MonitoredCluster) -> None:
     monitor.start_scenario({"open-transaction.hold": 5})
     before = lab.await_state(lambda state: True, what="a leader")

@@ -118,6 +118,7 @@ def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor:
     assert monitor.rules == {"quorum-shape"}
 
 
+@pytest.mark.long
 def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster) -> None:
     # The window ends after the second election, so the alert resolves by itself.
     monitor.start_scenario({"epoch-churn.hold": 1, "epoch-churn.elections": 2, "epoch-churn.window": 60})

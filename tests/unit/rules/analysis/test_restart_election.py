@@ -1,7 +1,7 @@
 """Elections after a change, against a brute-force oracle in which every controller asks every other for its vote."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import pytest
 from hypothesis import given, settings
@@ -68,9 +68,23 @@ def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
         assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
 
 
-@settings(max_examples=2_000)
-@given(st.lists(st.sampled_from(EACH_NODE), min_size=4, max_size=5))
-def test_larger_quorums_agree_with_the_oracle(nodes: list[Node]) -> None:
+@pytest.mark.parametrize("count", [4, 5])
+def test_every_larger_quorum_agrees_with_the_oracle(count: int) -> None:
+    """Every combination of the nodes' states, once for each numbering of the same nodes."""
+    for nodes in combinations_with_replacement(EACH_NODE, count):
+        assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [4, 5])
+def test_every_larger_quorum_in_every_numbering_agrees_with_the_oracle(count: int) -> None:
+    for nodes in product(EACH_NODE, repeat=count):
+        assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
+
+
+@settings(max_examples=500)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 5), st.booleans()), min_size=4, max_size=5))
+def test_larger_quorums_of_any_log_ends_agree_with_the_oracle(nodes: list[Node]) -> None:
     assert forecast_election(controllers(tuple(nodes))).electable == some_leader(tuple(nodes))
 
 

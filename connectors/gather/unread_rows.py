@@ -15,10 +15,11 @@ from connectors.journal.reader import JournalReader
 
 _LOG = logging.getLogger(__name__)
 MOST_SLOWDOWN: Final = 3
-_MANY: Final = 30
-"""Waiting rows a cluster from which on to slow down: ten seconds of them. A micro-batch takes twelve at once."""
-_FEW: Final = 15
-_EVERY_S: Final = 5.0
+_MANY: Final = 10
+"""Waiting rows a cluster from which on to slow down: three seconds of them. A micro-batch takes twelve at once."""
+_FEW: Final = 4
+_EVERY_S: Final = 3.0
+_LOG_EVERY_S: Final = 600.0
 
 
 def unread_rows_of(journal: Path) -> Callable[[], int]:
@@ -48,11 +49,12 @@ class UnreadRows:
         self._clusters = max(1, clusters)
         self._now = now
         self._update_at = now() + _EVERY_S
+        self._log_at = now()
         self.slowdown = 1
         """How many times as long as usual to wait between two observations of a cluster that is well."""
 
     def update(self) -> None:
-        """Raises the slowdown by one step at most every few seconds, and ends it once the job has caught up."""
+        """Raises or lowers the slowdown by one step at most every few seconds."""
         if self._now() < self._update_at:
             return
         self._update_at = self._now() + _EVERY_S
@@ -65,8 +67,9 @@ class UnreadRows:
         if waiting > _MANY:
             self.slowdown = min(before + 1, MOST_SLOWDOWN)
         elif waiting < _FEW:
-            self.slowdown = 1
-        if before == 1 < self.slowdown:
+            self.slowdown = max(before - 1, 1)
+        if before == 1 < self.slowdown and self._now() >= self._log_at:
+            self._log_at = self._now() + _LOG_EVERY_S
             _LOG.warning(
                 "The job reads rows more slowly than %d clusters make them (%d rows wait for each): they are polled "
                 "less often until it has caught up.",

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import yaml
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from connectors.journal.reader import JournalReader
 from connectors.relay.relay_message import RelayMessage, parse_message
@@ -18,6 +18,8 @@ from deploy.lab.lab import Lab
 from tests.eventually import eventually
 
 STOP_S = 60
+NO_LEADER_YET = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+"""Errors of a partition that has just been created."""
 
 
 class RelayProcess:
@@ -84,7 +86,16 @@ class RelayProcess:
 
     def wait_for_rows(self, count: int) -> None:
         """Waits until the topic has this many messages."""
-        eventually(lambda: len(self.raw_messages()) >= count, within_s=60, every_s=1)
+
+        def written() -> bool:
+            try:
+                return len(self.raw_messages()) >= count
+            except KafkaException as error:
+                if error.args[0].code() not in NO_LEADER_YET:
+                    raise
+                return False
+
+        eventually(written, within_s=60, every_s=1)
 
     def messages(self) -> list[RelayMessage]:
         """Returns all messages of the topic, partition by partition."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_SEVERITIES = ("info", "warning", "critical")
+from rules.finding import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class NotificationCounter:
         known: dict[str, tuple[int, frozenset[str]]] = {}
         for document in list(self.documents):
             incident = str(document["incident"])
-            severity = _SEVERITIES.index(document["severity"])
+            severity = Severity(document["severity"]).rank
             rules = frozenset(str(alert["rule"]) for alert in document["alerts"] if alert["state"] == "firing")
             worst, before = known.get(incident, (-1, frozenset()))
             is_worse = severity > worst or bool(rules - before)

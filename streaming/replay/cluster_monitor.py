@@ -14,7 +14,7 @@ from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, next_due
+from rules.lifecycle import TrackedConditions, advance, begins_next, next_due
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
@@ -155,24 +155,13 @@ class ClusterMonitor:
         a finding has just resolved: the condition begins with the next observation.
         """
         now_ms = self.machine.now_ms
-        if self._begins_next():
+        if self._evaluated is not None and begins_next(self.tracked, self._evaluated[1]):
             return now_ms
         age = None if self._evaluated is None else self._evaluator.age_due_ms(self._evaluated[0])
         if age is not None and age <= now_ms:
             age = Millis(now_ms + DUE_AHEAD_MS)
         dues = (due for due in (next_due(self.tracked, self.thresholds), age) if due is not None)
         return min((due for due in dues if due <= now_ms + DUE_AHEAD_MS), default=None)
-
-    def _begins_next(self) -> bool:
-        """Returns whether a finding that nothing inhibits any more has no condition yet."""
-        if self._evaluated is None:
-            return False
-        conditions = self.tracked.conditions
-        firing = {one.rule for one in conditions.values() if one.notified_severity is not None}
-        return any(
-            f"{one.rule} {one.subject}" not in conditions and firing.isdisjoint(RULES[one.rule].inhibited_by)
-            for one in self._evaluated[1].findings
-        )
 
     @property
     def newest_evaluation(self) -> Evaluation | None:

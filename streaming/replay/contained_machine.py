@@ -22,12 +22,13 @@ EVENTS_TOGETHER: Final = 20_000
 class ContainedMachine:
     """Applies rows one by one; `machine` is the state after them."""
 
-    def __init__(self, machine: Machine) -> None:
-        """`machine`: new. After a row that raised, another one takes its place."""
+    def __init__(self, machine: Machine, blob: bytes | None = None) -> None:
+        """`machine`: new, or restored from `blob`. After a row that raised, another one takes its place."""
         self.machine = machine
+        self.blob = blob
+        """The stored form of the state at the start or at the last `finish`; None: without observations."""
         self._kind = type(machine)
         self._cluster_id = machine.cluster_id
-        self._blob: bytes | None = None
         self._since: list[DecodedRow] = []
         """Applied since the stored form."""
         self._events = 0
@@ -49,7 +50,7 @@ class ContainedMachine:
     def finish(self) -> tuple[FailedRow, ...]:
         """Stores the state; returns the rows after which it cannot be stored, which are skipped."""
         try:
-            self._blob = self.machine.to_bytes()
+            self.blob = self.machine.to_bytes()
         except (MemoryError, OSError):
             raise
         except Exception:  # noqa: BLE001 - the rows are applied again, without the one that brought this about
@@ -59,8 +60,8 @@ class ContainedMachine:
 
     def _contain(self) -> tuple[FailedRow, ...]:
         rows, self._since, self._events = self._since, [], 0
-        result = observe_contained(self._restored(self._blob), self._blob, rows, self._restored)
-        self.machine, self._blob = result.monitor.machine, result.blob
+        result = observe_contained(self._restored(self.blob), self.blob, rows, self._restored)
+        self.machine, self.blob = result.monitor.machine, result.blob
         return result.failed
 
     def _restored(self, blob: bytes | None) -> "_UnevaluatedMonitor":

@@ -83,14 +83,14 @@ class PastReplay:
                 report((newest_ms - begins_ms) / max(1, at_ms - begins_ms))
                 if now - stored_at > _KEEP_EVERY_S:
                     contained.finish()
-                    self._keep(contained.machine, newest_ms, sequence)
+                    self._keep(contained.blob, newest_ms, sequence)
                     stored_at = time.monotonic()
         if newest_ms is None:
             since = "" if begins_ms is None else f"; its first one is of {iso(Millis(begins_ms))}"
             raise UsageError(f"the journal holds no observation of {self._cluster.name} up to {iso(at_ms)}{since}")
         contained.finish()
         if sequence > start:
-            self._keep(contained.machine, newest_ms, sequence)
+            self._keep(contained.blob, newest_ms, sequence)
         return self._state(contained.machine, newest_ms, at_ms)
 
     def _nearest(self, at_ms: Millis, first: int) -> tuple[ContainedMachine, int, Millis | None]:
@@ -113,16 +113,14 @@ class PastReplay:
             vantage=cluster.vantage,
             access=cluster.access,
         )
-        contained = ContainedMachine(machine)
-        # Its stored form, which a row that raises needs.
-        contained.finish()
-        return contained, kept.next_sequence, kept.newest_ms
+        return ContainedMachine(machine, kept.blob), kept.next_sequence, kept.newest_ms
 
-    def _keep(self, machine: Machine, newest_ms: Millis, next_sequence: int) -> None:
+    def _keep(self, blob: bytes | None, newest_ms: Millis, next_sequence: int) -> None:
+        assert blob is not None, "the state was stored"
         at = bisect_right(self._kept, next_sequence, key=lambda each: each.next_sequence)
         if at > 0 and self._kept[at - 1].next_sequence == next_sequence:
             return
-        one = KeptPosition(newest_ms=newest_ms, next_sequence=next_sequence, blob=machine.to_bytes())
+        one = KeptPosition(newest_ms=newest_ms, next_sequence=next_sequence, blob=blob)
         self._kept.insert(at, one)
         while sum(len(each.blob) for each in self._kept) > KEPT_BYTES and len(self._kept) > 1:
             self._kept = self._kept[::-2][::-1]

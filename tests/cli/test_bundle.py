@@ -9,19 +9,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.journal.reader import JournalReader
 from streaming.cli import app
+from tests.unit.streaming.replay.stored_checkpoint import unpacked
 
-DATA = Path(__file__).parents[1] / "data" / "checkpoint"
 CANARY = "c4n4ry-5ecret"
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recorded")
-    with tarfile.open(DATA / "every-stored-format.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
-    return next(path.parent for path in folder.rglob("journal") if JournalReader(path).created)
+    return unpacked(tmp_path_factory.mktemp("recorded")).folder
 
 
 @pytest.fixture(scope="module")

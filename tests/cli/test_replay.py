@@ -1,27 +1,21 @@
 """`kraftwatch replay`: alerts of a recorded journal and of a log directory, and what another configuration changes."""
 
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.journal.reader import JournalReader
 from streaming.cli import app
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-
-DATA = Path(__file__).parents[1] / "data" / "checkpoint"
+from tests.unit.streaming.replay.stored_checkpoint import unpacked
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a real job that recorded faults."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with tarfile.open(DATA / "every-stored-format.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
-    return next(path.parent for path in folder.rglob("journal") if JournalReader(path).created)
+    return unpacked(tmp_path_factory.mktemp("recorded")).folder
 
 
 def replay(*options: str) -> Result:

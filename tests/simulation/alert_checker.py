@@ -6,20 +6,19 @@ must fire, and which must not, is decided by the `AlertExpectations`, which gets
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from rules.alert import Alert, AlertState
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import evaluate
 from rules.finding import Severity
-from rules.model.monitoring import Vantage
 from streaming.replay.assignment import Assignment
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.simulation.alert_expectations import AlertExpectations
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.oracle import Oracle, OraclePartition
-from tests.simulation.redelivery import RedeliveredMonitor
-from tests.simulation.simulated_thresholds import OVERRIDES
+from tests.simulation.redelivery import RedeliveredMonitor, simulated_monitor
 
 BY_VOTERS = {"observer-could-be-voter", "stale-voter-endpoint", "voter-disk-replaced"}
 """Rules that need a VotersRecord: they do not apply to a static quorum."""
@@ -47,8 +46,8 @@ class AlertChecker:
     redelivery: RedeliveredMonitor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.monitor = self._new_monitor(None)
-        self.redelivery = RedeliveredMonitor(Random(0), self._new_monitor)
+        self.monitor = simulated_monitor(self.bootstrap)
+        self.redelivery = RedeliveredMonitor(Random(0), partial(simulated_monitor, self.bootstrap))
 
     def observe(self, row: DecodedRow) -> None:
         self.rows += 1
@@ -78,7 +77,7 @@ class AlertChecker:
     def _check_restart(self, row: DecodedRow) -> None:
         """A monitor that is restored from its blob is equal, and sends no alert again."""
         self.restarts += 1
-        again = self._new_monitor(self.monitor.to_bytes())
+        again = simulated_monitor(self.bootstrap, self.monitor.to_bytes())
         same = again.machine.quorum() == self.monitor.machine.quorum()
         self._check(same, "K048: the quorum differs after a restart")
         self._check(again.tracked == self.monitor.tracked, "K048: the tracked conditions differ after a restart")
@@ -210,16 +209,6 @@ class AlertChecker:
     def fired_rules(self) -> set[str]:
         """Returns the rules that have fired."""
         return {alert.rule for alert in self.alerts if alert.state is AlertState.FIRING}
-
-    def _new_monitor(self, blob: bytes | None) -> ClusterMonitor:
-        return ClusterMonitor.from_bytes(
-            blob,
-            cluster="simulated",
-            cluster_id=None,
-            bootstrap=self.bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for(OVERRIDES),
-        )
 
     def _check(self, kept: bool, sentence: str) -> None:
         if self.strict and not kept:

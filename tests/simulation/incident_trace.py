@@ -9,12 +9,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rules.alert import AlertState
-from rules.evaluate import thresholds_for
-from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.simulation.alert_expectations import AlertExpectations
 from tests.simulation.condition import Condition
-from tests.simulation.simulated_thresholds import OVERRIDES
+from tests.simulation.redelivery import simulated_monitor
 from tests.simulation.simulation import Simulation
 
 AFTERWARDS_MS = 100_000
@@ -72,14 +70,7 @@ class IncidentTrace(NamedTuple):
         Raises:
             BrokenInvariant: an alert is missing, is early, has no reason or does not resolve.
         """
-        monitor = ClusterMonitor.from_bytes(
-            None,
-            cluster="simulated",
-            cluster_id=None,
-            bootstrap=self.bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for(OVERRIDES),
-        )
+        monitor = simulated_monitor(self.bootstrap)
         expectations, counts = AlertExpectations(), Counter[str]()
         for second in self.seconds:
             if second.suspended_ms:

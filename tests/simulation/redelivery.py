@@ -8,10 +8,25 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from rules.alert import Alert
+from rules.evaluate import thresholds_for
+from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.simulation.simulated_thresholds import OVERRIDES
 
 KEPT = 60
 """The number of newest observations that may be delivered again."""
+
+
+def simulated_monitor(bootstrap: tuple[str, ...], blob: bytes | None = None) -> ClusterMonitor:
+    """Returns the monitor of the simulated cluster, new or restored."""
+    return ClusterMonitor.from_bytes(
+        blob,
+        cluster="simulated",
+        cluster_id=None,
+        bootstrap=bootstrap,
+        vantage=Vantage.INSIDE,
+        thresholds=thresholds_for(OVERRIDES),
+    )
 
 
 class RedeliveredMonitor:

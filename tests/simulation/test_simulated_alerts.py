@@ -12,6 +12,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.simulation.alert_expectations import EARLY_MS, TOLERANCE_MS
 from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.network import EndpointState
+from tests.simulation.redelivery import simulated_monitor
 
 RECOVERY_S = 60
 
@@ -89,7 +90,7 @@ def test_a_condition_that_ends_before_its_hold_never_fires(
 def test_a_monitor_with_a_clock_one_hour_off_sends_no_alert(skew_ms: int) -> None:
     simulation = ControlledSimulation(3)
     simulation.gatherer.skew_ms = skew_ms
-    simulation.checker.monitor = simulation.checker._new_monitor(None)
+    simulation.checker.monitor = simulated_monitor(simulation.checker.bootstrap)
     simulation.gatherer.position = simulation.gatherer.last_epoch = 0
     simulation.checker.oracle = type(simulation.checker.oracle)()
     simulation.run_for(90)

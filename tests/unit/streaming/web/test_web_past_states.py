@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -33,8 +32,8 @@ from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.eventually import eventually
+from tests.unit.streaming.replay.stored_checkpoint import unpacked
 
-DATA = Path(__file__).parents[3] / "data" / "checkpoint"
 NAMES = ("prod", "staging")
 WITHIN_S = 60
 DIFFERENT = {"source", "age_ms"}
@@ -89,10 +88,7 @@ class PastPage:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recorded")
-    with tarfile.open(DATA / "every-stored-format.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
-    return next(path.parent for path in folder.rglob("journal") if JournalReader(path).created)
+    return unpacked(tmp_path_factory.mktemp("recorded")).folder
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,7 @@ _SENTINEL: Final = 0x5A5A_0000_0000_0000
 _HIGH_WATERMARK: Final = _SENTINEL + 1
 _LOG_END: Final = _SENTINEL + 2
 _NOW_MS: Final = _SENTINEL + 3
+_WRITTEN_AGO_MS: Final = 1_800_000
 _RECORDS: Final = b"the records stand here"
 _INT64: Final = struct.Struct(">q")
 
@@ -201,11 +202,17 @@ def first_leader() -> tuple[int, int]:
     return state.leader_id, state.leader_epoch
 
 
-def first_batches(controllers: tuple[Controller, ...]) -> list[bytes]:
-    """Returns the recorded log up to the end of the recovery, with these endpoints instead of the lab's."""
+def first_batches(controllers: tuple[Controller, ...], now_ms: int) -> list[bytes]:
+    """Returns the recorded log up to the end of the recovery, with these endpoints instead of the lab's.
+
+    Its newest record was written half an hour ago: the unclean election in it is over, and no snapshot is overdue.
+    """
     end = _state("idle-again").high_watermark
     moved = _moved(controllers)
-    return [with_endpoints(one, moved) for one in recording().batches if header_of(one).base_offset < end]
+    batches = [(one, header_of(one)) for one in recording().batches]
+    first = [(one, header) for one, header in batches if header.base_offset < end]
+    later_ms = now_ms - _WRITTEN_AGO_MS - max(header.max_timestamp for _, header in first)
+    return [written_at(with_endpoints(one, moved), header.base_timestamp + later_ms) for one, header in first]
 
 
 def later_changes(controllers: tuple[Controller, ...]) -> list[bytes]:

@@ -6,7 +6,8 @@ A change fences or unfences a broker: one record, which fires or resolves one al
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,8 @@ class AlertArrivals:
     path: Path
     _arrivals: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     """By cluster and state."""
+    _others: set[tuple[str, str, str]] = field(default_factory=set)
+    """Firing alerts of other rules: cluster, rule, subject."""
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread = field(init=False)
 
@@ -64,13 +67,22 @@ class AlertArrivals:
             position += len(piece)
             *lines, rest = (rest + piece).split(b"\n")
             for alert in map(json.loads, lines):
+                key = alert["cluster"], alert["rule"], alert["subject"]
                 if alert["rule"] == RULE:
                     self._arrivals.setdefault((alert["cluster"], alert["state"]), []).append(at)
+                elif alert["state"] == "resolved":
+                    self._others.discard(key)
+                else:
+                    self._others.add(key)
 
     def age_s(self, change: Change) -> float | None:
         """Returns the age of a change when its alert arrived; None if none did."""
         arrived = self._arrivals.get((change.cluster, _STATE[change.fenced]), ())
         return next((at - change.at for at in arrived if at >= change.at), None)
+
+    def other_alerts(self, clusters: Container[str]) -> Counter[str]:
+        """Returns how many alerts of other rules are firing in these clusters, by rule."""
+        return Counter(rule for cluster, rule, _ in sorted(self._others) if cluster in clusters)
 
 
 @contextmanager

@@ -53,7 +53,9 @@ class MetadataSnapshot:
 class FarmCluster:
     """The three controllers of one cluster."""
 
-    def __init__(self, number: int, controllers: tuple[Controller, ...], *, snapshot: MetadataSnapshot | None) -> None:
+    def __init__(
+        self, number: int, controllers: tuple[Controller, ...], *, snapshot: MetadataSnapshot | None, now_ms: int
+    ) -> None:
         self.cluster_id = f"farm-cluster-{number:09d}"
         self.fault: Fault | None = None
         self._controllers = controllers
@@ -70,7 +72,7 @@ class FarmCluster:
         self._high_watermark = self._start
         self._answers = self._answers_of_leader()
         if snapshot is None:
-            for content in fleet_answers.first_batches(controllers):
+            for content in fleet_answers.first_batches(controllers, now_ms):
                 self._append(content)
             self.commit()
 

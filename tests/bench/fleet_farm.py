@@ -134,11 +134,13 @@ class Farm:
         self._server = socket.create_server(("0.0.0.0", port), backlog=4096)
         self._server.setblocking(False)
         self.port: int = self._server.getsockname()[1]
+        now_ms = time.time_ns() // 1_000_000
         self._clusters = [
             FarmCluster(
                 number,
                 tuple(Controller(node=node, host=address(number, node), port=self.port) for node in NODES),
                 snapshot=snapshots.get(number),
+                now_ms=now_ms,
             )
             for number in range(clusters)
         ]

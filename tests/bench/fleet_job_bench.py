@@ -13,9 +13,8 @@ import math
 import platform
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from rich.table import Table
 
 from connectors.journal.reader import JournalReader
 from streaming.demo.job_process import JobProcess
+from tests.bench.batch_durations import BatchDurations
 from tests.bench.fleet_bench import FarmProcess, faults_of, poll_times, running_farm
 from tests.bench.fleet_changes import AlertArrivals, Change, accepting_webhook, make_changes
 from tests.bench.idle_bench import cpu_s, process_role
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clusters", default="1,10,100,1000")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--gather-processes", type=int, default=1)
+    parser.add_argument("--partitions", type=int, default=1, help="pipeline.partitions")
     parser.add_argument("--snapshot", default=str(SNAPSHOT), help="a .checkpoint, which may be .xz")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--real", type=int, metavar="N", help="N clusters of the farm, and N names of a real quorum")
@@ -64,7 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.real is not None:
         sizes = [(options.real, False), (options.real, True)]
     measured = [
-        measure(size, options.seconds, gather_processes=options.gather_processes, snapshot=options.snapshot, real=real)
+        measure(
+            size,
+            options.seconds,
+            pipeline={"gather_processes": options.gather_processes, "partitions": options.partitions},
+            snapshot=options.snapshot,
+            real=real,
+        )
         for size, real in sizes
     ]
     if options.json:
@@ -76,17 +83,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         costs = ", ".join(f"{role} {core:.1%}" for role, core in each["core"].items())
         answering = "the controllers" if each["real"] else "the farm"
         console.print(f"{each['clusters']} clusters, of one core: {costs}; {answering} {each['farm_core']:.1%}")
+        if each["others"]:
+            found = ", ".join(f"{rule} {count}" for rule, count in each["others"].items())
+            console.print(f"  firing in well-behaved clusters, which should be healthy: {found}")
     return 0
 
 
 def measure(
-    size: int, seconds: float, *, gather_processes: int = 1, snapshot: str | None = str(SNAPSHOT), real: bool = False
+    size: int,
+    seconds: float,
+    *,
+    pipeline: Mapping[str, int] | None = None,
+    snapshot: str | None = str(SNAPSHOT),
+    real: bool = False,
 ) -> dict[str, Any]:
     """Runs farm, or a real quorum, and job; returns figures of the seconds after a warm-up.
 
     Keys: clusters, real, faulty, core and farm_core (shares of one core, by process; of a real quorum the controllers),
     memory_mb (proportional), batch_ms, poll_late_ms, age_ms (each p50, p99, max; of well-behaved clusters), changes,
-    missing (without an alert), backlog_rows (published and not processed at the end), load.
+    missing (without an alert), others (alerts of other rules that are firing in well-behaved clusters, by rule),
+    backlog_rows (published and not processed at the end), load.
     """
     many = size >= _MANY
     faulty_options = argparse.Namespace(hang=many, lie=many, flap=_FLAPPING if many else 0, snapshot=many)
@@ -100,7 +116,7 @@ def measure(
             farm = stack.enter_context(running_farm(size, snapshot if many else None))
         arrivals = stack.enter_context(AlertArrivals(folder / "alerts.jsonl"))
         url = stack.enter_context(accepting_webhook())
-        config = _write_config(folder, size, farm, url, gather_processes)
+        config = _write_config(folder, size, farm, url, pipeline or {})
         job = stack.enter_context(FleetJob(folder=folder / "watch", bootstrap=(), arguments=("--config", str(config))))
         for number, fault in faults.items():
             farm.command(f"{fault} {number}")
@@ -144,6 +160,7 @@ def measure(
         "age_ms": _spread([1_000 * age for age in ages if age is not None]),
         "changes": len(changes),
         "missing": sum(age is None for age in ages),
+        "others": dict(arrivals.other_alerts({_name(number) for number in healthy})),
         "backlog_rows": backlog,
         "load": psutil.getloadavg()[0],
     }
@@ -157,45 +174,9 @@ class FleetJob(JobProcess):
         return [sys.executable, "-m", "streaming", "run", *self.arguments, "--listen", self.address]
 
 
-class BatchDurations:
-    """Follows a checkpoint: the time of each micro-batch from its plan to its commit. A context manager."""
-
-    def __init__(self, checkpoint: Path) -> None:
-        self._spark = checkpoint / "spark"
-        self._times: dict[str, dict[str, float]] = {"offsets": {}, "commits": {}}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="batch durations", daemon=True)
-
-    def __enter__(self) -> "BatchDurations":
-        self._scan()
-        # What was written before is no part of the measurement.
-        self._known = set(self._times["offsets"])
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._scan()
-
-    def milliseconds(self) -> list[float]:
-        """Returns the duration of each batch that was planned and committed meanwhile."""
-        offsets, commits = self._times["offsets"], self._times["commits"]
-        return [1_000 * (commits[name] - at) for name, at in offsets.items() if name in commits.keys() - self._known]
-
-    def _follow(self) -> None:
-        while not self._ended.wait(_SCAN_EVERY_S):
-            self._scan()
-
-    def _scan(self) -> None:
-        for folder, found in self._times.items():
-            for path in (self._spark / folder).iterdir():
-                if path.name.isdigit() and path.name not in found:
-                    with suppress(FileNotFoundError):
-                        found[path.name] = path.stat().st_mtime
-
-
-def _write_config(folder: Path, size: int, fleet: FarmProcess | RealFleet, url: str, gather_processes: int) -> Path:
+def _write_config(
+    folder: Path, size: int, fleet: FarmProcess | RealFleet, url: str, pipeline: Mapping[str, int]
+) -> Path:
     hosts = {} if fleet.hosts_file is None else {"hosts_file": str(fleet.hosts_file)}
     clusters = [
         {"name": _name(number), "bootstrap": [f"{host}:{port}" for host, port in fleet.bootstrap(number)], **hosts}
@@ -207,7 +188,7 @@ def _write_config(folder: Path, size: int, fleet: FarmProcess | RealFleet, url: 
         "checkpoint": str(folder / "watch" / "checkpoint"),
         "sinks": [{"jsonl": {"path": str(folder / "alerts.jsonl")}}, {"webhook": {"url_file": str(folder / "url")}}],
         "thresholds": {"broker-fenced": {"hold": 0, "clear": 0}},
-        "pipeline": {"gather_processes": gather_processes},
+        "pipeline": dict(pipeline),
     }
     path = folder / "kraftwatch.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Protocol, TextIO
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
+from connectors.freed_memory import keep_freed_memory
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
@@ -150,6 +151,7 @@ class Gatherer:
         self._endpoint_cache.update({gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers})
 
     async def _run(self) -> None:
+        keep_freed_memory()
         self._loop.spawn(self._start_all())
         self._loop.spawn(self._heartbeat.run())
         self._loop.spawn(self._publish_periodically())

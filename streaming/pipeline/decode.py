@@ -18,7 +18,7 @@ from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
 from streaming.pipeline.event_arrow import event_arrays
-from streaming.pipeline.python_worker import freeze_survivors
+from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import EVENT
 from streaming.replay.failure_reason import failure_reason
 
@@ -31,7 +31,7 @@ _EVENT_TYPES = {field.name: field.type for field in EVENT_ARROW}
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow`: batches of `schema.OBSERVATION` to batches of `schema.EVENT`, one for one."""
-    freeze_survivors()
+    begin_task()
     for batch in batches:
         decoded = [_decoded(row) for row in batch.to_pylist()]
         tables = [

@@ -31,7 +31,7 @@ from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.kafka_options import REDACTION, connection_options
 from streaming.pipeline.output_rows import OutputRow, quarantine_row
 from streaming.pipeline.packed_events import EventPacker
-from streaming.pipeline.python_worker import freeze_survivors
+from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import OUTPUT, PACKED
 from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.step import Step
@@ -98,7 +98,7 @@ class MessageDecoder:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes the messages of one task, in the order of their offsets."""
-        freeze_survivors()
+        begin_task()
         newest: dict[str, int] = {}
         for batch in batches:
             for rows, unreadable in self._chunks(batch, newest):

@@ -28,7 +28,7 @@ from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
 from streaming.pipeline.frame_rows import decoded_rows, output_frame
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.python_worker import freeze_survivors
+from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions, stored_references
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
@@ -89,7 +89,7 @@ class Step:
         """Applies one micro-batch of one (cluster, shard); yields rows of `schema.OUTPUT`."""
         if not self._task_began:
             self._task_began = True
-            freeze_survivors()
+            begin_task()
         cluster, shard = key
         settings = self._clusters.get(cluster)
         if settings is None:

@@ -25,7 +25,7 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import Observation, ObservationKind
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from streaming.pipeline.decode import event_table
-from streaming.pipeline.python_worker import freeze_survivors
+from streaming.pipeline.python_worker import begin_task
 
 PIECE = 1 << 20
 """The maximal size of one observation in bytes, unless a single batch is larger."""
@@ -112,8 +112,8 @@ def _row(costs: Sequence[Mapping[str, Cost]], what: str, peer: str) -> dict[str,
 def _to_columns(content: bytes, kind: ObservationKind) -> Cost:
     """Redacts and decodes a file as gatherer and decode stage do, one observation after the other."""
     pieces = [*_pieces(content)]
-    # As both processes do: their imported modules are not traversed by garbage collection.
-    freeze_survivors()
+    # As both processes do: they keep freed memory, and do not traverse imported modules in garbage collection.
+    begin_task()
     before = time.process_time()
     for base, epoch, piece in pieces:
         redacted = redacted_batches(piece, kind=kind).content

@@ -14,7 +14,7 @@ _MOST_KEPT: Final = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Keeps up to 32 MiB of freed memory in this process. Does nothing where the C library has no mallopt(3)."""
+    """Lets this process keep at most 32 MiB of freed memory. Does nothing where the C library has no mallopt(3)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)

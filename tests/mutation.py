@@ -23,6 +23,9 @@ AREAS = {
 }
 """The folders with code that may be mutated, and the tests that run for each by default."""
 SLOW = "not lab and not spark and not long and not debian"
+SAMPLED = (4, 7, 1, 9, 2, 5, 8, 3, 6, 0)
+"""Last digits of the numbers of the mutants in a sample of one tenth, two tenths, and so on."""
+_UNTESTED = "not checked"
 _RESULT = re.compile(r" +(?P<mutant>\S+): (?P<status>.+)")
 
 
@@ -87,8 +90,13 @@ def mutmut(folder: Path, *arguments: str) -> str:
     return ended.stdout
 
 
+def sample(tenths: int) -> list[str]:
+    """Returns patterns of the names of so many tenths of the mutants; none for all."""
+    return [f"*__mutmut_*{digit}" for digit in SAMPLED[:tenths]] if tenths < len(SAMPLED) else []
+
+
 def mutate(
-    modules: Iterable[str], tests: Iterable[str], *, children: int, show: bool
+    modules: Iterable[str], tests: Iterable[str], *, tenths: int, children: int, show: bool
 ) -> tuple[Counter[str], list[str]]:
     """Returns how many mutants have each result, and a description of each one that was not killed."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-mutants-") as name:
@@ -97,10 +105,9 @@ def mutate(
         names = {path.name for path in folder.iterdir()} - {"rules", "connectors", "streaming"}
         with (folder / "pyproject.toml").open("a") as project:
             project.write(settings(modules, tests, names))
-        mutmut(folder, "run", "--max-children", str(children))
-        found = [
-            match for match in map(_RESULT.fullmatch, mutmut(folder, "results", "--all", "true").splitlines()) if match
-        ]
+        mutmut(folder, "run", "--max-children", str(children), *sample(tenths))
+        results = map(_RESULT.fullmatch, mutmut(folder, "results", "--all", "true").splitlines())
+        found = [match for match in results if match and match["status"] != _UNTESTED]
         left = [one["mutant"] for one in found if one["status"] != "killed"]
         changes = [mutmut(folder, "show", mutant).strip() if show else mutant for mutant in sorted(left)]
         return Counter(one["status"] for one in found), changes
@@ -110,6 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", default=[*AREAS], help="modules or folders; all of the core by default")
     parser.add_argument("--tests", nargs="+", help="the test files or folders to run instead of those of the area")
+    parser.add_argument("--tenths", type=int, default=10, help="test so many tenths of the mutants; 10: all")
     parser.add_argument("--children", type=int, default=2, help="how many mutants are tested at once")
     parser.add_argument("--names", action="store_true", help="print the names of the survivors without the changes")
     options = parser.parse_args()
@@ -118,7 +126,11 @@ def main() -> int:
         chosen = [module for module in options.modules if area_of(module) == area]
         patterns = [module if module.endswith(".py") else f"{module.rstrip('/')}/*" for module in chosen]
         counts, changes = mutate(
-            patterns, options.tests or AREAS[area], children=options.children, show=not options.names
+            patterns,
+            options.tests or AREAS[area],
+            tenths=options.tenths,
+            children=options.children,
+            show=not options.names,
         )
         everything += counts
         sys.stdout.write("\n\n".join([*changes, ""]))

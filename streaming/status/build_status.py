@@ -98,7 +98,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
     """Returns the status without history and evaluation."""
     quorum, poll = state.quorum, state.quorum.poll
     endpoints = build_voters.analysed_endpoints(state)
-    lag, lag_time_ms = build_voters.max_follower_lag(poll)
+    lag, lag_time_ms = build_voters.max_follower_lag(state)
     votes = build_voters.votes(state)
     return ClusterStatus(
         cluster=quorum.cluster,

@@ -62,9 +62,14 @@ def votes(state: ClusterState) -> Votes:
     poll = fresh_poll(quorum, thresholds)
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
     fetching = None
-    if poll is not None and leaderless(quorum) is None:
-        fetching = sum(liveness(quorum, poll, key, thresholds) is Liveness.FETCHING for key in keys)
+    if (present := _present_poll(state)) is not None:
+        fetching = sum(liveness(quorum, present, key, thresholds) is Liveness.FETCHING for key in keys)
     return Votes(voters=len(keys) or None, needed=majority(len(keys)) if keys else None, fetching=fetching)
+
+
+def _present_poll(state: ClusterState) -> Poll | None:
+    """Returns the newest poll; None if it is too old, or if the quorum has lost its leader since."""
+    return None if leaderless(state.quorum) else fresh_poll(state.quorum, state.thresholds[ENDPOINT_RULE])
 
 
 def replica_ids(keys: Iterable[ReplicaKey]) -> tuple[ReplicaId, ...]:
@@ -181,11 +186,12 @@ def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | N
     return electability(standings).electable
 
 
-def max_follower_lag(poll: Poll | None) -> tuple[int | None, Millis | None]:
+def max_follower_lag(state: ClusterState) -> tuple[int | None, Millis | None]:
     """Returns the lag of the voter with the shortest log, in records and in time by the leader's clock.
 
-    Counted as MetadataQuorumCommand counts it.
+    Counted as MetadataQuorumCommand counts it. None without a leader or a current poll.
     """
+    poll = _present_poll(state)
     leader = None if poll is None else next((row for row in poll.voters if row.key.id == poll.leader_id), None)
     if poll is None or leader is None or leader.log_end_offset is None:
         return None, None

@@ -87,7 +87,7 @@ class ClusterStatus:
     high_watermark: Offset | None
     """Records below this offset are committed."""
     max_follower_lag: int | None
-    """Records that the voter with the shortest log lacks."""
+    """Records that the voter with the shortest log lacks; null without a leader or a current poll."""
     max_follower_lag_time_ms: Millis | None
     """Time since that voter was last caught up, by the leader's clock."""
     current_voters: tuple[VoterEndpoints, ...]

@@ -11,6 +11,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     LOG_END,
+    all_refuse,
     endpoint,
     failing,
     forced_change,
@@ -18,6 +19,7 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     name_not_found,
+    not_observed_for,
     observer,
     recovering,
     refuses,
@@ -108,6 +110,25 @@ def test_max_follower_lag_counts_an_unknown_log_end_offset_as_minus_one() -> Non
 
     assert fields["max_follower_lag"] == LOG_END + 1
     assert fields["max_follower_lag_time_ms"] is None
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [
+        lambda quorum: leaderless(quorum, 1, 2),
+        all_refuse,
+        not_observed_for,
+        lambda quorum: failing(
+            not_observed_for(quorum, 2_000, 2_000), Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM
+        ),
+    ],
+    ids=["no leader", "all refuse", "old poll", "no leader since a poll of 2 s ago"],
+)
+def test_max_follower_lag_is_null_without_a_leader_or_a_current_poll(outage: Callable[[Quorum], Quorum]) -> None:
+    fields = status(outage(voter_not_fetching(healthy(3), 2, for_ms=60_000, end=9_000)))
+
+    assert (fields["max_follower_lag"], fields["max_follower_lag_time_ms"]) == (None, None)
+    assert fields["voters_fetching"] is None, "both are of the same poll"
 
 
 @pytest.mark.kip("A096", "A106")

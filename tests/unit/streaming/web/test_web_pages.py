@@ -107,6 +107,16 @@ def test_api_of_one_cluster(fixture: PageFixture) -> None:
     assert (body["silences"], body["recovered"]) == ([], [])
 
 
+def test_numbers_of_an_old_poll_are_unknown_without_a_leader(fixture: PageFixture) -> None:
+    numbers = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", get(fixture, "/clusters/prod").text))
+    shown = {name: re.sub(r"<[^>]+>", "", numbers[name]).strip() for name in ("Leader", "Votes", "Largest voter lag")}
+    assert shown["Leader"].startswith("none")
+    assert shown["Votes"].startswith("? of 3")
+    assert shown["Largest voter lag"] == "unknown"
+    answered = dict(re.findall(r"<dt>([^<]+)</dt><dd>(.*?)</dd>", get(fixture, "/clusters/calm").text))
+    assert answered["Largest voter lag"].startswith("0 ")
+
+
 def test_cluster_name_with_markup_has_a_page(fixture: PageFixture) -> None:
     path = "/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
     assert f'href="{path}"' in get(fixture, "/").text

@@ -24,9 +24,13 @@ What not to do
 
 Thresholds
     age (3 h, by the timestamps in the log, from the snapshot or from the leader's start): three times Kafka's default
-    interval. Raise it with the interval.
-    hold (60 s) and clear (10 s). view_age (30 s): the leader must have reported its snapshot this recently. answer_age
-    (10 s): the log must have been read this recently.
+    interval. Raise it with the interval. Kafka before 3.7 records no starts: there each election of the leader restarts
+    the age. In newer versions an election changes nothing.
+    hold (60 s, from the first observation) and clear (10 s). The first records after an outage of the whole quorum are
+    much newer than the leader's snapshot and recorded start; within seconds the leader registers again or takes a
+    snapshot.
+    view_age (30 s): the leader must have reported its snapshot this recently. answer_age (10 s): the log must have been
+    read this recently.
 """
 
 from collections.abc import Iterable
@@ -80,7 +84,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
     age = Millis(max(0, newest - max(since, _started(quorum, view.leader_id))))
     if age > thresholds.ms(AGE.name):
-        yield _finding(quorum, view, view.log, age, thresholds.ms(AGE.name))
+        yield _finding(quorum, view, view.log, age)
 
 
 def _contains_up_to(log: LeaderLog) -> Millis | None:
@@ -105,7 +109,8 @@ def _unknown_age(log: LeaderLog) -> str:
     return "the leader reported neither a snapshot nor the first record of its log"
 
 
-def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limit: Millis) -> Finding:
+def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> Finding:
+    # Without `condition_age_ms`: after an outage of the quorum the age exceeds the threshold with the first record.
     end = quorum.high_watermark or quorum.last_offset or 0
     newest = quorum.newest_timestamp_ms or quorum.now_ms
     snapshot = log.snapshot
@@ -139,7 +144,6 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limi
             "# Do not delete anything in its metadata directory",
             describe_status(quorum),
         ),
-        condition_age_ms=Millis(age - limit),
     )
 
 

@@ -137,10 +137,8 @@ def snapshot_stale(world: SimulatedWorld) -> Iterator[Condition]:
         end = node.snapshots.newest_end(log)
         registered = world.observed.oracle.features.get(("controller", node.id))
         started_ms = registered.registered_ms if registered else 0
-        since_ms = max(log.entries[max(0, end - 1)].timestamp_ms, started_ms)
-        age_ms = world.observed.newest_ms - since_ms
-        # The gatherer asks a new leader before the leader's first snapshot after a long time without a leader.
-        if max(world.observed.newest_ms, world.now_ms) - since_ms > SNAPSHOT_AGE_S * 1_000 - SLACK_MS:
+        age_ms = world.observed.newest_ms - max(log.entries[max(0, end - 1)].timestamp_ms, started_ms)
+        if age_ms > SNAPSHOT_AGE_S * 1_000 - SLACK_MS:
             must = world.reportable and node is world.leader and age_ms > SNAPSHOT_AGE_S * 1_000 + SLACK_MS
             yield Condition("snapshot-stale", "metadata log", must)
 

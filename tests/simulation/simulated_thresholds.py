@@ -86,5 +86,5 @@ INHIBITED_BY: Mapping[str, tuple[str, ...]] = {
 """The rules whose condition keeps a rule from firing. A test compares them with the product's."""
 OUTLIVES_CAUSE = ("failure-tolerance", "voter-disk-replaced", "voter-lagging")
 """Rules that have no second hold: what is left when the last alert that inhibits them resolves fires at once."""
-HELD_BY_EVIDENCE = ("snapshot-stale", "version-drift")
-"""Rules whose hold is counted from what the newest leader or registration shows: their alert may fire at once."""
+HELD_BY_EVIDENCE = ("version-drift",)
+"""Rules whose hold is counted from what the newest registration shows: their alert may fire at once."""

@@ -1,9 +1,12 @@
 """snapshot-stale: the age of the leader's newest snapshot, by the timestamps in the log."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from rules.evaluate import thresholds_for
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog
 from rules.model.quorum import Quorum
@@ -93,5 +96,59 @@ def test_leader_of_the_newest_epoch_is_evaluated() -> None:
 def test_evidence_counts_the_records_since_and_the_threshold_is_configurable() -> None:
     (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), RULE)
     assert finding.evidence["records_since"] == 9_200
-    assert finding.condition_age_ms == HOUR_MS
     assert evaluation_of(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()
+
+
+class SnapshotAlerts:
+    """The alerts of this rule about a quorum that is evaluated again and again."""
+
+    def __init__(self) -> None:
+        self.tracked = TrackedConditions()
+
+    def at(self, quorum: Quorum, second: float) -> list[str]:
+        """Returns the alerts of this second, in which everything is observed as in `quorum`."""
+        evaluation = evaluation_of(quorum)
+        only = replace(evaluation, findings=tuple(each for each in evaluation.findings if each.rule == RULE))
+        now = replace(quorum, now_ms=Millis(NOW + round(second * 1_000)))
+        self.tracked, alerts = advance(self.tracked, only, now, thresholds_for({}))
+        return [f"{alert.state} {alert.rule}" for alert in alerts]
+
+
+def after_an_outage() -> Quorum:
+    """Returns the first records after four hours without a leader: start and snapshot of the leader are older."""
+    return elected(started(snapshots(healthy(), leader_log(5 * HOUR_MS)), 6 * HOUR_MS), 3)
+
+
+@pytest.mark.parametrize(
+    "recovered",
+    [lambda quorum: started(quorum, 0), lambda quorum: snapshots(quorum, leader_log(0))],
+    ids=["leader registers", "leader takes a snapshot"],
+)
+def test_first_records_after_an_outage_of_the_quorum_fire_nothing(recovered: Callable[[Quorum], Quorum]) -> None:
+    alerts, restored = SnapshotAlerts(), after_an_outage()
+    assert finding_lines(restored) == FIRES
+
+    assert [alerts.at(restored, second) for second in (0, 1, 10, 30)] == [[]] * 4
+    assert alerts.at(recovered(restored), 31) == []
+    assert not alerts.tracked.conditions
+
+
+def test_leader_that_takes_no_snapshot_after_an_outage_fires_after_the_hold() -> None:
+    alerts, restored = SnapshotAlerts(), after_an_outage()
+
+    fired = {second: lines for second in range(0, 200, 10) if (lines := alerts.at(restored, second))}
+    assert fired == {60: [f"firing {RULE}"]}
+
+
+def test_an_election_every_two_hours_does_not_hide_that_no_snapshot_is_taken() -> None:
+    alerts = SnapshotAlerts()
+    broken = elected(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), 60 * HOUR_MS), 3)
+    (won,) = broken.history.elections
+
+    fired = {}
+    for second in range(0, 6 * 3_600, 60):
+        election = replace(won, timestamp_ms=Millis(won.timestamp_ms - second % 7_200 * 1_000))
+        quorum = replace(broken, history=replace(broken.history, elections=(election,)))
+        if lines := alerts.at(quorum, second):
+            fired[second] = lines
+    assert fired == {60: [f"firing {RULE}"]}, "it fires once and does not resolve"

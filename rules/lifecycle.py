@@ -38,7 +38,7 @@ _PENDING_UNKNOWN_MS = 10_000
 """How long a pending condition is kept while its rule's result is unknown."""
 _TOGETHER_MS = 5_000
 """How much earlier than its hold a condition may fire with an older one of its rule; at most a sixth of the hold."""
-_NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
+_NO_RULE = Thresholds(values={CLEAR: 10.0})
 """For an alert whose rule no longer exists: the alert clears like any other."""
 
 
@@ -84,7 +84,7 @@ def advance(
         tracked: the conditions after the previous evaluation.
         evaluation: the results of the rules for `quorum`.
         quorum: gives cluster, cluster id, now and the newest committed offset.
-        thresholds: by rule id: `hold` and `clear`.
+        thresholds: by rule id: `hold` and `clear`, of each rule that has a finding.
 
     Returns:
         The new conditions, and the alerts that fire or resolve now: first those of the findings, in the evaluation's
@@ -107,8 +107,7 @@ def advance(
     for key, finding in found.items():
         before = tracked.conditions.get(key)
         if not _inhibited(finding.rule, firing):
-            numbers = thresholds.get(finding.rule, _NO_RULE)
-            steps[key] = _Step(finding, *_with_finding(before, finding, quorum, numbers))
+            steps[key] = _Step(finding, *_with_finding(before, finding, quorum, thresholds[finding.rule]))
         elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):
             steps[key] = _fired_now(finding, _began(finding, quorum), quorum)
         elif before:
@@ -155,7 +154,7 @@ def _fired_together(
     }
     together = dict(steps)
     for key, (finding, condition, _) in steps.items():
-        early_ms = min(_TOGETHER_MS, thresholds.get(finding.rule, _NO_RULE).ms(HOLD) // 6)
+        early_ms = min(_TOGETHER_MS, thresholds[finding.rule].ms(HOLD) // 6)
         pending = condition.notified_severity is None
         if pending and finding.rule in begun and condition.due_at_ms - quorum.now_ms <= early_ms:
             together[key] = _fired_now(finding, condition, quorum)

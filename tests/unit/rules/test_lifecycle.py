@@ -321,6 +321,14 @@ def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     assert tracker.tracked == before
 
 
+def test_second_evaluation_of_the_same_time_counts() -> None:
+    """Two observations may have the same millisecond; the newer one decides."""
+    tracker = firing()
+    assert tracker.at(30, finding(Severity.CRITICAL)) == ["firing critical +0 due +30"]
+    assert tracker.at(30) == []
+    assert tracker.at(40) == ["resolved critical +0 due +40"]
+
+
 def test_evaluation_of_an_older_time_changes_nothing() -> None:
     tracker = firing()
     before = tracker.tracked

@@ -161,18 +161,39 @@ def test_voter_that_does_not_know_the_last_leader_may_be_elected(
     assert {one.key.id: [key.id for key in one.may_reach] for one in found.uncertain} == uncertain
     some_alive = [replace(one, alive=one.key.id != 2) for one in knowing]
     assert not forecast_election(some_alive).uncertain, "the last leader does not come back"
+    cut_off = [replace(one, unreachable=one.key.id == 2) for one in knowing]
+    assert not forecast_election(cut_off).uncertain, "no other controller reaches the last leader"
 
 
-def test_leader_whose_log_has_a_newer_epoch_does_not_start_as_leader() -> None:
+@pytest.mark.parametrize(
+    ("known", "log_epochs", "uncertain"),
+    [
+        pytest.param(((2, 2), (2, 2)), (2, 2), {}, id="a log of the same epoch does not hide the leader"),
+        pytest.param(((1, 1), (2, 2)), (2, 2), {1: [2]}, id="one has the leader's records, not its name"),
+        pytest.param(((1, 1), (2, 2)), (3, 2), {}, id="one has records of a later leader"),
+        pytest.param(((1, 1), (2, 2)), (3, 3), {}, id="the leader has records of a later one"),
+        pytest.param(((1, 1), (2, 2)), (None, 2), {1: [2]}, id="one log's end is unknown"),
+        pytest.param(((1, 1), (2, 2)), (None, 3), {}, id="one log's end is unknown, and the leader's is later"),
+    ],
+)
+def test_controller_whose_log_has_a_newer_epoch_starts_in_it_without_a_leader(
+    known: tuple[Known, ...], log_epochs: tuple[int | None, ...], uncertain: dict[int, list[int]]
+) -> None:
     """Kafka's QuorumState: an older quorum-state does not count."""
     first, second, third = controllers(((True, True, 5, False),) * 3)
-    newer = [replace(one, position=(Epoch(3), Offset(5))) for one in (first, second)]
-    known = [LastElection(epoch=Epoch(epoch), leader=NodeId(leader)) for epoch, leader in ((1, 1), (2, 2))]
+    started = [
+        replace(
+            one,
+            position=None if log_epoch is None else (Epoch(log_epoch), Offset(5)),
+            last_election=LastElection(epoch=Epoch(epoch), leader=None if leader is None else NodeId(leader)),
+        )
+        for one, log_epoch, (epoch, leader) in zip((first, second), log_epochs, known, strict=True)
+    ]
 
-    found = forecast_election([*(replace(one, last_election=of) for one, of in zip(newer, known, strict=True)), third])
+    found = forecast_election([*started, third])
 
     assert not found.electable
-    assert not found.uncertain
+    assert {one.key.id: [key.id for key in one.may_reach] for one in found.uncertain} == uncertain
 
 
 def test_certain_winner_is_not_made_uncertain() -> None:

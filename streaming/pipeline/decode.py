@@ -15,12 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from connectors.decode_observation import decode_observation
 from connectors.event_block import EventBlock
 from connectors.event_columns import EventColumns
-from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
 from streaming.pipeline.event_arrow import event_arrays
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import EVENT
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.failure_reason import undecodable_row
 
 SHARD_OF_QUORUM = 0
 """Shard 0 holds the quorum. All partitions are in it as well: there is one shard."""
@@ -70,8 +69,7 @@ def _decoded(row: Mapping[str, Any]) -> _Decoded:
 
 
 def _undecodable(row: Mapping[str, Any], error: Exception) -> _Decoded:
-    reason = f"the row cannot be decoded: {failure_reason(error)}"
-    return _Decoded(row, EventColumns([Undecodable(offset=None, reason=reason, length=len(row["payload"]))]))
+    return _Decoded(row, EventColumns([undecodable_row(row["payload"], error)]))
 
 
 def _plain_tables(run: Sequence[_Decoded]) -> Iterable[pa.RecordBatch]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
-from connectors.log_event import LogAdvanced, Undecodable
+from connectors.log_event import LogAdvanced
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
 from streaming.replay.cluster_monitor import DecodedRow
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.failure_reason import undecodable_row
 from streaming.replay.observed_events import ObservedEvent
 
 
@@ -66,8 +66,7 @@ def decoded_row(row: Observation, upto: PointInTime | None = None) -> DecodedRow
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - as in the job's decode stage
-        reason = f"the row cannot be decoded: {failure_reason(error)}"
-        return DecodedRow(row.sequence, at_ms, (Undecodable(offset=None, reason=reason, length=len(row.payload)),))
+        return DecodedRow(row.sequence, at_ms, (undecodable_row(row.payload, error),))
 
 
 def require_within(upto: PointInTime | None, extent: SourceExtent, source: str) -> None:

@@ -18,7 +18,9 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.replay.machine import Machine
 from streaming.report.full_history import FullHistory
 from streaming.status.build_status import job_cluster_status
 from streaming.status.from_journal import ReplayedJournal, newest_row_ms, replay_journal
@@ -85,16 +87,19 @@ def make_report(
     histories: dict[str, FullHistory] = {}
     names: list[str] = []
 
-    def new(name: str) -> FullHistory | None:
+    def new(name: str) -> Machine | None:
         names.append(name)
         if request.cluster not in (None, name):
             return None
-        histories[name] = FullHistory(name, thresholds=thresholds_of(name), evaluate_from_ms=evaluate_from_ms)
-        return histories[name]
+        histories[name] = FullHistory(thresholds=thresholds_of(name), evaluate_from_ms=evaluate_from_ms)
+        return Machine(name, None, (), Vantage.INSIDE)
+
+    def after_row(machine: Machine) -> None:
+        histories[machine.cluster].add(machine)
 
     upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
-        replayed = replay_journal(request.folder, new, upto=upto, say=say)
+        replayed = replay_journal(request.folder, new, upto=upto, after_row=after_row, say=say)
     except UsageError as problem:
         # The replay names the option of `kraftwatch status`.
         raise UsageError(str(problem).replace("--at ", "--to ", 1)) from None
@@ -105,7 +110,7 @@ def make_report(
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
     alerts = history.alerts if recorded_alerts is None else recorded_alerts
-    view = _view(request, history, alerts, thresholds_of(name), to_ms=to_ms)
+    view = _view(request, replayed[name].machine, history, alerts, thresholds_of(name), to_ms=to_ms)
     absent = [*replayed[name].missing, *_absent(recorded_alerts)]
     html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
     return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)
@@ -155,21 +160,22 @@ def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
 
 def _view(
     request: ReportRequest,
+    machine: Machine,
     history: FullHistory,
     alerts: Sequence[Alert],
     thresholds: Mapping[str, Thresholds],
     *,
     to_ms: Millis,
 ) -> ClusterView:
-    name = history.cluster
-    evaluation = evaluate(history.quorum(), thresholds)
-    status = job_cluster_status(history.quorum_with_full_history(), thresholds, evaluation)
+    name, quorum = machine.cluster, machine.quorum()
+    evaluation = evaluate(quorum, thresholds)
+    status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
     silences = SilenceFile(_checkpoint_of(request.folder).silences).read()
     return ClusterView(
         name=name,
         now_ms=to_ms,
         received=ReceivedStatus(
-            status=status, received_at_ms=history.now_ms, ended_recoveries=tuple(history.ended_recoveries)
+            status=status, received_at_ms=machine.now_ms, ended_recoveries=tuple(history.events.ended_recoveries)
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
         silences=[one for one in silences if one.starts_at_ms <= to_ms],

@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from connectors.decode_observation import decode_observation
 from connectors.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import Millis
-from streaming.report.full_history import FullHistory
+from rules.model.monitoring import Vantage
+from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.machine import Machine
+from streaming.status.as_of import decoded_row
+from streaming.status.event_history import EventHistory
 
 GAP_MS = 30_000
 """Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
@@ -51,26 +54,29 @@ class TimelineEntry:
         }
 
 
-@dataclass(slots=True, kw_only=True)
 class ObservedHistory:
     """The history of one cluster, and the times at which it was not observed."""
 
-    history: FullHistory
-    gaps: list[tuple[Millis, Millis]]
-    newest_ms: Millis | None = None
+    def __init__(self, cluster: str) -> None:
+        self.events = EventHistory()
+        self.gaps: list[tuple[Millis, Millis]] = []
+        self.newest_ms: Millis | None = None
+        """Time of the newest row."""
+        self._contained = ContainedMachine(Machine(cluster, None, (), Vantage.INSIDE))
+
+    @property
+    def machine(self) -> Machine:
+        """The state after the rows."""
+        return self._contained.machine
 
     def add(self, row: Observation, *, find_gaps: bool) -> None:
-        """Applies a row; one that cannot be decoded or applied is left out."""
+        """Applies a row; one that cannot be decoded or applied is skipped, as in the job."""
         at_ms = Millis(row.observed_at_ms)
         if find_gaps and self.newest_ms is not None and at_ms - self.newest_ms > GAP_MS:
             self.gaps.append((self.newest_ms, at_ms))
         self.newest_ms = max(self.newest_ms or at_ms, at_ms)
-        try:
-            self.history.apply(decode_observation(row).items(), sequence=row.sequence, observed_at_ms=at_ms)
-        except MemoryError:
-            raise
-        except Exception:  # noqa: BLE001 - the job skips such a row too
-            return
+        self._contained.apply(decoded_row(row))
+        self.events.add(self.machine)
 
 
 def observed_histories(rows: Iterable[Observation], *, only: str | None, find_gaps: bool) -> dict[str, ObservedHistory]:
@@ -85,11 +91,9 @@ def observed_histories(rows: Iterable[Observation], *, only: str | None, find_ga
     for row in rows:
         if only not in (None, row.cluster):
             continue
-        one = found.get(row.cluster)
-        if one is None:
-            history = FullHistory(row.cluster, thresholds={}, evaluate_from_ms=None)
-            one = found[row.cluster] = ObservedHistory(history=history, gaps=[])
-        one.add(row, find_gaps=find_gaps)
+        if row.cluster not in found:
+            found[row.cluster] = ObservedHistory(row.cluster)
+        found[row.cluster].add(row, find_gaps=find_gaps)
     return found
 
 
@@ -104,7 +108,7 @@ def timeline_entries(
         from_ms: entries from this time on; None: from the beginning.
         to_ms: entries up to this time; None: up to the end.
     """
-    entries = [*_of_the_log(observed.history), *_recoveries(observed.history), *_alerts(alerts), *_gaps(observed)]
+    entries = [*_of_the_log(observed), *_recoveries(observed), *_alerts(alerts), *_gaps(observed)]
     return tuple(
         sorted(
             (
@@ -117,8 +121,8 @@ def timeline_entries(
     )
 
 
-def _of_the_log(history: FullHistory) -> Iterator[TimelineEntry]:
-    kept = history.quorum_with_full_history().history
+def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
+    kept = observed.events.added_to(observed.machine.quorum()).history
     for election in kept.elections:
         votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
         yield TimelineEntry(
@@ -151,15 +155,15 @@ def _of_the_log(history: FullHistory) -> Iterator[TimelineEntry]:
         )
 
 
-def _recoveries(history: FullHistory) -> Iterator[TimelineEntry]:
-    for ended in history.ended_recoveries:
+def _recoveries(observed: ObservedHistory) -> Iterator[TimelineEntry]:
+    for ended in observed.events.ended_recoveries:
         topic = ended.topic or f"with id {ended.topic_id}"
         yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
         yield TimelineEntry(
             at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
         )
     open_: dict[str, tuple[Millis, str]] = {}
-    for one in history.quorum().recovering:
+    for one in observed.machine.quorum().recovering:
         topic = one.topic or f"with id {one.topic_id}"
         since, _ = open_.get(topic, (one.since_timestamp_ms, ""))
         open_[topic] = (min(since, one.since_timestamp_ms), "at least since then: " if one.at_least else "")

@@ -59,7 +59,12 @@ class ReplayedJournal:
 
 
 def replay_journal(
-    folder: Path, new: NewMachine, *, upto: PointInTime | None = None, say: Callable[[str], None] = lambda _: None
+    folder: Path,
+    new: NewMachine,
+    *,
+    upto: PointInTime | None = None,
+    after_row: Callable[[Machine], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, ReplayedJournal]:
     """Replays a journal.
 
@@ -67,6 +72,7 @@ def replay_journal(
         folder: a checkpoint folder or the `journal` in it.
         new: makes a machine at the first row of each cluster.
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
+        after_row: receives a cluster's machine after each of its rows; it must not change it.
         say: prints progress, every two seconds.
 
     Returns:
@@ -87,7 +93,7 @@ def replay_journal(
             say(f"reading the journal: {row.sequence - first} of {end - first} rows")
         if row.cluster not in replays:
             machine = new(row.cluster)
-            replays[row.cluster] = None if machine is None else _Replay(machine, upto)
+            replays[row.cluster] = None if machine is None else _Replay(machine, upto, after_row)
         one = replays[row.cluster]
         if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= since_ms or upto is not None):
             one.apply(row)
@@ -167,8 +173,9 @@ def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
 class _Replay:
     """Applies one cluster's rows up to a point in time."""
 
-    def __init__(self, machine: Machine, upto: PointInTime | None) -> None:
+    def __init__(self, machine: Machine, upto: PointInTime | None, after_row: Callable[[Machine], None]) -> None:
         self._contained = ContainedMachine(machine)
+        self._after_row = after_row
         self.newest_ms: Millis | None = None
         """observed_at of the newest row that was applied."""
         self._upto = upto
@@ -189,6 +196,7 @@ class _Replay:
             return
         self.newest_ms = Millis(row.observed_at_ms)
         self._contained.apply(decoded_row(row, self._upto))
+        self._after_row(self.machine)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
 
     def finish(self) -> None:

@@ -219,6 +219,25 @@ def test_incomplete_recorded_state_is_used_until_a_node_answers(tmp_path: Path) 
     assert live.state().source == "live"
 
 
+@pytest.mark.parametrize(
+    ("kind", "epochs"), [(Machine, [(0, 7), (1, 8), (2, 9)]), (FailingMachine, [(0, 7), (1, 7), (2, 9)])]
+)
+def test_machine_after_each_row_up_to_a_time_is_passed_on(
+    tmp_path: Path, kind: type[Machine], epochs: list[tuple[int, int]]
+) -> None:
+    folder = journal(tmp_path, [observed(polled(epoch), 1_000 * epoch) for epoch in (7, 8, 9, 10)])
+    seen: list[tuple[int, int | None]] = []
+
+    replay_journal(
+        folder,
+        lambda name: kind(name, None, (), Vantage.INSIDE),
+        upto=AtTime(at_ms=Millis(9_000)),
+        after_row=lambda machine: seen.append((machine.sequence, machine.quorum().leader_epoch)),
+    )
+
+    assert seen == epochs, "after a row that raises: the state before it"
+
+
 def replayed(tmp_path: Path, upto: PointInTime | None) -> ReplayedJournal:
     """Of a log read in two goes, with a poll of an epoch of its own before, between and after."""
     rows = [

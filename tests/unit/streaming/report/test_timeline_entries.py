@@ -1,0 +1,70 @@
+"""The entries of a timeline from a journal with a row that raises."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connectors.event import Event, from_json
+from connectors.observation_event import QuorumPolled
+from rules.model.identifiers import Millis
+from streaming.replay.machine import Machine
+from streaming.report.recorded_rows import recorded_rows
+from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
+from tests.unit.connectors.logdir.log_dirs import AT
+from tests.unit.streaming.report.test_incident_report import recording
+
+BAD_MS = AT + 30_000
+
+
+def observed(folder: Path) -> ObservedHistory:
+    rows = recorded_rows(folder, None, say=lambda _: None)
+    return observed_histories(rows, only=None, find_gaps=True)["a"]
+
+
+def entries(history: ObservedHistory) -> tuple[TimelineEntry, ...]:
+    return timeline_entries(history, (), from_ms=None, to_ms=None)
+
+
+def raise_when_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied = Machine._apply_poll
+
+    def raising(machine: Machine, event: QuorumPolled) -> None:
+        applied(machine, event)
+        if machine.now_ms == BAD_MS:
+            raise TypeError("a bug")
+
+    monkeypatch.setattr(Machine, "_apply_poll", raising)
+
+
+def raise_when_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = iter(range(1_000))
+
+    def raising(payload: bytes) -> Event:
+        if next(count) == 30:
+            raise TypeError("a bug")
+        return from_json(payload)
+
+    monkeypatch.setattr("connectors.decode_observation.from_json", raising)
+
+
+@pytest.mark.parametrize(
+    ("bug", "contract"),
+    [(raise_when_applied, "every-row-can-be-applied"), (raise_when_decoded, "every-record-decodes")],
+    ids=["applied", "decoded"],
+)
+def test_a_row_that_raises_is_skipped_and_changes_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: Callable[[pytest.MonkeyPatch], None], contract: str
+) -> None:
+    folder = recording(tmp_path / "journal")
+    plain = observed(folder)
+    bug(monkeypatch)
+
+    found = observed(folder)
+
+    assert [one.text for one in entries(found)] == ["controller 1 was elected, epoch 1"]
+    assert entries(found) == entries(plain)
+    (violation,) = found.machine.quorum().contract_violations
+    assert violation.contract == contract
+    assert (found.machine.now_ms, found.newest_ms) == (Millis(AT + 119_000), Millis(AT + 119_000))
+    assert plain.machine.quorum().contract_violations == ()

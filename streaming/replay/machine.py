@@ -254,7 +254,6 @@ class Machine(MachineState):
             complete=True,
             last_offset=last_contained,
             newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
-            recovering=loading.partitions.recovering,
             controllers=registrations.keep_features_since(loading.image.controllers, self.log.image.controllers),
             brokers=registrations.keep_alive_since(loading.image.brokers, self.log.image.brokers),
             history=self.log.image.history,

@@ -85,8 +85,8 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
         return history
     endpoints = {voter.key: voter.endpoints for voter in before.voters}
     change = VoterSetChange(
-        added=tuple(sorted(after.keys - before.keys, key=str)),
-        removed=tuple(sorted(before.keys - after.keys, key=str)),
+        added=tuple(sorted(after.keys - before.keys)),
+        removed=tuple(sorted(before.keys - after.keys)),
         moved=tuple(
             sorted(one.key.id for one in after.voters if endpoints.get(one.key, one.endpoints) != one.endpoints)
         ),
@@ -98,8 +98,8 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
     if len(before.keys ^ after.keys) <= 1:
         return history
     one = Reconfiguration(
-        before=tuple(sorted(before.keys, key=str)),
-        after=tuple(sorted(after.keys, key=str)),
+        before=tuple(sorted(before.keys)),
+        after=tuple(sorted(after.keys)),
         offset=at.offset,
         leader_epoch=at.leader_epoch,
         timestamp_ms=at.timestamp_ms,

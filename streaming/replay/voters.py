@@ -34,9 +34,7 @@ def removed_voters(image: Image, following: VoterSet) -> tuple[RemovedVoter, ...
     timestamp_ms = following.timestamp_ms or Millis(0)
     kept = {one.key: one for one in image.removed_voters if one.key.id not in following.ids}
     kept |= {
-        key: RemovedVoter(key=key, timestamp_ms=timestamp_ms)
-        for key in sorted(removed, key=str)
-        if key.id not in following.ids
+        key: RemovedVoter(key=key, timestamp_ms=timestamp_ms) for key in sorted(removed) if key.id not in following.ids
     }
     return tuple(kept.values())
 

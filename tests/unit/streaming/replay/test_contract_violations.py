@@ -41,6 +41,7 @@ def test_undecodable_records_are_one_violation_that_counts_rows() -> None:
         example="offset 7: the CRC-32C does not match",
         sequence=1,
     )
+    assert replay.undecodable == 3
 
 
 def test_an_audit_updates_the_violations_it_repeats_and_keeps_the_others() -> None:

@@ -65,6 +65,23 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     assert [each.protocol for each in quorum.controllers[NodeId(1)].endpoints] == ["SASL_SSL", "SSL"], "in the state"
 
 
+def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lowest_registered_one() -> None:
+    script, replay = LogScript(), machine()
+    listeners = [[Endpoint(listener=name, host=f"c{node}", port=1) for name in "AB"] for node in (1, 2, 3)]
+    voters = (replace(voter(f"{node}"), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
+    script.write(VotersSet(at=script.at(), voters=tuple(voters)))
+    for node, (a, b) in ((2, reversed(listeners[1])), (1, listeners[0])):
+        script.write(ControllerRegistered(at=script.at(), id=NodeId(node), incarnation_id="i", endpoints=(a, b)))
+    nodes = tuple(NodeEndpoints(id=NodeId(node), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
+    quorum = apply(replay, [script.read(), script.row(poll(replica("1"), nodes=nodes))])
+
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    committed = {each.key.id: each.endpoints for each in quorum.committed.voters}
+    for found in (committed, quorum.poll.nodes):
+        assert ["".join(each.listener for each in found[NodeId(node)]) for node in (1, 2, 3)] == ["AB", "BA", "AB"]
+
+
 def test_a_leader_view_that_is_not_repeated_expires() -> None:
     script, replay = LogScript(), machine()
     apply(replay, [script.row(view(1)), script.row(view(2))])

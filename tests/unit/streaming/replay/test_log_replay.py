@@ -6,8 +6,9 @@ import pytest
 
 from connectors.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
-from rules.model.monitoring import Reason
+from rules.model.monitoring import Invariant, Reason
 from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.machine import BEHIND_MS
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -237,14 +238,24 @@ def test_rules_see_no_history_before_the_log_is_read_to_its_high_watermark() -> 
     assert not replay.behind
 
 
-def test_rules_see_a_log_that_stays_behind_as_far_as_it_is_read() -> None:
+@pytest.mark.parametrize(("behind_ms", "seen"), [(BEHIND_MS, None), (BEHIND_MS + 1, 1)])
+def test_rules_see_a_log_that_stays_behind_as_far_as_it_is_read(behind_ms: int, seen: int | None) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     apply(replay, [script.read(behind=5)])
     script.broker(101)
-    quorum = apply(replay, [script.read(behind=5, after_ms=11_000)])
+    quorum = apply(replay, [script.read(behind=5, after_ms=behind_ms)])
 
-    assert (quorum.last_offset, set(quorum.brokers)) == (1, {101})
+    assert (quorum.last_offset, set(quorum.brokers)) == (seen, set() if seen is None else {101})
+
+
+def test_rules_see_a_log_read_to_the_high_watermark_of_its_fetch_though_a_poll_reported_a_higher_one() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    quorum = apply(replay, [script.row(poll(replica("1-a"), hw=90)), script.read()])
+
+    assert (quorum.high_watermark, quorum.last_offset) == (90, 0)
+    assert not replay.behind
 
 
 def test_an_empty_fetch_only_updates_the_time_of_the_last_fetch() -> None:
@@ -297,8 +308,31 @@ def test_a_newer_epoch_below_the_applied_position_is_a_rewritten_log() -> None:
     assert quorum.committed is not None
     assert (quorum.committed.offset, quorum.last_offset) == (31, 31)
     (failure,) = quorum.failures
-    assert failure.reason is Reason.METADATA_LOST
+    assert (failure.reason, failure.endpoint) == (Reason.METADATA_LOST, "")
     assert failure.detail == "offset 30 was rewritten in epoch 2: committed records up to offset 51 are lost"
+
+
+def test_a_rewritten_log_is_applied_up_to_the_record_before_the_rewritten_one() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.noops(50)
+    apply(replay, [script.read()])
+    script.offset = 30
+    apply(replay, [script.row(script.leader(2, epoch=2))])
+
+    assert replay.log.position == 29
+
+
+def test_a_record_of_an_older_epoch_than_the_one_before_it_violates_an_invariant() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1, epoch=5)
+    apply(replay, [script.read()])
+    script.epoch = 4
+    script.broker(101)
+    (violation,) = apply(replay, [script.read()]).invariant_violations
+
+    assert (violation.invariant, violation.epoch) == (Invariant.EPOCH_BACK, 4)
+    assert violation.detail == "offset 1 of the log has epoch 4, after records of epoch 5"
 
 
 def test_an_undecodable_record_is_counted_once_and_replay_continues() -> None:

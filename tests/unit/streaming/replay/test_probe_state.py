@@ -8,6 +8,7 @@ from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
+from streaming.replay.poll_history import VOTER_REMEMBERED_MS
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -82,6 +83,29 @@ def test_a_replica_that_polls_no_longer_list_is_kept_for_an_hour() -> None:
     rows = [script.row(poll(replica("1-a"), replica("2-b"))), script.row(poll(replica("1-a")))]
     assert key("2-b") in apply(replay, rows).histories
     assert key("2-b") not in apply(replay, [script.row(poll(replica("1-a")), after_ms=3_600_000)]).histories
+
+
+@pytest.mark.parametrize(
+    ("voters", "after_ms", "kept"),
+    [
+        (["1-a", "2-new"], VOTER_REMEMBERED_MS, True),
+        (["1-a", "2-new"], VOTER_REMEMBERED_MS + 1, False),
+        (["1-a"], 80_000_000, True),
+        (["1-a", "3-c"], 80_000_000, False),
+    ],
+    ids=["directory of a voter", "after a day", "of a removed voter", "of no voter"],
+)
+def test_a_former_directory_of_a_voter_is_kept_for_a_day(voters: list[str], after_ms: int, kept: bool) -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    if "3-c" not in voters:
+        script.voters("1-a", "2-old")
+    rows = [script.read(), script.row(poll(replica("1-a"), replica("2-old")))]
+    script.voters(*voters)
+    rows.append(script.read(after_ms=0))
+    quorum = apply(replay, [*rows, script.row(poll(replica("1-a")), after_ms=after_ms)])
+
+    assert (key("2-old") in quorum.histories) is kept
 
 
 @pytest.mark.kip("D043")
@@ -176,6 +200,26 @@ def test_probes_of_endpoints_that_are_no_longer_listed_are_dropped() -> None:
     quorum = apply(replay, [script.read()])
     assert set(quorum.probes) == {"1@c1:9093"}
     assert set(quorum.addresses) == {"c1"}
+
+
+def test_a_probe_is_kept_while_a_poll_lists_its_endpoint_or_no_voter_set_is_known() -> None:
+    script, replay = LogScript(), machine()
+    looks = [script.row(probed(node, endpoint(node), f"10.0.0.{node}")) for node in (4, 5)]
+    looks.append(script.row(probed(6, endpoint(6))))
+    listed = poll(replica("1-a"), replica("4-d"))
+    assert [*apply(replay, [*looks, script.row(listed)]).probes] == ["4@c4:9093", "5@c5:9093", "6@c6:9093"]
+
+    script.leader(1)
+    script.voters("1-a")
+    quorum = apply(replay, [script.read(), script.row(listed)])
+    assert (set(quorum.probes), set(quorum.addresses)) == ({"4@c4:9093"}, {"c4"})
+
+
+def test_a_probe_of_an_unlisted_name_that_never_resolved_is_dropped() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a")
+    assert apply(replay, [script.row(probed(6, endpoint(6))), script.read()]).probes == {}
 
 
 def test_a_probe_that_is_not_repeated_is_dropped_after_ten_minutes() -> None:

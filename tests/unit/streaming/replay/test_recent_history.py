@@ -80,6 +80,21 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
     ]
 
 
+def test_voters_of_a_recorded_change_are_in_the_order_of_their_ids() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "9-i", "10-j")
+    script.voters("1-a", "8-h", "11-k")
+    history = apply(replay, [script.read()]).history
+
+    (change,), (jump,) = history.voter_changes, history.reconfigurations
+    assert (change.added, change.removed) == ((key("8-h"), key("11-k")), (key("9-i"), key("10-j")))
+    assert (jump.before, jump.after) == (
+        (key("1-a"), key("9-i"), key("10-j")),
+        (key("1-a"), key("8-h"), key("11-k")),
+    )
+
+
 def test_history_is_bounded_in_time_and_in_number() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

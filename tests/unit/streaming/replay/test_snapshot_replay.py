@@ -62,7 +62,8 @@ def test_state_is_replaced_only_at_the_footer() -> None:
     assert quorum.committed.keys == {key("1-a"), key("2-b")}
     assert set(quorum.brokers) == {102}, "a broker that is not in the snapshot does not exist"
     assert (quorum.last_offset, replay.log.position) == (501, 501)
-    assert [removal.key for removal in quorum.removals] == [key("3-c")]
+    (removal,) = quorum.removals
+    assert (removal.key, removal.removed_at_ms) == (key("3-c"), quorum.now_ms), "no record in the log is newer"
 
 
 @pytest.mark.kip("B031")
@@ -161,10 +162,11 @@ def test_a_chunk_that_is_delivered_twice_is_applied_once() -> None:
     assert len(quorum.recovering) == 1
 
 
-def test_a_snapshot_of_applied_records_is_skipped() -> None:
+@pytest.mark.parametrize("end_offset", [80, 102], ids=["older", "up to the newest record"])
+def test_a_snapshot_of_applied_records_is_skipped(end_offset: int) -> None:
     script, replay = started()
     before = apply(replay, [])
-    quorum = apply(replay, snapshot(script, 2, end_offset=80))
+    quorum = apply(replay, snapshot(script, 2, end_offset=end_offset))
 
     assert (quorum.committed, quorum.brokers, quorum.last_offset) == (before.committed, before.brokers, 101)
 
@@ -175,7 +177,9 @@ def test_a_snapshot_of_a_newer_epoch_below_the_applied_position_is_a_rewritten_l
     quorum = apply(replay, snapshot(script, 1, end_offset=80))
 
     assert quorum.last_offset == 79
-    assert [failure.reason for failure in quorum.failures] == [Reason.METADATA_LOST]
+    (failure,) = quorum.failures
+    assert failure.reason is Reason.METADATA_LOST
+    assert failure.detail == "offset 80 was rewritten in epoch 5: committed records up to offset 101 are lost"
 
 
 def test_a_footer_of_another_snapshot_is_ignored() -> None:
@@ -200,6 +204,17 @@ def test_records_after_an_unfinished_snapshot_discard_it() -> None:
 
     assert not replay.behind
     assert set(quorum.brokers) == {101, 103}
+
+
+def test_a_fetch_without_new_records_keeps_the_unfinished_snapshot() -> None:
+    script, replay = started()
+    known = script.advanced(102)
+    script.noops(400)
+    first_chunk, *others = snapshot(script, 3)
+    rows = [first_chunk, script.row(known), *others]
+    quorum = apply(replay, [row._replace(sequence=100 + number) for number, row in enumerate(rows)])
+
+    assert quorum.last_offset == 501
 
 
 def test_a_snapshot_ends_the_open_transaction_of_the_log_it_replaces() -> None:
@@ -232,6 +247,7 @@ def test_the_bootstrap_snapshot_ends_at_offset_0() -> None:
     script, replay = LogScript(epoch=0), machine()
     quorum = apply(replay, snapshot(script, 1))
     assert quorum.committed is not None
+    assert quorum.failures == (), "nothing was applied before, so nothing is lost"
 
     script.leader(1, epoch=1)
     assert apply(replay, [script.read()]).last_offset == 0

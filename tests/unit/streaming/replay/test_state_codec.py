@@ -8,12 +8,13 @@ import pytest
 
 from connectors.errors import UsageError
 from rules.model.identifiers import TopicId
-from rules.model.monitoring import Reason, Vantage
-from streaming.replay import state_codec
+from rules.model.monitoring import Access, Reason, Vantage
+from streaming.replay import state_codec, table_codec
 from streaming.replay.machine import Machine
 from tests.description import describe
 from tests.unit.streaming.replay.former_topics import former_topics
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
+from tests.unit.streaming.replay.memory_pages import MemoryPages
 
 
 def replayed() -> Machine:
@@ -47,6 +48,35 @@ def test_the_current_configuration_replaces_that_of_the_blob() -> None:
 
     assert (quorum.cluster, quorum.bootstrap, quorum.vantage) == ("renamed", ("x:1",), Vantage.OUTSIDE)
     assert quorum.cluster_id == "cluster-id"
+
+
+def test_access_is_that_of_the_current_configuration() -> None:
+    access = Access(secured=True, principal="User:kraftwatch")
+    back = Machine.from_bytes(
+        replayed().to_bytes(), cluster="test", cluster_id=None, bootstrap=(), vantage=Vantage.INSIDE, access=access
+    )
+    assert back.quorum().access == access
+
+
+def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_codec, "SMALL_PAGE", 0)
+    pages = MemoryPages()
+    stored = Machine("test", None, (), Vantage.INSIDE, pages=pages)
+    script = LogScript()
+    script.leader(1)
+    script.partition("orders", 0, 101, 102)
+    apply(stored, [script.read()])
+    blob = stored.to_bytes()
+    assert pages.contents
+
+    back = Machine.from_bytes(blob, cluster="test", cluster_id=None, bootstrap=(), vantage=Vantage.INSIDE, pages=pages)
+    assert back.log.partitions.topics == stored.log.partitions.topics
+    script.change("orders", 0, isr=(102,))
+    before = len(pages.contents)
+    monkeypatch.setattr(table_codec, "MOST_CHANGES", 0)
+    apply(back, [script.read()])
+    back.to_bytes()
+    assert len(pages.contents) > before, "a changed page is stored there again"
 
 
 def refusal(blob: bytes, cluster_id: str | None = None) -> str:

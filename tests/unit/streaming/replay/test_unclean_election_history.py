@@ -1,5 +1,7 @@
 """Unclean elections are kept by topic, from the log; snapshots do not hold them."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.log_event import LogEvent
@@ -49,6 +51,16 @@ def test_a_second_unclean_election_while_recovering_counts_and_a_returning_leade
     # The record does not repeat the recovery state (PartitionChangeBuilder).
     script.change("orders", 0, isr=(103,), leader=103)
     assert of_orders(apply(again(replay.to_bytes()), [script.read()])).elections == 2
+
+
+def test_an_isr_without_any_replica_in_sync_before_counts_without_a_leader() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    change = script.change("orders", 0, isr=(103,), leader=103)
+    script.events[-1] = replace(change, leader=None)
+    one = of_orders(apply(replay, [script.read()]))
+
+    assert (one.elections, one.leaders) == (2, ids(102))
 
 
 def test_clean_elections_and_recoveries_are_not_recorded() -> None:

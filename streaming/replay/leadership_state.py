@@ -80,7 +80,7 @@ class Leadership:
         """
         reports = self.leaderless_reports.values()
         answered = any(report.reason in NO_LEADER_REASONS for report in reports)
-        return None if answered and len(reports) >= max(1, majority(addresses)) else self.leader_id
+        return None if answered and len(reports) >= majority(addresses) else self.leader_id
 
     def confirm(self, *, leader: NodeId, epoch: Epoch, high_watermark: Offset | None, now_ms: Millis) -> bool:
         """Applies evidence of a leader in an epoch; returns False if newer evidence contradicts it."""

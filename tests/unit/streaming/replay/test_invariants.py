@@ -5,7 +5,7 @@ import pytest
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant
-from streaming.replay.invariants import EPOCHS, REMEMBERED, REMEMBERED_MS, Invariants
+from streaming.replay.invariants import EPOCHS, NODES, REMEMBERED, REMEMBERED_MS, SAME_MS, Invariants
 
 NOW = Millis(1_700_000_000_000)
 
@@ -76,6 +76,39 @@ def test_a_decreasing_epoch_in_the_log_is_a_violation() -> None:
     assert "offset 9" in violation.detail
 
 
+def test_one_decreasing_epoch_is_one_violation_though_records_and_batches_of_an_observation_show_it() -> None:
+    invariants = Invariants()
+    for offset, epoch, second in ((9, 4, 0), (10, 4, 0), (11, 3, 0), (30, 4, 1)):
+        now = Millis(NOW + 1_000 * second)
+        invariants.appended(offset=Offset(offset), epoch=Epoch(epoch), before=Epoch(5), now_ms=now)
+    assert [each.detail.partition(" of ")[0] for each in invariants.violations] == [
+        "offset 9",
+        "offset 11",
+        "offset 30",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("polls", "after_ms", "violations"),
+    [
+        ([(1, 5, 100), (1, 5, 90)], SAME_MS, 1),
+        ([(1, 5, 100), (1, 5, 90)], SAME_MS + 1, 2),
+        ([(1, 5, 100), (2, 5, 101)], SAME_MS, 2),
+    ],
+    ids=["just reported by a poll", "reported a minute ago", "another violation"],
+)
+def test_a_high_watermark_found_to_be_false_is_reported_unless_a_poll_just_did(
+    polls: list[tuple[int, int, int]], after_ms: int, violations: int
+) -> None:
+    invariants = after(*polls)
+    now = Millis(NOW + 1_000 + after_ms)
+    invariants.lower_high_watermark_accepted(before=Offset(100), now=Offset(80), epoch=Epoch(5), now_ms=now)
+
+    assert len(invariants.violations) == violations
+    if violations == 2:
+        assert invariants.violations[-1].detail == "the high watermark decreased from 100 to 80 in epoch 5"
+
+
 def test_a_restored_quorum_is_held_to_no_older_promise() -> None:
     invariants = after((1, 5, 100))
     invariants.reset()
@@ -88,5 +121,13 @@ def test_violations_and_leaders_are_bounded() -> None:
     invariants = after(*((node, epoch, None) for epoch in range(1, EPOCHS + 40) for node in (1, 2)))
     assert len(invariants.leaders) == EPOCHS
     assert len(invariants.violations) == REMEMBERED
-    invariants.expire(Millis(NOW + 2 * REMEMBERED_MS))
+    newest = invariants.violations[-1].observed_at_ms
+    invariants.expire(Millis(newest + REMEMBERED_MS))
+    assert [each.observed_at_ms for each in invariants.violations] == [newest]
+    invariants.expire(Millis(newest + REMEMBERED_MS + 1))
     assert invariants.violations == ()
+
+
+def test_epochs_are_kept_of_the_nodes_that_answered_last() -> None:
+    invariants = after(*((node, node, None) for node in range(1, NODES + 4)))
+    assert [*invariants.polled_epochs] == [*range(4, NODES + 4)]

@@ -1,0 +1,87 @@
+"""Leadership: which evidence of a leader and of its high watermark counts, and for how long."""
+
+import pytest
+
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Invariant, Reason
+from streaming.replay.leadership_state import LEADERLESS_REPORT_MS, LOWER_MS, UNCONFIRMED_MS, Leadership
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
+
+NOW = Millis(1_700_000_000_000)
+
+
+def led(*, leader: int = 1, epoch: int = 5, high_watermark: int = 100) -> Leadership:
+    """Returns what is known after one answered poll at NOW."""
+    leadership = Leadership()
+    assert confirmed(leadership, leader, epoch, high_watermark)
+    return leadership
+
+
+def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: int, after_ms: int = 0) -> bool:
+    return leadership.confirm(
+        leader=NodeId(leader), epoch=Epoch(epoch), high_watermark=Offset(high_watermark), now_ms=Millis(NOW + after_ms)
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "high_watermark", "since_ms"),
+    [
+        ([(0, 80), (5_000, 82), (LOWER_MS, 81)], 82, LOWER_MS),
+        ([(0, 80), (5_000, 82), (LOWER_MS - 1, 81)], 100, 0),
+        ([(0, 80), (LOWER_MS, 81)], 100, 0),
+        ([(0, 80), (5_000, 100), (LOWER_MS, 81), (LOWER_MS + 1, 81)], 100, 0),
+        ([(0, 80), (5_000, 101), (LOWER_MS, 81), (LOWER_MS + 1, 81)], 101, 5_000),
+    ],
+    ids=["three answers of 10 s", "of less than 10 s", "two answers", "confirmed meanwhile", "higher meanwhile"],
+)
+def test_high_watermark_decreases_to_the_highest_of_three_answers_of_ten_seconds(
+    answers: list[tuple[int, int]], high_watermark: int, since_ms: int
+) -> None:
+    leadership = led(high_watermark=100)
+    for after_ms, reported in answers:
+        leadership.advance(Offset(reported), Millis(NOW + after_ms))
+
+    assert (leadership.high_watermark, leadership.high_watermark_since_ms) == (high_watermark, NOW + since_ms)
+
+
+@pytest.mark.parametrize(("after_ms", "accepted"), [(UNCONFIRMED_MS, False), (UNCONFIRMED_MS + 1, True)])
+def test_lower_epoch_is_accepted_once_the_known_one_was_not_confirmed_for_30_s(after_ms: int, accepted: bool) -> None:
+    leadership = led(leader=1, epoch=5)
+
+    assert confirmed(leadership, 2, 4, 90, after_ms) is accepted
+    assert (leadership.leader_id, leadership.epoch) == ((2, 4) if accepted else (1, 5))
+
+
+@pytest.mark.parametrize(("after_ms", "leader"), [(LEADERLESS_REPORT_MS, None), (LEADERLESS_REPORT_MS + 1, 1)])
+def test_report_of_no_leader_counts_for_a_minute(after_ms: int, leader: int | None) -> None:
+    leadership = led(leader=1)
+    leadership.observation_failed("c1:9093", Reason.NO_LEADER, NOW)
+    leadership.expire(Millis(NOW + after_ms))
+
+    assert leadership.leader(1) == leader
+
+
+@pytest.mark.parametrize(("epoch", "leader"), [(4, 1), (5, 1), (6, 2)])
+def test_leader_change_in_the_log_counts_only_in_a_newer_epoch_than_the_polls(epoch: int, leader: int) -> None:
+    leadership = led(leader=1, epoch=5)
+    leadership.apply_leader_change(leader=NodeId(2), epoch=Epoch(epoch))
+
+    assert leadership.leader_id == leader
+
+
+@pytest.mark.parametrize(
+    ("high_watermarks", "violations"),
+    [((100, 101, 101), [Invariant.EPOCH_BACK]), ((101, 101, 101), [])],
+    ids=["records were committed in it", "a replaced leader"],
+)
+def test_lower_epoch_violates_an_invariant_if_its_high_watermark_advanced_since_its_first_answer(
+    high_watermarks: tuple[int, ...], violations: list[Invariant]
+) -> None:
+    script, replay = LogScript(), machine()
+    apply(replay, [script.row(poll(replica("2-b"), leader=2, epoch=9, hw=200))])
+    for high_watermark in high_watermarks:
+        lower = poll(replica("1-a"), leader=1, epoch=4, hw=high_watermark)
+        quorum = apply(replay, [script.row(lower, after_ms=UNCONFIRMED_MS // 2)])
+
+    assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
+    assert [one.invariant for one in quorum.invariant_violations] == violations

@@ -58,12 +58,12 @@ def noop() -> bytes:
 
 
 def record(
-    value: bytes, delta: int, *, key: bytes | None = None, headers: bytes = b"\0", timestamp_delta: int = 0
+    value: bytes | None, delta: int, *, key: bytes | None = None, headers: bytes = b"\0", timestamp_delta: int = 0
 ) -> bytes:
     """One record of a batch."""
     body = b"\0" + varint(timestamp_delta) + varint(delta)
     body += varint(-1) if key is None else varint(len(key)) + key
-    body += varint(len(value)) + value + headers
+    body += (varint(-1) if value is None else varint(len(value)) + value) + headers
     return varint(len(body)) + body
 
 

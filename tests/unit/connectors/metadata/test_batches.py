@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
-from tests.unit.connectors.metadata.metadata_bytes import batch, noop, tinylog
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, noop, tinylog
 
 
 @pytest.mark.kip("D019")
@@ -36,16 +36,17 @@ def test_a_log_written_by_kafka_is_read_without_errors() -> None:
     assert last.leader_epoch == sidecar["last_epoch"]
 
 
-def test_a_cut_at_any_byte_of_the_last_batch_is_a_torn_tail() -> None:
+@pytest.mark.parametrize("base_offset", [1, -1])
+def test_a_cut_at_any_byte_of_the_last_batch_is_a_torn_tail(base_offset: int) -> None:
     whole = batch([noop()], base_offset=0)
     for cut in range(1, len(whole)):
-        first, tail = scan(whole + batch([noop()], base_offset=1)[:cut], expected=0)
+        first, tail = scan(whole + batch([noop()], base_offset=base_offset)[:cut], expected=0)
 
         assert isinstance(first, RecordBatch)
         assert isinstance(tail, TornTail)
         assert tail.size == cut
         assert tail.missing == (None if cut < 12 else len(whole) - cut)
-        assert tail.base_offset == (None if cut < 8 else 1)
+        assert tail.base_offset == (None if cut < 8 else base_offset)
 
 
 def test_a_damaged_batch_is_reported_and_the_next_is_read() -> None:
@@ -90,15 +91,40 @@ def test_a_record_count_that_does_not_match_the_last_offset_delta_is_rejected() 
     assert bad.reason == "a record count of 1 does not match the last offset delta 4"
 
 
-def test_a_batch_of_an_older_magic_is_skipped_by_its_length() -> None:
-    old = bytearray(batch([noop()]))
-    old[16] = 1
+def test_a_batch_without_records_is_rejected_by_its_record_count() -> None:
+    """It is as short as a batch can be: its header alone."""
+    empty = batch_of(b"", 0, base_offset=3)
 
-    bad, good = scan(bytes(old) + batch([noop()], base_offset=1))
+    (bad,) = scan(empty)
+    (torn,) = scan(empty[:-1])
 
     assert isinstance(bad, BadBatch)
-    assert (bad.reason, bad.size) == ("magic 1, expected 2", len(old))
-    assert isinstance(good, RecordBatch)
+    assert (bad.base_offset, bad.size) == (3, 61)
+    assert bad.reason == "a record count of 0 does not match the last offset delta -1"
+    assert torn == TornTail(position=0, size=60, base_offset=3, missing=1)
+
+
+def _of_magic_1(records: bytes) -> bytes:
+    old = bytearray(batch_of(records, 1, base_offset=3))
+    old[16] = 1
+    return bytes(old)
+
+
+@pytest.mark.parametrize("records", [b"", bytes(30)], ids=["shortest", "longer"])
+@pytest.mark.parametrize("following", [b"", batch([noop()], base_offset=4)], ids=["last", "followed"])
+def test_a_batch_of_an_older_magic_is_skipped_by_its_length(records: bytes, following: bytes) -> None:
+    old = _of_magic_1(records)
+
+    bad, *rest = scan(old + following)
+
+    assert bad == BadBatch(position=0, size=61 + len(records), base_offset=3, reason="magic 1, expected 2")
+    assert [type(item) for item in rest] == [RecordBatch] * bool(following)
+
+
+def test_a_torn_batch_of_an_older_magic_ends_the_scan() -> None:
+    (bad,) = scan(_of_magic_1(bytes(30))[:-1])
+
+    assert bad == BadBatch(position=0, size=90, base_offset=None, reason="magic 1, expected 2: the rest is skipped")
 
 
 def test_an_invalid_length_ends_the_scan() -> None:

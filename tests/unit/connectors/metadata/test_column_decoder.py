@@ -154,6 +154,16 @@ def test_any_partition_records_are_decoded_alike(api_key: int, version: int, dat
     assert_equal_events(batch([head + written(fields, value) for value in drawn]))
 
 
+def test_small_batches_are_decoded_together_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, each would cost numpy's fixed cost; all together, they would take memory without a bound."""
+    one = batch([partition()])
+    monkeypatch.setattr(decoder, "MOST_BYTES", 2 * len(one))
+
+    table = decode(b"".join(batch([partition()], base_offset=at) for at in range(5)), fewest=2)
+
+    assert [len(part.partitions) for part in table.parts() if isinstance(part, EventBlock)] == [2, 2]
+
+
 def test_few_records_are_decoded_without_numpy() -> None:
     """An idle second is one NoOp: numpy's import and its fixed cost would be most of its work."""
     program = (

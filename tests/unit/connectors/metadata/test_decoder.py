@@ -24,6 +24,7 @@ from connectors.log_event import (
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
+from connectors.metadata.value_limits import LARGEST_OFFSET
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
@@ -264,6 +265,7 @@ def test_transaction_records_give_their_events() -> None:
             CHANGED + tagged(t0=b"\5"),
             f"{REGISTRATION} has fenced 5 and inControlledShutdown 0, which Kafka does not define",
         ),
+        (noop()[:2], "the value ends before its type and version"),
         (b"\1", "the value ends before its type and version"),
         (b"", "the value ends before its type and version"),
     ],
@@ -284,6 +286,7 @@ def test_an_undecodable_record_is_reported_and_the_next_is_read(value: bytes, re
     [
         (9, b"\0\0", "control record type 9 is not known to any Kafka up to 4.3.1"),
         (2, b"\0\7", "LeaderChangeMessage version 7 is not known to any Kafka up to 4.3.1"),
+        (2, b"\xff\xff", "LeaderChangeMessage version -1 is not known to any Kafka up to 4.3.1"),
         (3, b"\0\0" + bytes(8) + b"\0", "a SnapshotHeaderRecord outside a snapshot"),
     ],
 )
@@ -318,28 +321,61 @@ def test_unreadable_batches_are_quarantined_at_their_expected_offset() -> None:
     assert tail.reason == "the batch is torn: its end is missing"
 
 
-def test_a_damaged_first_batch_is_quarantined_at_the_observations_base_offset() -> None:
+@pytest.mark.parametrize("base_offset", [0, 30, LARGEST_OFFSET])
+def test_a_damaged_first_batch_is_quarantined_at_the_observations_base_offset(base_offset: int) -> None:
     """Redaction must overwrite its offset: no batch before it in the payload confirms it."""
-    damaged = bytearray(batch([noop(), noop()], base_offset=30))
+    damaged = bytearray(batch([noop(), noop()], base_offset=base_offset))
     damaged[-1] ^= 1
 
-    bad, end = events(redact(bytes(damaged)), base=30, last=31)
+    bad, end = events(redact(bytes(damaged)), base=base_offset, last=base_offset)
 
     assert isinstance(bad, Undecodable)
-    assert (bad.offset, bad.length) == (30, len(damaged))
+    assert (bad.offset, bad.length) == (base_offset, len(damaged))
     assert isinstance(end, LogAdvanced)
+
+
+def test_a_first_batch_at_another_offset_than_the_observations_is_quarantined() -> None:
+    (bad,) = faults(batch([noop()], base_offset=9))
+
+    assert (bad.offset, bad.reason) == (0, "base offset 9, expected 0")
+
+
+def test_an_unreadable_batch_after_a_damaged_one_is_quarantined_at_its_own_offset() -> None:
+    """A damaged batch does not show how many records it has."""
+    damaged = bytearray(batch([noop()]))
+    damaged[-1] ^= 1
+
+    _, compressed = faults(bytes(damaged) + batch([noop()], base_offset=7, attributes=1))
+
+    assert (compressed.offset, compressed.reason) == (7, "compressed with gzip, which KRaft never writes: not read")
+
+
+@pytest.mark.parametrize("records", [1, 4])
+@pytest.mark.parametrize("attributes", [0, 1], ids=["readable", "compressed"])
+def test_a_damaged_batch_is_quarantined_at_the_offset_that_follows_the_batch_before(
+    records: int, attributes: int
+) -> None:
+    """Its own offset may be what is damaged."""
+    before = batch([noop()] * 2) + batch([noop()] * records, base_offset=2, attributes=attributes)
+    damaged = bytearray(batch([noop()], base_offset=99))
+    damaged[-1] ^= 1
+
+    *_, crc = faults(redact(before + bytes(damaged)))
+
+    assert crc.offset == 2 + records
 
 
 def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
     topic = data(2, 0, text("t") + TOPIC + b"\0")
-    shapes = [record(topic, 0, key=b"k"), record(topic, 4), record(topic, 2, headers=b"\2\2k\2v"), record(topic, 3)]
+    shapes = [record(topic, 0, key=b"k"), record(topic, 4), record(topic, 2, headers=b"\2\2k\2v"), record(None, 3)]
 
-    *bad, good, _ = events(batch_of(b"".join(shapes), 4))
+    *bad, good, _ = events(batch_of(b"".join((*shapes, record(topic, 4))), 5))
 
     assert [event.reason for event in bad if isinstance(event, Undecodable)] == [
         "a metadata record with a key",
         "not a record: offset delta 4, expected 1",
         "not a record: headers or bytes after the value, which KRaft never writes",
+        "a record without a value",
     ]
     assert good.type == "topic-created"
 
@@ -350,10 +386,9 @@ def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> No
     assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
 
 
-def test_an_events_timestamp_is_that_of_its_record() -> None:
-    topic = data(2, 0, text("t") + TOPIC + b"\0")
-
-    event, _ = events(batch_of(record(topic, 0, timestamp_delta=250), 1, timestamp=1000))
+@pytest.mark.parametrize("value", [data(2, 0, text("t") + TOPIC + b"\0"), CHANGE + b"\0"], ids=["topic", "partition"])
+def test_an_events_timestamp_is_that_of_its_record(value: bytes) -> None:
+    event, _ = events(batch_of(record(value, 0, timestamp_delta=250), 1, timestamp=1000))
 
     assert event.at.timestamp_ms == 1250  # type: ignore[union-attr]
 

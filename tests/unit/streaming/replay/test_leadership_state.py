@@ -79,9 +79,8 @@ def test_lower_epoch_violates_an_invariant_if_its_high_watermark_advanced_since_
 ) -> None:
     script, replay = LogScript(), machine()
     apply(replay, [script.row(poll(replica("2-b"), leader=2, epoch=9, hw=200))])
-    for high_watermark in high_watermarks:
-        lower = poll(replica("1-a"), leader=1, epoch=4, hw=high_watermark)
-        quorum = apply(replay, [script.row(lower, after_ms=UNCONFIRMED_MS // 2)])
+    lower = [poll(replica("1-a"), leader=1, epoch=4, hw=high_watermark) for high_watermark in high_watermarks]
+    quorum = apply(replay, [script.row(each, after_ms=UNCONFIRMED_MS // 2) for each in lower])
 
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
     assert [one.invariant for one in quorum.invariant_violations] == violations

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
+from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan, write_crc
+from connectors.metadata.value_limits import LARGEST_OFFSET
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, noop, tinylog
 
 
@@ -82,6 +83,29 @@ def test_a_base_offset_that_does_not_follow_the_batch_before_is_rejected() -> No
     assert isinstance(jumped, BadBatch)
     assert jumped.reason == "base offset 4000007, expected 7"
     assert isinstance(third, RecordBatch)
+
+
+def test_the_largest_offset_is_that_of_the_last_record() -> None:
+    (last,), (beyond,) = (scan(batch([noop()] * 2, base_offset=LARGEST_OFFSET - before)) for before in (1, 0))
+
+    assert isinstance(last, RecordBatch)
+    assert last.last_offset == LARGEST_OFFSET
+    assert isinstance(beyond, BadBatch)
+    assert beyond.reason == f"invalid base offset {LARGEST_OFFSET}"
+
+
+@pytest.mark.parametrize(
+    ("field", "found"), [(27, "-2 and 1000"), (35, "1000 and -2")], ids=["base timestamp", "maximal timestamp"]
+)
+def test_one_impossible_timestamp_of_two_is_rejected(field: int, found: str) -> None:
+    odd = bytearray(batch([noop()], timestamp=1000))
+    odd[field : field + 8] = (-2).to_bytes(8, "big", signed=True)
+    write_crc(odd)
+
+    (bad,) = scan(bytes(odd))
+
+    assert isinstance(bad, BadBatch)
+    assert bad.reason == f"invalid base and maximal timestamp {found}, expected -1 to 253370764800000"
 
 
 def test_a_record_count_that_does_not_match_the_last_offset_delta_is_rejected() -> None:

@@ -50,14 +50,15 @@ def test_a_cut_at_any_byte_of_the_last_batch_is_a_torn_tail(base_offset: int) ->
         assert tail.base_offset == (None if cut < 8 else base_offset)
 
 
-def test_a_damaged_batch_is_reported_and_the_next_is_read() -> None:
-    damaged = bytearray(batch([noop()], base_offset=0))
+@pytest.mark.parametrize(("written", "base_offset"), [(0, 0), (-1, None)], ids=["first", "redacted"])
+def test_a_damaged_batch_is_reported_and_the_next_is_read(written: int, base_offset: int | None) -> None:
+    damaged = bytearray(batch([noop()], base_offset=written))
     damaged[-1] ^= 1
 
     bad, good = scan(bytes(damaged) + batch([noop()], base_offset=1), expected=0)
 
     assert isinstance(bad, BadBatch)
-    assert bad.base_offset == 0
+    assert bad.base_offset == base_offset
     assert bad.reason == "the CRC-32C does not match: the batch is damaged"
     assert bad.header is None
     assert isinstance(good, RecordBatch)

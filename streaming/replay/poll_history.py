@@ -85,7 +85,7 @@ def _histories(
         for history in histories.values()
         if now_ms - history.last_seen_at_ms <= (VOTER_REMEMBERED_MS if history.key.id in voter_ids else REMEMBERED_MS)
     )
-    return sorted(recent, key=lambda history: (history.key.id, history.key.directory_id or ""))
+    return sorted(recent, key=lambda history: history.key)
 
 
 def _with_regressions(

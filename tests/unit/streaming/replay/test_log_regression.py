@@ -81,6 +81,28 @@ def test_a_second_regression_while_the_first_is_not_caught_up_keeps_the_highest_
     assert (found.acknowledged_offset, found.log_end_offset) == (100, 5)
 
 
+def test_a_second_regression_after_the_log_reached_the_first_offset_has_its_own() -> None:
+    quorum = observed(*polls((100, 100), (100, 100), (40, 101), (95, 102), (100, 103), (60, 104)))
+    found = regression(quorum)
+    assert found is not None
+    assert (found.acknowledged_offset, found.log_end_offset) == (95, 60), "two polls show 95, and only one shows 100"
+
+
+def test_log_end_falls_while_the_high_watermark_stands_still() -> None:
+    found = regression(observed(*polls((100, 100), (100, 100), (3, 100))))
+    assert found is not None
+    assert (found.acknowledged_offset, found.log_end_offset) == (100, 3)
+
+
+def test_regressions_of_two_voters_in_one_poll_are_both_kept() -> None:
+    def listed(end: int) -> QuorumPolled:
+        return poll(replica("1-a", end=100), replica("2-b", end=end), replica("3-c", end=end), hw=100)
+
+    quorum = observed(listed(100), listed(100), listed(3))
+    assert regression(quorum, "2-b") is not None
+    assert regression(quorum, "3-c") is not None
+
+
 def test_a_regression_and_what_was_acknowledged_survive_a_restart_of_the_job() -> None:
     script, replay = LogScript(), machine()
     observed(*polls((100, 100), (100, 100)), replay=replay, script=script)

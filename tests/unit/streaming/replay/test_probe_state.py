@@ -8,7 +8,8 @@ from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
-from streaming.replay.poll_history import VOTER_REMEMBERED_MS
+from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
+from streaming.replay.probe_state import PROBE_MS
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -52,6 +53,28 @@ def test_a_replica_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     assert quorum.histories[key("1-a")].samples[-1].lag_ms == 0
 
 
+def test_samples_but_the_newest_are_five_seconds_apart() -> None:
+    script, replay = LogScript(), machine()
+    history = apply(replay, [script.row(poll(replica("1-a"))) for _ in range(8)]).histories[key("1-a")]
+
+    assert [one.observed_at_ms - history.first_seen_at_ms for one in history.samples] == [0, 5_000, 7_000]
+
+
+@pytest.mark.parametrize(("after_ms", "samples"), [(WINDOW_MS, 2), (WINDOW_MS + 1, 1)])
+def test_samples_are_kept_for_a_minute(after_ms: int, samples: int) -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(poll(replica("1-a"))), script.row(poll(replica("1-a")), after_ms=after_ms)]
+
+    assert len(apply(replay, rows).histories[key("1-a")].samples) == samples
+
+
+def test_histories_are_in_the_order_of_the_replicas() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(poll(*map(replica, ("10-a", "2-b", "2-a", "2"))))])
+
+    assert [*quorum.histories] == [key("2"), key("2-a"), key("2-b"), key("10-a")]
+
+
 def test_without_the_leaders_own_row_no_lag_is_known() -> None:
     script, replay = LogScript(), machine()
     (sample,) = apply(replay, [script.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
@@ -76,6 +99,20 @@ def test_a_voter_that_stopped_fetching_keeps_the_epoch_of_its_log_end() -> None:
 
     assert (history.last_log_end_offset, history.last_leader_epoch) == (77, 3)
     assert history.samples[-1].lag is None
+
+
+@pytest.mark.parametrize(
+    ("polls", "leader_epoch"),
+    [([(77, 3), (78, 4), (79, 5)], 5), ([(77, 3), (10**12, 4), (77, 4)], 3), ([(77, 3), (78, 4), (76, 5)], 5)],
+    ids=["advancing", "one false poll", "truncated"],
+)
+def test_the_epoch_of_a_log_end_is_that_of_the_poll_that_first_reported_it(
+    polls: list[tuple[int, int]], leader_epoch: int
+) -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(poll(replica("1-a"), replica("2-b", end=end), epoch=epoch)) for end, epoch in polls]
+
+    assert apply(replay, rows).histories[key("2-b")].last_leader_epoch == leader_epoch
 
 
 def test_a_replica_that_polls_no_longer_list_is_kept_for_an_hour() -> None:
@@ -224,8 +261,9 @@ def test_a_probe_of_an_unlisted_name_that_never_resolved_is_dropped() -> None:
 
 def test_a_probe_that_is_not_repeated_is_dropped_after_ten_minutes() -> None:
     script, replay = LogScript(), machine()
-    apply(replay, [script.row(probed(1, endpoint(1), "10.0.0.1"))])
-    assert apply(replay, [script.row(after_ms=Millis(601_000))]).probes == {}
+    apply(replay, [script.row(probed(node, endpoint(node), f"10.0.0.{node}"), after_ms=1_000) for node in (1, 2)])
+    assert set(apply(replay, [script.row(after_ms=PROBE_MS - 1_000)]).probes) == {"1@c1:9093", "2@c2:9093"}
+    assert set(apply(replay, [script.row(after_ms=1)]).probes) == {"2@c2:9093"}
 
 
 def test_the_cluster_id_is_that_of_the_first_poll_that_reports_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.log_event import VotersSet
 from connectors.observation_event import EndpointProbed
-from rules.model.identifiers import Endpoint, Millis, NodeId
+from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine

@@ -56,11 +56,9 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
         node: the controller to restart.
         thresholds: `silent`, `poll_age`, `probe_age` and `half_done`.
     """
-    obstacle = _obstacle(quorum, thresholds)
-    poll = fresh_poll(quorum, thresholds)
-    if obstacle is not None or poll is None:
-        why = obstacle or poll_problem(quorum)
-        return RestartSafety(node=node, against=(why,), notes=(), remaining=None, votes_needed=None)
+    poll = _usable_poll(quorum, thresholds)
+    if isinstance(poll, str):
+        return RestartSafety(node=node, against=(poll,), notes=(), remaining=None, votes_needed=None)
     statuses = endpoint_statuses(quorum, poll, thresholds)
     voters = _voters(quorum, poll)
     others = [key for key in voters if key.id != node]
@@ -86,18 +84,21 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     )
 
 
-def _obstacle(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns why the restart cannot be evaluated at all; None if it can."""
+def _usable_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | str:
+    """Returns the poll by which the restart is evaluated, or why it cannot be evaluated at all."""
     no_leader = leaderless(quorum)
     if no_leader is not None:
         reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
         return f"no controller leads the quorum ({reported}): fix that first"
-    problem = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
-    if problem is None and fresh_poll(quorum, thresholds) is None:
-        problem = poll_problem(quorum)
-    if problem is None and quorum.committed is None and quorum.kraft_version:
-        problem = "no committed VotersRecord has been read yet"
-    return None if problem is None else f"unknown: {problem}"
+    unread = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
+    if unread is not None:
+        return f"unknown: {unread}"
+    poll = fresh_poll(quorum, thresholds)
+    if poll is None:
+        return f"unknown: {poll_problem(quorum)}"
+    if quorum.committed is None and quorum.kraft_version:
+        return "unknown: no committed VotersRecord has been read yet"
+    return poll
 
 
 def _voters(quorum: Quorum, poll: Poll) -> list[ReplicaKey]:

@@ -70,17 +70,22 @@ def test_leader_change_in_the_log_counts_only_in_a_newer_epoch_than_the_polls(ep
 
 
 @pytest.mark.parametrize(
-    ("high_watermarks", "violations"),
-    [((100, 101, 101), [Invariant.EPOCH_BACK]), ((101, 101, 101), [])],
-    ids=["records were committed in it", "a replaced leader"],
+    ("answers", "violations"),
+    [
+        ([(15_000, 4, 100), (15_000, 4, 101), (15_000, 4, 101)], [Invariant.EPOCH_BACK]),
+        ([(15_000, 4, 101), (15_000, 4, 101), (15_000, 4, 101)], []),
+        ([(45_000, 4, 101)], []),
+        ([(15_000, 3, 100), (30_000, 4, 101)], []),
+    ],
+    ids=["records were committed in it", "a replaced leader", "first answer", "first answer of its epoch"],
 )
 def test_lower_epoch_violates_an_invariant_if_its_high_watermark_advanced_since_its_first_answer(
-    high_watermarks: tuple[int, ...], violations: list[Invariant]
+    answers: list[tuple[int, int, int]], violations: list[Invariant]
 ) -> None:
     script, replay = LogScript(), machine()
     apply(replay, [script.row(poll(replica("2-b"), leader=2, epoch=9, hw=200))])
-    lower = [poll(replica("1-a"), leader=1, epoch=4, hw=high_watermark) for high_watermark in high_watermarks]
-    quorum = apply(replay, [script.row(each, after_ms=UNCONFIRMED_MS // 2) for each in lower])
+    rows = [script.row(poll(replica("1-a"), leader=1, epoch=epoch, hw=hw), after_ms=ms) for ms, epoch, hw in answers]
+    quorum = apply(replay, rows)
 
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
     assert [one.invariant for one in quorum.invariant_violations] == violations

@@ -230,6 +230,16 @@ def test_noops_whose_epoch_falls_are_a_violation(
     assert replayed.log.epoch == last
 
 
+def test_epochs_of_batches_that_are_read_again_are_not_compared() -> None:
+    replayed, script = machine(), LogScript(epoch=5)
+    script.leader(1)
+    apply(replayed, [script.read()])
+    end = replace(script.advanced(script.offset), first_epoch=Epoch(4), last_epoch=Epoch(4))
+
+    assert apply(replayed, [script.row(end)]).invariant_violations == ()
+    assert replayed.log.epoch == 5
+
+
 def test_a_replaced_leader_that_answers_for_long_is_no_lie() -> None:
     """Without a majority it commits nothing: its high watermark stands still."""
     replayed: Machine = machine()

@@ -38,6 +38,7 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     tinylog,
     tinysnapshot,
     uvarint,
+    varint,
 )
 
 TOPIC = bytes(range(16))
@@ -288,6 +289,7 @@ def test_an_undecodable_record_is_reported_and_the_next_is_read(value: bytes, re
         (2, b"\0\7", "LeaderChangeMessage version 7 is not known to any Kafka up to 4.3.1"),
         (2, b"\xff\xff", "LeaderChangeMessage version -1 is not known to any Kafka up to 4.3.1"),
         (3, b"\0\0" + bytes(8) + b"\0", "a SnapshotHeaderRecord outside a snapshot"),
+        (0xFFFF, b"\0\0", "control record type -1 is not known to any Kafka up to 4.3.1"),
     ],
 )
 def test_an_undecodable_control_record_is_reported(kind: int, value: bytes, reason: str) -> None:
@@ -378,6 +380,32 @@ def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
         "a record without a value",
     ]
     assert good.type == "topic-created"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\0\0\0" + varint(1) + b"k", "its key exceeds it"),
+        (b"\0\0\0" + varint(9), "its key exceeds it"),
+        (b"\0\0\0" + varint(-1) + varint(1) + b"v", "its value exceeds it"),
+        (b"\0\0\0" + varint(-1) + varint(9), "its value exceeds it"),
+        (b"\0" + b"\xff" * 10, "a varint does not end"),
+    ],
+)
+def test_a_record_whose_fields_exceed_it_is_quarantined_and_the_next_is_read(content: bytes, reason: str) -> None:
+    topic = data(2, 0, text("t") + TOPIC + b"\0")
+
+    bad, good, _ = events(batch_of(varint(len(content)) + content + record(topic, 1), 2))
+
+    assert isinstance(bad, Undecodable)
+    assert (bad.offset, bad.reason) == (0, f"not a record: {reason}")
+    assert good.type == "topic-created"
+
+
+def test_a_record_that_ends_in_the_middle_of_a_number_is_quarantined() -> None:
+    (bad,) = faults(batch_of(varint(2) + b"\0\0", 1))
+
+    assert (bad.offset, bad.reason) == (0, "not a record: it ends early")
 
 
 def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> None:

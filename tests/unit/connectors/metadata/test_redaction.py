@@ -124,6 +124,48 @@ def test_a_damaged_batch_stays_damaged_and_the_next_one_is_found() -> None:
     assert isinstance(good, RecordBatch)
 
 
+def _damaged(base_offset: int, records: bytes = record(data(4, 0, CONFIG), 0)) -> bytes:
+    whole = bytearray(batch_of(records, 1, base_offset=base_offset, epoch=0x61626364))
+    whole[17] ^= 1
+    return bytes(whole)
+
+
+CONFIRMED, DOUBTFUL, SHORTEST = _damaged(1), _damaged(5), _damaged(5, b"")
+
+
+@pytest.mark.parametrize(
+    ("damaged", "expected"),
+    [
+        pytest.param(CONFIRMED, CONFIRMED[:21] + bytes(len(CONFIRMED) - 21), id="at the expected offset"),
+        pytest.param(CONFIRMED[:100], CONFIRMED[:21] + bytes(79), id="torn at the expected offset"),
+        pytest.param(CONFIRMED[:15], CONFIRMED[:15], id="header torn at the expected offset"),
+        pytest.param(CONFIRMED[:12], CONFIRMED[:12], id="header torn behind the length"),
+        pytest.param(CONFIRMED[:11], bytes(11), id="header torn in the length"),
+        pytest.param(
+            DOUBTFUL,
+            b"\xff" * 8 + DOUBTFUL[8:12] + bytes(4) + b"\2" + bytes(len(DOUBTFUL) - 17),
+            id="at another offset",
+        ),
+        pytest.param(
+            SHORTEST, b"\xff" * 8 + SHORTEST[8:12] + bytes(4) + b"\2" + bytes(44), id="the shortest at another offset"
+        ),
+        pytest.param(DOUBTFUL[:100], bytes(100), id="torn at another offset"),
+        pytest.param(DOUBTFUL[:40], bytes(40), id="header torn at another offset"),
+    ],
+)
+def test_of_a_damaged_batch_only_what_is_certainly_its_header_and_its_length_remain(
+    damaged: bytes, expected: bytes
+) -> None:
+    """A header is certain if it holds the offset that follows the batch before it."""
+    before = batch([noop()])
+
+    assert redact(before + damaged) == before + expected
+
+
+def test_of_a_damaged_first_batch_only_the_length_remains() -> None:
+    assert redact(DOUBTFUL) == b"\xff" * 8 + DOUBTFUL[8:12] + bytes(4) + b"\2" + bytes(len(DOUBTFUL) - 17)
+
+
 def test_a_log_without_credentials_is_returned_as_the_same_object() -> None:
     log = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
 

@@ -4,7 +4,14 @@ from connectors.log_event import Undecodable
 from connectors.observation_event import BrokenContract, ObservationsAudited
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ContractViolation
-from streaming.replay.contract_violations import REMEMBERED, REMEMBERED_MS, ContractViolations
+from streaming.replay.contract_violations import (
+    AGAIN_MS,
+    EVALUATES,
+    REMEMBERED,
+    REMEMBERED_MS,
+    RENDERS,
+    ContractViolations,
+)
 from tests.unit.streaming.replay.log_script import again, machine
 
 NOW = Millis(1_800_000_000_000)
@@ -54,6 +61,16 @@ def test_an_audit_updates_the_violations_it_repeats_and_keeps_the_others() -> No
         (0, 0, 2),
         (0, 1_000, 2),
     ]
+
+
+def test_a_violation_is_new_again_after_a_minute() -> None:
+    contracts = ContractViolations()
+    contracts.failed(EVALUATES, "rule no-leader", sequence=1, now_ms=NOW)
+
+    assert not contracts.is_new(EVALUATES, "rule no-leader", Millis(NOW + AGAIN_MS - 1))
+    assert contracts.is_new(EVALUATES, "rule no-leader", Millis(NOW + AGAIN_MS))
+    assert contracts.is_new(EVALUATES, "rule broker-fenced", NOW)
+    assert contracts.is_new(RENDERS, "rule no-leader", NOW)
 
 
 def test_violations_expire_and_are_bounded() -> None:

@@ -369,17 +369,33 @@ def test_a_damaged_batch_is_quarantined_at_the_offset_that_follows_the_batch_bef
 
 def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
     topic = data(2, 0, text("t") + TOPIC + b"\0")
-    shapes = [record(topic, 0, key=b"k"), record(topic, 4), record(topic, 2, headers=b"\2\2k\2v"), record(None, 3)]
+    after_the_value = "not a record: headers or bytes after the value, which KRaft never writes"
+    shapes = [
+        (record(topic, 0, key=b"k"), "a metadata record with a key"),
+        (record(topic, 1, key=b""), "a metadata record with a key"),
+        (record(topic, 9), "not a record: offset delta 9, expected 2"),
+        (record(topic, 3, headers=b"\2\2k\2v"), after_the_value),
+        (record(topic, 4, headers=b"\2"), after_the_value),
+        (record(topic, 5, headers=b"\0\0"), after_the_value),
+        (record(None, 6), "a record without a value"),
+        (record(b"", 7, timestamp_delta=1), "the value ends before its type and version"),
+        (varint(0), "not a record: its key exceeds it"),
+    ]
 
-    *bad, good, _ = events(batch_of(b"".join((*shapes, record(topic, 4))), 5))
+    *bad, good, _ = events(batch_of(b"".join(shape for shape, _ in shapes) + record(topic, 9), 10))
 
-    assert [event.reason for event in bad if isinstance(event, Undecodable)] == [
-        "a metadata record with a key",
-        "not a record: offset delta 4, expected 1",
-        "not a record: headers or bytes after the value, which KRaft never writes",
-        "a record without a value",
+    assert [(event.offset, event.reason) for event in bad if isinstance(event, Undecodable)] == [
+        *enumerate(reason for _, reason in shapes)
     ]
     assert good.type == "topic-created"
+
+
+def test_bytes_after_the_last_record_are_quarantined_at_its_offset() -> None:
+    good, bad, _ = events(batch_of(b"".join(record(CHANGE + b"\0", delta) for delta in (0, 1)) + b"??", 2))[1:]
+
+    assert good.type == "partition-changed"
+    assert isinstance(bad, Undecodable)
+    assert (bad.offset, bad.length, bad.reason) == (1, 2, "2 bytes after the last record of the batch")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from connectors.metadata.json_rendering import BLANK
 from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
+    batch_of,
     control,
     data,
     ints,
     noop,
+    record,
     tagged,
     text,
     tinylog,
@@ -121,6 +123,7 @@ def test_a_record_that_ends_early_is_damaged_and_keeps_its_name() -> None:
         (data(12, 0, b"", frame=2), "frame version 2, expected 1"),
         (control(5, b"\0"), "a control record without a version"),
         ((b"\0", b"\0\0"), "a control record without a type"),
+        ((b"\0\0\0", b"\0\0"), "a control record without a type"),
     ],
 )
 def test_a_record_without_type_or_version_is_damaged(value: bytes | tuple[bytes, bytes], reason: str) -> None:
@@ -220,6 +223,12 @@ def test_a_batch_with_log_append_time_has_its_max_timestamp() -> None:
     (found,) = records(batch([noop()], attributes=8, timestamp=9))
 
     assert found.timestamp == 9
+
+
+def test_a_record_with_an_impossible_timestamp_has_that_of_its_batch() -> None:
+    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=1 << 60), 1, timestamp=1000))
+
+    assert (found.timestamp, found.damaged) == (1000, True)
 
 
 @pytest.mark.parametrize(

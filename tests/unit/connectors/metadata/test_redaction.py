@@ -149,6 +149,11 @@ CONFIRMED, DOUBTFUL, SHORTEST = _damaged(1), _damaged(5), _damaged(5, b"")
         pytest.param(
             SHORTEST, b"\xff" * 8 + SHORTEST[8:12] + bytes(4) + b"\2" + bytes(44), id="the shortest at another offset"
         ),
+        pytest.param(
+            DOUBTFUL[:16] + b"\1" + DOUBTFUL[17:],
+            b"\xff" * 8 + DOUBTFUL[8:12] + bytes(4) + b"\2" + bytes(len(DOUBTFUL) - 17),
+            id="of an older magic at another offset",
+        ),
         pytest.param(DOUBTFUL[:100], bytes(100), id="torn at another offset"),
         pytest.param(DOUBTFUL[:40], bytes(40), id="header torn at another offset"),
     ],

@@ -679,3 +679,8 @@ def finding_lines(quorum: Quorum) -> list[str]:
 def unknown(quorum: Quorum) -> list[tuple[str, str | None]]:
     """Returns all unknown results as (rule, subject)."""
     return [(gap.rule, gap.subject) for gap in evaluation_of(quorum).unknown]
+
+
+def unknown_reasons(quorum: Quorum, rule: str) -> list[tuple[str | None, str]]:
+    """Returns the unknown results of one rule as (subject, why)."""
+    return [(gap.subject, gap.why) for gap in evaluation_of(quorum).unknown if gap.rule == rule]

@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     stalled,
     static,
     unknown,
+    unknown_reasons,
     voter_not_fetching,
     voters_lagging,
 )
@@ -85,7 +86,9 @@ def test_a_missing_leader_makes_all_three_rules_unknown() -> None:
 
 
 def test_a_replaced_disk_makes_the_rules_about_the_voter_unknown() -> None:
-    assert ("failure-tolerance", "quorum") in unknown(DISK)
+    assert unknown_reasons(DISK, "failure-tolerance") == [
+        ("quorum", f"only voters whose disk was replaced are missing: {key(2)}")
+    ]
     assert ("voter-lagging", "voter 2") in unknown(DISK)
 
 
@@ -231,3 +234,12 @@ def test_sentence_about_a_voter_that_lags_names_a_time_only_if_it_is_known(lag_m
     (status,) = (each for each in statuses if each.activity is VoterActivity.LAGGING)
     known = replace(status, lag_ms=None if lag_ms is None else Millis(lag_ms))
     assert known.sentence == sentence
+
+
+def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:
+    quorum = healthy(9)
+    for node in range(1, 6):
+        quorum = voter_not_fetching(quorum, node)
+    (finding,) = findings(quorum, "failure-tolerance")
+    assert [node for node in range(1, 6) if f"Voter {node} has not fetched" in finding.summary] == [1, 2, 3]
+    assert "2 more voters are not in sync." in finding.summary

@@ -8,6 +8,7 @@ from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.formatting import and_join
+from rules.model.identifiers import Epoch
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -29,6 +30,7 @@ from tests.unit.rules.situation import (
     stalled,
     static,
     unknown,
+    unknown_reasons,
     view,
     voter_not_fetching,
     with_broker,
@@ -339,3 +341,54 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
 )
 def test_followers_that_could_not_have_elected_another_leader_are_not_enough(quorum: Quorum) -> None:
     assert [each for each in finding_lines(quorum) if "no-leader" in each] == NO_LEADER
+
+
+@pytest.mark.parametrize(
+    ("quorum", "why"),
+    [
+        (
+            not_observed_for(healthy()),
+            "no leader has answered since 2026-09-21 14:13:06 UTC, and no node reports that there is none",
+        ),
+        (
+            replace(healthy(), poll=None, log_seen_at_ms=None),
+            "no leader has answered yet, and no node reports that there is none",
+        ),
+        (
+            with_unreachable_leader(healthy(), 1, 2),
+            "no leader has answered since 2026-09-21 14:13:06 UTC, and others follow controller 3",
+        ),
+    ],
+)
+def test_whether_there_is_a_leader_is_unknown_with_what_was_observed(quorum: Quorum, why: str) -> None:
+    assert unknown_reasons(quorum, "no-leader") == [(None, why)]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "summary"),
+    [
+        (
+            all_refuse(static(healthy())),
+            "No leader since 2026-09-21 14:13:06 UTC: no metadata change is possible. "
+            "Every configured controller refuses connections. The last leader was controller 3.",
+        ),
+        (
+            replace(all_refuse(static(healthy())), poll=None, log_seen_at_ms=None),
+            "No leader: no metadata change is possible. Every configured controller refuses connections.",
+        ),
+    ],
+)
+def test_no_leader_of_a_static_quorum_is_reported_by_its_configured_controllers(quorum: Quorum, summary: str) -> None:
+    (finding,) = findings(quorum, "no-leader")
+    assert finding.summary == summary
+    elected = {name: value for name, value in finding.evidence.items() if name.startswith(("electable", "majority"))}
+    assert elected == {
+        "majority": None,
+        "electable_if_refusing_voters_moved": None,
+        "electable_if_refusing_voters_are_down": None,
+    }, "the voters' endpoints are not known"
+
+
+def test_last_leader_and_its_epoch_are_those_of_the_last_poll() -> None:
+    (finding,) = findings(replace(leaderless(healthy(), 1), leader_epoch=Epoch(EPOCH - 1)), "no-leader")
+    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (3, EPOCH)

@@ -1,5 +1,6 @@
 """partition-stuck-recovering: severity by the replicas that could join, one alert per topic, age by the log's time."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.rules.situation import (
     not_observed_for,
     recovering,
     unknown,
+    unknown_reasons,
     with_broker,
 )
 
@@ -23,6 +25,13 @@ RULE = "partition-stuck-recovering"
 
 def with_101_fenced(quorum: Quorum | None = None) -> Quorum:
     return with_broker(quorum or healthy(), 101, fenced=True)
+
+
+def with_brokers(nodes: Iterable[int], *, alive_for_ms: int = 3_600_000) -> Quorum:
+    quorum = healthy()
+    for node in nodes:
+        quorum = with_broker(quorum, node, alive_for_ms=alive_for_ms)
+    return quorum
 
 
 @pytest.mark.kip("B011", "B049", "K025")
@@ -53,6 +62,21 @@ def with_101_fenced(quorum: Quorum | None = None) -> Quorum:
             "Broker 103 is alive",
         ),
         (recovering(with_101_fenced(), 0, leader=None), "critical", "Broker 102 is alive"),
+        (
+            recovering(with_broker(healthy(), 103), 0, replicas=(101, 102, 103)),
+            "critical",
+            "Brokers 101 and 103 are alive and do not join the ISR.",
+        ),
+        (
+            recovering(with_brokers(range(101, 108)), 0, replicas=tuple(range(101, 108))),
+            "critical",
+            "Brokers 101, 103, 104, 105 and 2 more are alive and do not join the ISR.",
+        ),
+        (
+            recovering(with_brokers(range(101, 108), alive_for_ms=5_000), 0, replicas=tuple(range(101, 108))),
+            "warning",
+            "Broker 101, 103, 104, 105 and 2 more is back and has not joined the ISR yet.",
+        ),
     ],
 )
 def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severity: str, why: str) -> None:
@@ -178,3 +202,35 @@ def test_recently_added_replica_is_given_time_to_copy(replicas: tuple[int, ...],
     assert any("broker 103 is copying the partition" in step for step in finding.remedy)
     assert not any("To end the state" in step for step in finding.remedy)
     assert findings(added(3_600_000), RULE)[0].severity is Severity.CRITICAL
+
+
+def test_result_is_unknown_without_a_time_of_the_log() -> None:
+    assert unknown_reasons(replace(recovering(healthy(), 0), newest_timestamp_ms=None), RULE) == [
+        (None, "no timestamp of the metadata log has been read")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "holders"),
+    [((101, 102), (), "101"), ((102,), (103,), "103"), ((101,), (103,), "101 and 103")],
+)
+def test_records_may_be_lost_that_only_the_previous_isr_and_elr_acknowledged(
+    isr: tuple[int, ...], elr: tuple[int, ...], holders: str
+) -> None:
+    """Broker 102 leads now: what it had before is not lost."""
+    quorum = recovering(with_101_fenced(), 0, replicas=(101, 102, 103), previous_isr=isr)
+    (stuck,) = quorum.recovering
+    (finding,) = findings(replace(quorum, recovering=(replace(stuck, previous_elr=_nodes(elr)),)), RULE)
+    assert finding.evidence["may_be_lost"] == (
+        f"records that only broker {holders} acknowledged (ISR or ELR before the election)"
+    )
+
+
+def test_six_brokers_that_may_hold_lost_records_are_named_and_the_others_counted() -> None:
+    quorum = recovering(with_101_fenced(), 0, previous_isr=tuple(range(103, 112)))
+    (finding,) = findings(quorum, RULE)
+    assert "only broker 103, 104, 105, 106, 107, 108 and 3 more acknowledged" in str(finding.evidence["may_be_lost"])
+
+
+def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
+    return tuple(NodeId(each) for each in ids)

@@ -27,6 +27,7 @@ from tests.unit.rules.situation import (
     registration,
     resolver_fails,
     unknown,
+    unknown_reasons,
     voter_not_fetching,
 )
 
@@ -322,3 +323,51 @@ def test_every_remedy_line_is_a_command_or_a_comment() -> None:
             assert finding.remedy
             assert all(step.startswith(("# ", "kafka-")) for step in finding.remedy)
             assert all("\n" not in step for step in finding.remedy)
+
+
+def test_endpoint_that_cannot_be_checked_is_unknown_with_the_reason() -> None:
+    assert unknown_reasons(resolver_fails(healthy(), 2), RULE) == [
+        ("voter 2", "the resolver of the monitor's host failed on c2.test")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "verdict"),
+    [
+        (name_not_found(healthy(), 1), "2 of 3 recorded endpoints work."),
+        (
+            name_not_found(resolver_fails(healthy(), 2), 1),
+            "1 of 3 recorded endpoints works, 1 could not be checked.",
+        ),
+        (
+            name_not_found(healthy(), 1, 2),
+            "1 of 3 recorded endpoints works. If controller 3 stopped too, no leader could be elected.",
+        ),
+        (
+            name_not_found(healthy(2), 1),
+            "1 of 2 recorded endpoints works. If any of controllers 1 and 2 stopped too, no leader could be elected.",
+        ),
+    ],
+)
+def test_summary_counts_the_endpoints_that_work_and_names_the_last_ones(quorum: Quorum, verdict: str) -> None:
+    finding = findings(quorum, RULE)[0]
+    assert finding.summary == (
+        "Voter 1's recorded endpoint c1.test:9093 does not resolve. "
+        f"If all controllers restarted now, a leader could still be elected: {verdict}"
+    )
+
+
+def test_names_are_restored_once_whatever_else_is_wrong_with_the_endpoints() -> None:
+    """Without a known address, and without a poll, the steps name neither."""
+    gone = registered_elsewhere(name_not_found(healthy(), 1, 2, 3), 1)
+    (one, *_) = findings(replace(gone, addresses={}, poll=None, leader_id=None), RULE)
+
+    assert one.remedy[1:6] == (
+        "# Make c1.test resolve again on every controller and broker",
+        "# Make c2.test resolve again on every controller and broker",
+        "# Make c3.test resolve again on every controller and broker",
+        "# Then restart the controllers one by one under their new names, the leader last, and wait each time until "
+        "the new endpoint is recorded (about ten seconds)",
+        "# Remove the old names only when all new endpoints are recorded",
+    )
+    assert one.remedy[6].startswith("# Check the recorded endpoints"), "no step for the registration of voter 1"

@@ -18,6 +18,7 @@ from tests.unit.rules.situation import (
     observer,
     removed,
     unknown,
+    unknown_reasons,
     voter_not_fetching,
 )
 
@@ -108,7 +109,7 @@ def test_replacement_that_stops_fetching_is_unknown() -> None:
         voter_not_fetching(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5
     )
     assert findings(stopped, RULE) == []
-    assert (RULE, "controller 2") in unknown(stopped)
+    assert unknown_reasons(stopped, RULE) == [("controller 2", f"the replacement {NEW} is not fetching")]
 
 
 @pytest.mark.kip("A095")
@@ -151,3 +152,41 @@ def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_compl
     (finding,) = findings(twice, RULE)
     assert str(key(2)) in finding.summary
     assert str(key(2, "oldDirOf2")) not in finding.summary
+
+
+def test_each_replaced_directory_is_reported_beside_other_observers() -> None:
+    """Observer 1 has no vote and replaces no voter; it comes first."""
+    assert finding_lines(observer(replaced(), 0, registered=False)) == ["warning voter-disk-replaced: controller 2"]
+    stopped = observer(voter_not_fetching(healthy(5), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000)
+    stopped = observer(stopped, 0, registered=False, fetched_ago_ms=30_000)
+    assert unknown_reasons(replace(stopped, histories={}), RULE) == [
+        ("controller 2", f"the replacement {NEW} is not fetching")
+    ]
+
+
+def test_two_new_directories_of_one_controller_are_one_finding() -> None:
+    (finding,) = findings(observer(replaced(), 2, directory="oneMoreDirOf2"), RULE)
+    assert finding.evidence["new_replica"] == str(NEW), "the first by its directory id"
+
+
+@pytest.mark.parametrize(
+    ("voters", "active", "tolerance"),
+    [
+        (3, "2 of 3", "no further failure"),
+        (5, "4 of 5", "1 further failure"),
+        (7, "6 of 7", "2 further failures"),
+    ],
+)
+def test_summary_tells_how_many_further_failures_the_quorum_tolerates(voters: int, active: str, tolerance: str) -> None:
+    (finding,) = findings(replaced(healthy(voters)), RULE)
+    assert finding.summary.endswith(f"{active} voters are active; the quorum tolerates {tolerance}.")
+
+
+def test_old_voter_that_no_poll_saw_fetch_never_fetched() -> None:
+    quorum = replaced()
+    assert quorum.poll is not None
+    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in quorum.poll.voters)
+    (finding,) = findings(
+        replace(quorum, poll=replace(quorum.poll, voters=voters), histories={NEW: quorum.histories[NEW]}), RULE
+    )
+    assert finding.evidence["old_last_fetched"] == "never"

@@ -392,3 +392,82 @@ def test_no_leader_of_a_static_quorum_is_reported_by_its_configured_controllers(
 def test_last_leader_and_its_epoch_are_those_of_the_last_poll() -> None:
     (finding,) = findings(replace(leaderless(healthy(), 1), leader_epoch=Epoch(EPOCH - 1)), "no-leader")
     assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (3, EPOCH)
+
+
+NO_ANSWER = "no current answer from the metadata log (last answer: {at}) and DescribeQuorum (last answer: {at})"
+STALE = f"The state of the quorum is unknown: {NO_ANSWER.format(at='2026-09-21 14:13:06 UTC')}."
+
+
+def failing_at_seven() -> Quorum:
+    return failing(not_observed_for(healthy()), Reason.TIMED_OUT, *(f"c{node}.test:9093" for node in range(1, 8)))
+
+
+def failing_in_six_ways() -> Quorum:
+    quorum = not_observed_for(healthy())
+    for reason in (Reason.TIMED_OUT, Reason.DENIED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED):
+        quorum = failing(quorum, reason, ALL[0])
+    return failing(quorum, Reason.UNDECODABLE, ALL[0])
+
+
+def followed_by_six() -> Quorum:
+    """Controller 9 leads and does not answer; six of the others report it as leader."""
+    quorum = failing(not_observed_for(healthy(9)), Reason.TIMED_OUT, "c9.test:9093")
+    return failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in range(1, 7)))
+
+
+FOUR_OF_SIX = "c1.test:9093, c2.test:9093, c3.test:9093, c4.test:9093 and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("quorum", "summary"),
+    [
+        (
+            replace(healthy(), poll=None, log_seen_at_ms=None),
+            f"The state of the quorum is unknown: {NO_ANSWER.format(at='never')}. No failed attempt was reported.",
+        ),
+        (not_observed_for(healthy()), f"{STALE} No failed attempt was reported."),
+        (
+            failing_at_seven(),
+            f"{STALE} Failing: timed-out at c1.test:9093, c2.test:9093, c3.test:9093, c4.test:9093 and 3 more.",
+        ),
+        (
+            failing_in_six_ways(),
+            f"{STALE} Failing: denied at {ALL[0]}, timed-out at {ALL[0]}, tls-failed at {ALL[0]}, undecodable at "
+            f"{ALL[0]} and 2 more.",
+        ),
+        (
+            followed_by_six(),
+            f"{STALE} Failing: timed-out at c9.test:9093. "
+            f"Controller 9 does not answer here, but {FOUR_OF_SIX} report it as leader.",
+        ),
+    ],
+)
+def test_summary_names_the_data_sources_and_up_to_four_reasons_and_endpoints(quorum: Quorum, summary: str) -> None:
+    (finding,) = findings(quorum, "monitor-blind")
+    assert finding.summary == summary
+
+
+def test_evidence_names_an_unreachable_leader_and_its_followers() -> None:
+    (finding,) = findings(with_unreachable_leader(healthy(), 1, 2), "monitor-blind")
+    assert finding.evidence["unreachable_leader"] == 3
+    assert finding.evidence["reported_by"] == [*ALL[:2]]
+    (finding,) = findings(not_observed_for(healthy()), "monitor-blind")
+    assert not {"unreachable_leader", "reported_by"} & finding.evidence.keys()
+
+
+def test_rejected_request_stays_unknown_while_there_is_no_leader() -> None:
+    rejected = failing(leaderless(healthy(), 1), Reason.DENIED, ALL[1])
+    assert unknown_reasons(rejected, "monitor-blind") == [
+        ("quorum", "no controller leads, and some requests are rejected or not supported")
+    ]
+
+
+def test_nothing_is_reported_at_the_moment_of_a_gatherers_restart() -> None:
+    restarted = failing(not_observed_for(healthy()), Reason.INTERRUPTED, "")
+    (interrupted,) = restarted.failures
+    just_now = replace(restarted, failures=(replace(interrupted, first_at_ms=restarted.now_ms),))
+    assert findings(just_now, "monitor-blind") == []
+    assert unknown_reasons(just_now, "monitor-blind") == [("quorum", "the gatherer has only just started again")]
+    assert finding_lines(restarted) == BLIND, "it has been restarting for 20 s"
+    earlier = replace(interrupted, last_at_ms=interrupted.first_at_ms)
+    assert finding_lines(replace(restarted, failures=(earlier,))) == BLIND, "it restarted once, 20 s ago"

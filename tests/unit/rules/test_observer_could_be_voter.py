@@ -18,6 +18,7 @@ from tests.unit.rules.situation import (
     observer,
     removed,
     unknown,
+    unknown_reasons,
     voter_not_fetching,
 )
 
@@ -144,7 +145,7 @@ def test_a_voter_that_does_not_fetch_is_started_or_removed_first() -> None:
 def test_an_observer_that_stops_fetching_is_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(30_000,) * 5)
     assert finding_lines(quorum) == []
-    assert (RULE, f"observer {key(4)}") in unknown(quorum)
+    assert unknown_reasons(quorum, RULE) == [(f"observer {key(4)}", f"observer {key(4)} is not fetching")]
 
 
 def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
@@ -152,7 +153,7 @@ def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
     quorum = observer(healthy(), 4)
     assert quorum.poll is not None
     elected = replace(quorum, poll=replace(quorum.poll, observers=quorum.poll.observers[:2]))
-    assert (RULE, f"observer {key(4)}") in unknown(elected)
+    assert unknown_reasons(elected, RULE) == [(f"observer {key(4)}", f"the leader does not list observer {key(4)} yet")]
     long_ago = replace(quorum.histories[key(4)], last_seen_at_ms=Millis(NOW - 300_000))
     gone = replace(elected, histories={**elected.histories, key(4): long_ago})
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
@@ -180,3 +181,36 @@ def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     assert first.evidence["failures_tolerated_with_all_observers"] == 1
     assert "with all" not in first.summary
     assert "together with another one" in first.remedy[0]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "partners"),
+    [
+        (range(4, 6), "5"),
+        (range(4, 13), "5, 6, 7, 8, 9, 10, 11 and 12"),
+        (range(4, 15), "5, 6, 7, 8, 9, 10, 11, 12 and 2 more"),
+    ],
+)
+def test_up_to_eight_partners_of_an_observer_are_named_and_the_others_counted(waiting: range, partners: str) -> None:
+    quorum = healthy()
+    for node in waiting:
+        quorum = observer(quorum, node)
+    assert findings(quorum, RULE)[0].remedy[0].startswith(f"# Add controller 4 together with controller {partners}, or")
+
+
+def test_observer_without_samples_has_an_unknown_lag() -> None:
+    (finding,) = findings(replace(observer(healthy(), 4), histories={}), RULE)
+    assert (finding.evidence["records_behind"], finding.evidence["lag"]) == (None, None)
+    assert "Its lag is not known yet." in finding.summary
+
+
+def test_after_an_election_replicas_that_the_new_leader_has_not_heard_of_still_fetch() -> None:
+    """A new leader does not know when the others fetched; the polls before its election do."""
+    quorum = observer(healthy(), 4)
+    assert quorum.poll is not None
+    voters, observers = (
+        tuple(row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None) for row in rows)
+        for rows in (quorum.poll.voters, quorum.poll.observers)
+    )
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters, observers=observers)), RULE)
+    assert finding.evidence["voters_not_fetching"] == []

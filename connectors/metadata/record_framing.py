@@ -57,8 +57,6 @@ def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
         try:
             record = framed_record(chunk, position, batch, delta)
         except (IndexError, UndecodableError):
-            record = None
-        if record is None or record.end > end:
             fault = f"record {delta} of {batch.record_count} does not end within its batch"
             yield FramedRecord(position, end, delta, 0, None, None, position, fault)
             return
@@ -73,7 +71,7 @@ def framed_record(chunk: bytes, position: int, batch: RecordBatch, delta: int) -
     """Returns the record at a position.
 
     Raises:
-        UndecodableError, IndexError: its length is invalid.
+        UndecodableError, IndexError: its length is invalid, or it does not end within its batch.
     """
     return _fast_record(chunk, position, batch.end, delta) or _record(chunk, position, batch, delta)
 

@@ -82,6 +82,7 @@ def test_a_base_offset_that_does_not_follow_the_batch_before_is_rejected() -> No
 
     assert isinstance(first, RecordBatch)
     assert isinstance(jumped, BadBatch)
+    assert (jumped.position, jumped.size) == (first.size, 72)
     assert jumped.reason == "base offset 4000007, expected 7"
     assert isinstance(third, RecordBatch)
 

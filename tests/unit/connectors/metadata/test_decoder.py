@@ -430,6 +430,17 @@ def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> No
     assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
 
 
+def test_a_record_that_ends_in_the_next_batch_is_quarantined() -> None:
+    """The next batch begins with the zero that would end the record."""
+    cut = batch_of(record(CHANGE + b"\0", 0)[:-1], 1)
+
+    bad, good, _ = events(cut + batch([CHANGE + b"\0"], base_offset=1))
+
+    assert isinstance(bad, Undecodable)
+    assert (bad.offset, bad.reason) == (0, "record 0 of 1 does not end within its batch")
+    assert good.type == "partition-changed"
+
+
 @pytest.mark.parametrize("value", [data(2, 0, text("t") + TOPIC + b"\0"), CHANGE + b"\0"], ids=["topic", "partition"])
 def test_an_events_timestamp_is_that_of_its_record(value: bytes) -> None:
     event, _ = events(batch_of(record(value, 0, timestamp_delta=250), 1, timestamp=1000))

@@ -51,6 +51,15 @@ def test_a_whole_log_without_kraft_version_is_a_static_quorum() -> None:
     assert apply(replay, [script.read()]).kraft_version == 0
 
 
+def test_a_log_without_its_first_records_and_without_kraft_version_has_an_unknown_one() -> None:
+    script, replay = LogScript(), machine()
+    script.noops(500)
+    script.leader(1)
+    quorum = apply(replay, [script.read()])
+
+    assert (quorum.leader_id, quorum.kraft_version) == (1, None)
+
+
 @pytest.mark.kip("K003", "K033")
 def test_a_change_of_several_voters_is_applied() -> None:
     script, replay = LogScript(), machine()
@@ -258,12 +267,17 @@ def test_rules_see_a_log_read_to_the_high_watermark_of_its_fetch_though_a_poll_r
     assert not replay.behind
 
 
-def test_an_empty_fetch_only_updates_the_time_of_the_last_fetch() -> None:
+@pytest.mark.parametrize(
+    ("last_offset", "newest_timestamp_ms"), [(None, None), (Offset(0), Millis(5))], ids=["empty", "read before"]
+)
+def test_a_fetch_without_new_records_only_updates_the_time_of_the_last_fetch(
+    last_offset: Offset | None, newest_timestamp_ms: Millis | None
+) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     before = apply(replay, [script.read()])
-    empty = script.advanced(None)
-    after = apply(replay, [script.row(replace(empty, newest_timestamp_ms=None, last_offset=None))])
+    fetched = replace(script.advanced(None), newest_timestamp_ms=newest_timestamp_ms, last_offset=last_offset)
+    after = apply(replay, [script.row(fetched)])
 
     assert after.log_seen_at_ms == script.now_ms
     assert (after.last_offset, after.newest_timestamp_ms) == (before.last_offset, before.newest_timestamp_ms)

@@ -70,6 +70,18 @@ def test_clean_elections_and_recoveries_are_not_recorded() -> None:
     assert apply(replay, [script.read()]).history.unclean == ()
 
 
+@pytest.mark.parametrize(("leader", "recorded"), [(103, True), (102, False)], ids=["another leader", "the same one"])
+def test_a_recovery_that_ends_with_another_leader_is_recorded(leader: int, recorded: bool) -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    end = script.change("orders", 0, isr=(102, 103), leader=leader, recovering=False)
+    found = apply(replay, [script.read()]).history.elected_recovered
+
+    assert [(one.topic, one.partition, one.previous_leader, one.leader, one.offset) for one in found] == [
+        ("orders", 0, 102, leader, end.at.offset)
+    ] * recorded
+
+
 def test_a_snapshot_adds_and_removes_no_unclean_elections() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)

@@ -430,6 +430,15 @@ def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> No
     assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
 
 
+def test_a_topic_id_that_ends_like_a_tagged_leader_changes_no_leader() -> None:
+    topic = bytes(range(10)) + b"\1" + b"\1\4" + bytes(3)  # One tagged field: tag 1, four bytes.
+
+    changed, _ = events(batch([data(5, 2, bytes(4) + topic + b"\0")]))
+
+    assert isinstance(changed, PartitionChanged)
+    assert (changed.topic_id, changed.leader_set) == ("AAECAwQFBgcICQEBBAAAAA", False)
+
+
 def test_a_record_that_ends_in_the_next_batch_is_quarantined() -> None:
     """The next batch begins with the zero that would end the record."""
     cut = batch_of(record(CHANGE + b"\0", 0)[:-1], 1)

@@ -65,7 +65,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     described: dict[str, Plain] | None = None
     for view in views:
         if not _follows(view, epoch) and view.observed_at_ms >= since:
-            described = _views(quorum, views) if described is None else described
+            described = _views(views) if described is None else described
             yield _disagreement(quorum, described, view, epoch, leaders[0])
     yield from _voters_without_view(quorum, views)
 
@@ -94,7 +94,7 @@ def _described(view: LeaderView) -> str:
     return f"reports no leader in {at}" if view.leader_id is None else f"reports leader {view.leader_id} in {at}"
 
 
-def _views(quorum: Quorum, views: list[LeaderView]) -> dict[str, Plain]:
+def _views(views: list[LeaderView]) -> dict[str, Plain]:
     return first_entries(
         {_name(view): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
     )
@@ -110,7 +110,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
         evidence={
             "epoch": epoch,
             "leaders": [*leaders],
-            "views": _views(quorum, views),
+            "views": _views(views),
             "leader_reported_by_poll": quorum.poll.leader_id if quorum.poll else None,
             "last_committed_offset": quorum.last_offset,
         },

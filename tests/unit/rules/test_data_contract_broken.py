@@ -1,5 +1,7 @@
 """data-contract-broken: one finding for each contract that was found broken recently."""
 
+import pytest
+
 from rules.checks import data_contract_broken
 from rules.finding import Severity
 from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
@@ -45,6 +47,52 @@ def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
     assert "Example: offset 180: record type 99" in finding.summary
     assert (finding.evidence["rows"], finding.evidence["journal_row"]) == (3, 1_042)
     assert any("kraftwatch quarantine list" in step for step in finding.remedy)
+
+
+AUDIT = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"
+BUG = "# Report the place that the example names as a bug of kraftwatch: other rows and rules are not affected"
+SKIPPED = "# List the rows that were skipped: kraftwatch quarantine list, with the job's --checkpoint"
+UNDECODED = "# List the rows that did not decode and why: kraftwatch quarantine list, with the job's --checkpoint"
+WRONG = "Alerts may be wrong or missing."
+
+
+@pytest.mark.parametrize(
+    ("contract", "consequence", "remedy"),
+    [
+        ("every-row-can-be-applied", WRONG, (BUG, SKIPPED)),
+        ("every-rule-can-be-evaluated", WRONG, (BUG, SKIPPED)),
+        ("every-status-can-be-rendered", WRONG, (BUG, SKIPPED)),
+        (
+            "every-state-can-be-read",
+            "The cluster started with a new state.",
+            (
+                "# Restart the job with a new --checkpoint: it reads the log again from the newest snapshot",
+                "# Check the disk of the monitor's host; keep the old checkpoint, whose quarantine holds the damaged "
+                "state",
+            ),
+        ),
+        (
+            "secrets-are-blanked",
+            "A secret may be readable in the checkpoint.",
+            (AUDIT, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch"),
+        ),
+        (
+            "every-record-decodes",
+            WRONG,
+            (
+                UNDECODED,
+                "# If a newer Kafka wrote a record, upgrade kraftwatch: kraftwatch quarantine replay then shows what "
+                "decodes",
+                AUDIT,
+            ),
+        ),
+    ],
+)
+def test_consequence_and_remedy_of_each_contract(contract: str, consequence: str, remedy: tuple[str, ...]) -> None:
+    (finding,) = findings(with_contract_violation(healthy(), contract), "data-contract-broken")
+
+    assert f" {consequence} Contract: " in finding.summary
+    assert finding.remedy == remedy
 
 
 def test_page_explains_the_alert_about_the_ledger() -> None:

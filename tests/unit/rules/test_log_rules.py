@@ -8,7 +8,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     broker,
@@ -23,6 +23,7 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     not_observed_for,
+    recovering,
     row,
     shut_down,
     stalled,
@@ -68,6 +69,20 @@ def test_a_broker_that_left_by_a_controlled_shutdown_is_info_and_one_that_crashe
     assert left.summary == (
         "Broker 101 is fenced: it left by a controlled shutdown. It serves no client. Brokers alive: 1 of 2 registered."
     )
+
+
+def test_two_endpoints_of_a_fenced_broker_are_named_and_the_others_counted() -> None:
+    fenced = FENCED.brokers[NodeId(101)]
+    at = tuple(Endpoint(listener=f"L{port}", host="b1.test", port=port) for port in (9092, 9094, 9095))
+    quorum = replace(FENCED, brokers={**FENCED.brokers, fenced.id: replace(fenced, endpoints=at)})
+    (finding,) = findings(quorum, "broker-fenced")
+    assert finding.remedy[0].startswith("# Start broker 101 at b1.test:9092, b1.test:9094 and 1 more, or check")
+
+
+def test_broker_that_left_and_may_hold_the_only_copy_is_a_warning_with_the_number_of_its_partitions() -> None:
+    (left,) = findings(recovering(shut_down(healthy(), 101), 0, 3, 4), "broker-fenced")
+    assert left.severity is Severity.WARNING
+    assert left.evidence["recovering_partitions_on_broker"] == 3
 
 
 def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:

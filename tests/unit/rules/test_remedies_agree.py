@@ -29,9 +29,11 @@ from tests.unit.rules.situation import (
     shut_down,
     unclean,
     upgraded,
+    view,
     voter_not_fetching,
     with_broker,
     with_invariant_violation,
+    with_views,
 )
 from tests.unit.rules.test_goldens import CASES
 
@@ -43,6 +45,10 @@ LOST = recovering(unclean(FENCED, 0, 3), 0, 3)
 def combined_node(quorum: Quorum, node: int) -> Quorum:
     """Controller and broker in one process."""
     return with_broker(quorum, node, fenced=True)
+
+
+COMBINED = recovering(with_broker(healthy(), 1, fenced=True), 0, replicas=(1, 102), previous_isr=(1,))
+"""Voter 1 is a broker as well, and was the only in-sync replica of orders-0."""
 
 
 SITUATIONS: dict[str, Quorum] = {
@@ -62,6 +68,10 @@ SITUATIONS: dict[str, Quorum] = {
     "no leader, and a voter holds the only copy": recovering(
         combined_node(leaderless(refuses(healthy(), 1, 2), 3), 1), 0, replicas=(1, 102), previous_isr=(1,)
     ),
+    "a voter with the only copy while names are gone": name_not_found(COMBINED, 2),
+    "a voter with the only copy while a change is pending": adding(voter_not_fetching(COMBINED, 1), 4),
+    "a voter with the only copy reports no leader": with_views(COMBINED, view(1, leader=None)),
+    "the only copy is on an old version": upgraded(LOST, 25, 101),
     "metadata lost while a voter is down": failing(
         voter_not_fetching(recovering(FENCED, 0), 2), Reason.METADATA_LOST, "c3.test:9093", detail="lost"
     ),
@@ -122,11 +132,16 @@ def test_a_broker_that_started_after_the_election_holds_no_copy() -> None:
         ("ghost-registration", "the replica is a controller without a vote"),
         ("failure-tolerance", "the replica is a controller too"),
         ("no-leader", "no leader, and a voter holds the only copy"),
+        ("stale-voter-endpoint", "a voter with the only copy while names are gone"),
+        ("voter-change-stuck", "a voter with the only copy while a change is pending"),
+        ("views-disagree", "a voter with the only copy reports no leader"),
+        ("version-drift", "the only copy is on an old version"),
     ],
 )
 def test_first_step_is_to_copy_the_only_copy(rule: str, name: str) -> None:
-    quorum = SITUATIONS[name]
-    (found,) = findings(quorum, rule)
-    assert found.remedy[0].startswith("# Do not start or restart broker ")
-    assert "before you have copied orders-0" in found.remedy[0]
-    assert "log.dirs" in found.remedy[0]
+    found = findings(SITUATIONS[name], rule)
+    assert found
+    for first in (each.remedy[0] for each in found):
+        assert first.startswith("# Do not start or restart broker ")
+        assert "before you have copied orders-0" in first
+        assert "log.dirs" in first

@@ -8,6 +8,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.model.registration import FeatureRange
 from tests.unit.rules.situation import (
     DAY_MS,
     evaluation_of,
@@ -17,7 +18,7 @@ from tests.unit.rules.situation import (
     registered,
     static,
     supporting,
-    unknown,
+    unknown_reasons,
     upgraded,
     with_broker,
 )
@@ -71,6 +72,11 @@ def test_difference_in_another_feature_is_reported() -> None:
         # One outdated node: mixed versions are reported instead.
         (upgraded(upgraded(healthy(), 30, ago_ms=9 * DAY_MS), 29, 101), [f"warning {RULE}: nodes"]),
         (upgraded(static(healthy()), 27, ago_ms=7 * DAY_MS), [f"info {RULE}: kraft.version"]),
+        # metadata.version 26 is Kafka 4.1, the first that upgrades to it.
+        (
+            replace(upgraded(static(healthy()), 26, ago_ms=7 * DAY_MS), metadata_version=26, features={}),
+            [f"info {RULE}: kraft.version"],
+        ),
         # Kafka 4.0 supports kraft.version 1 and cannot upgrade to it.
         (replace(upgraded(static(healthy()), 25, ago_ms=7 * DAY_MS), metadata_version=25, features={}), []),
         (upgraded(healthy(), 25, 101), [f"warning {RULE}: broker 101", f"warning {RULE}: nodes"]),
@@ -91,7 +97,9 @@ def test_result_is_unknown_for_a_registration_without_features() -> None:
     quorum = healthy()
     old = replace(quorum.brokers[NodeId(101)], features=None, features_since_timestamp_ms=None)
     quorum = replace(upgraded(quorum, 30, 1), brokers={**quorum.brokers, NodeId(101): old})
-    assert (RULE, None) in unknown(quorum)
+    assert unknown_reasons(quorum, RULE) == [
+        (None, "the features that broker 101 supports are unknown until it registers again")
+    ]
     assert findings(quorum, RULE) == []
 
 
@@ -100,3 +108,51 @@ def test_finalize_threshold_is_configurable() -> None:
     assert [each.subject for each in evaluation_of(quorum, {f"{RULE}.finalize": 3_000}).findings] == [
         "metadata.version"
     ]
+
+
+def brokers(quorum: Quorum, *nodes: int) -> Quorum:
+    for node in nodes:
+        quorum = with_broker(quorum, node)
+    return quorum
+
+
+def test_up_to_four_nodes_are_named_and_the_others_counted() -> None:
+    quorum = brokers(healthy(), *range(103, 107))
+    old = {node: replace(one, features=None) for node, one in quorum.brokers.items()}
+    ((_, why),) = unknown_reasons(replace(quorum, brokers=old), RULE)
+    assert why.startswith("the features that broker 101, broker 102, broker 103, broker 104 and 2 more supports")
+
+    (finding,) = findings(upgraded(brokers(healthy(), *range(103, 112)), 30, 1, 2, 3), RULE)
+    named = "broker 101, broker 102, broker 103, broker 104"
+    assert f": {named} and 7 more supports metadata.version up to 27, 3 other nodes up to 30." in finding.summary
+    assert finding.remedy[0].startswith(
+        f"# Upgrade {named}, broker 105, broker 106, broker 107, broker 108 and 3 more "
+    )
+
+
+@pytest.mark.parametrize("node", [2, 101])
+def test_nodes_of_one_role_that_differ_in_another_feature_are_mixed(node: int) -> None:
+    """All support the same metadata.version; one of them supports another feature as well."""
+    quorum = healthy()
+    features = (*supporting(27), FeatureRange(name="share.version", lowest=0, highest=1))
+    if node in quorum.brokers:
+        one = replace(quorum.brokers[NodeId(node)], features=features)
+        odd = replace(quorum, brokers={**quorum.brokers, NodeId(node): one})
+    else:
+        controller = replace(quorum.controllers[NodeId(node)], features=features)
+        odd = replace(quorum, controllers={**quorum.controllers, NodeId(node): controller})
+    (finding,) = findings(odd, RULE)
+    assert finding.summary.endswith(": all support the same metadata.version and differ in other features.")
+    assert finding.remedy[0] == (
+        "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
+    )
+    assert finding.starts == (1, 2, 3, 101, 102)
+
+
+def test_node_without_features_supports_nothing() -> None:
+    quorum = healthy()
+    none = replace(quorum.brokers[NodeId(101)], features=())
+    mixed = findings(replace(quorum, brokers={**quorum.brokers, NodeId(101): none}), RULE)[-1]
+    groups = mixed.evidence["nodes_by_supported_levels"]
+    assert isinstance(groups, dict)
+    assert groups["nothing"] == ["broker 101"]

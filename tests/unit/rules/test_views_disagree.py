@@ -15,6 +15,7 @@ from tests.unit.rules.situation import (
     foreign,
     healthy,
     unknown,
+    unknown_reasons,
     view,
     with_views,
 )
@@ -58,21 +59,31 @@ def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
     assert quorum.poll is not None
     later = replace(quorum.poll, leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
     assert finding_lines(replace(quorum, poll=later)) == [], "no controller was asked since"
+    earlier = replace(later, observed_at_ms=Millis(NOW - 5_000))
+    assert finding_lines(replace(quorum, poll=earlier)) == [
+        f"warning {RULE}: controller {node}" for node in (1, 2, 3)
+    ], "all of them were asked since"
 
 
 def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     quorum = healthy()
     without_controller_1 = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
-    assert unknown(replace(quorum, leader_views=without_controller_1)) == [(RULE, "controller 1")]
+    without_view = replace(quorum, leader_views=without_controller_1)
+    assert unknown(without_view) == [(RULE, "controller 1")]
+    assert unknown_reasons(without_view, RULE) == [
+        ("controller 1", "controller 1 has not recently reported its leader")
+    ]
     assert finding_lines(with_views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
     (finding,) = findings(with_views(quorum, view(9, leader=None)), RULE)
     assert "vote" not in finding.summary
 
 
 def test_result_is_unknown_without_views_or_without_a_leader() -> None:
-    assert (RULE, None) in unknown(replace(healthy(), leader_views={}))
+    assert unknown_reasons(replace(healthy(), leader_views={}), RULE) == [
+        (None, "no controller has recently reported its leader")
+    ]
     no_leader: Quorum = with_views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
-    assert (RULE, None) in unknown(replace(no_leader, poll=None))
+    assert unknown_reasons(replace(no_leader, poll=None), RULE) == [(None, "no controller knows a leader")]
     assert (RULE, None) in unknown(nobody_leads(with_views(healthy(), view(1, leader=None)), 1))
 
 
@@ -91,3 +102,35 @@ def test_view_age_is_configurable() -> None:
     quorum = with_views(healthy(), view(1, leader=None, ago_ms=3_000))
     assert [each.rule for each in evaluation_of(quorum).findings] == [RULE]
     assert evaluation_of(quorum, {f"{RULE}.view_age": 2}).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("reported", "summary"),
+    [
+        (
+            replace(foreign(view(8)), node=None),
+            "A node of another cluster answers at endpoint c8.test:9093.",
+        ),
+        (
+            foreign(view(1)),
+            "A node of another cluster answers at controller 1's address c1.test:9093. "
+            "Controller 1 takes no part in the quorum and its vote is missing.",
+        ),
+        (
+            replace(view(1, leader=None), leader_epoch=None),
+            "Controller 1 disagrees on the leader: it reports no leader in no epoch, but controller 3 leads epoch 7. "
+            "Controller 1 takes no part in the quorum and its vote is missing.",
+        ),
+    ],
+)
+def test_summary_tells_what_the_controller_reports(reported: LeaderView, summary: str) -> None:
+    (finding,) = findings(with_views(healthy(), reported), RULE)
+    assert finding.summary == summary
+
+
+@pytest.mark.parametrize(("polled", "leader"), [(True, 3), (False, None)])
+def test_two_leaders_of_one_epoch_are_critical_with_or_without_a_poll(polled: bool, leader: int | None) -> None:
+    quorum = with_views(healthy(), view(1, leader=2))
+    (finding,) = findings(quorum if polled else replace(quorum, poll=None), RULE)
+    assert finding.evidence["leaders"] == [2, 3]
+    assert finding.evidence["leader_reported_by_poll"] == leader

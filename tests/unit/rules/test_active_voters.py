@@ -243,3 +243,32 @@ def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others()
     (finding,) = findings(quorum, "failure-tolerance")
     assert [node for node in range(1, 6) if f"Voter {node} has not fetched" in finding.summary] == [1, 2, 3]
     assert "2 more voters are not in sync." in finding.summary
+
+
+def test_result_is_unknown_until_the_high_watermark_was_seen_to_move() -> None:
+    assert unknown_reasons(replace(stalled(healthy()), high_watermark_since_ms=None), "high-watermark-stalled") == [
+        (None, "the high watermark has not been observed to move yet")
+    ]
+
+
+def test_result_is_unknown_without_the_leaders_log_end_offset() -> None:
+    quorum = stalled(healthy())
+    assert quorum.poll is not None
+    rows = tuple(replace(row, log_end_offset=None) if row.key.id == 3 else row for row in quorum.poll.voters)
+    assert unknown_reasons(replace(quorum, poll=replace(quorum.poll, voters=rows)), "high-watermark-stalled") == [
+        (None, "DescribeQuorum was last answered at 2026-09-21 14:13:19 UTC")
+    ]
+
+
+def test_evidence_has_the_end_of_each_log_as_far_as_it_is_known() -> None:
+    quorum = stalled(healthy())
+    assert quorum.poll is not None
+    rows = tuple(replace(row, log_end_offset=None) if row.key.id == 1 else row for row in quorum.poll.voters)
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=rows)), "high-watermark-stalled")
+    voters = finding.evidence["voters"]
+    assert isinstance(voters, dict)
+    assert [str(voters[str(key(node))]).rpartition("; ")[2] for node in (1, 2, 3)] == [
+        "log ends at an unknown offset",
+        "log ends at 10000",
+        "log ends at 10060",
+    ]

@@ -29,6 +29,7 @@ from tests.unit.rules.situation import (
     stalled,
     static,
     unknown,
+    unknown_reasons,
     voter_not_fetching,
     with_broker,
 )
@@ -45,6 +46,13 @@ def test_an_open_transaction_is_aged_by_the_timestamps_in_the_log(for_ms: int, f
     quorum = in_transaction(healthy(), for_ms=for_ms)
     _, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
     assert [each.rule for each in alerts] == ["open-transaction"] * fires
+
+
+def test_an_open_transaction_has_no_age_without_a_time_of_the_log() -> None:
+    (finding,) = findings(
+        replace(in_transaction(healthy(), for_ms=61_000), newest_timestamp_ms=None), "open-transaction"
+    )
+    assert finding.condition_age_ms == 0
 
 
 def test_a_transaction_without_a_name() -> None:
@@ -111,7 +119,7 @@ def test_a_broker_is_reported_by_the_rule_that_names_its_problem(quorum: Quorum,
 def test_a_broker_that_catches_up_is_unknown() -> None:
     closing = broker_lagging(healthy(), 101, lags=[90_000 - 5_000 * n for n in range(12)])
     assert finding_lines(closing) == []
-    assert ("observer-lagging", "broker 101") in unknown(closing)
+    assert unknown_reasons(closing, "observer-lagging") == [("broker 101", "it is catching up")]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -127,11 +135,38 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
 def test_a_broker_that_a_new_leader_does_not_list_yet_is_unknown() -> None:
     quorum = with_broker(healthy(), 103)
     assert finding_lines(quorum) == []
-    assert ("observer-lagging", "broker 103") in unknown(quorum)
+    assert unknown_reasons(quorum, "observer-lagging") == [
+        ("broker 103", "the leader does not list it as an observer yet")
+    ]
     assert quorum.poll is not None
     never = replace(row(key(103)), last_caught_up_ms=None)
     listed_quorum = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, never)))
-    assert ("observer-lagging", "broker 103") in unknown(listed_quorum)
+    assert unknown_reasons(listed_quorum, "observer-lagging") == [("broker 103", "its lag is not known yet")]
+
+
+@pytest.mark.parametrize(("for_ms", "fires"), [(30_000, False), (30_001, True)])
+def test_broker_lags_if_it_had_not_caught_up_for_more_than_thirty_seconds(for_ms: int, fires: bool) -> None:
+    assert bool(findings(broker_lagging(healthy(), 101, for_ms=for_ms), "observer-lagging")) is fires
+
+
+def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_before() -> None:
+    quorum = broker_lagging(healthy(), 101)
+    assert quorum.poll is not None
+    rows = tuple(replace(one, last_fetch_ms=None) if one.key.id == 101 else one for one in quorum.poll.observers)
+    elected_now = replace(quorum, poll=replace(quorum.poll, observers=rows))
+    (finding,) = findings(elected_now, "observer-lagging")
+    assert "has lagged in the metadata log since 2026-09-21 14:12:19 UTC" in finding.summary
+    (never,) = findings(replace(elected_now, histories={}), "observer-lagging")
+    assert "does not fetch the metadata log" in never.summary
+    assert never.evidence["last_fetch"] == "never observed"
+
+
+def test_broker_that_never_caught_up_and_does_not_fetch_has_no_lag() -> None:
+    quorum = broker_lagging(healthy(), 101, silent=True)
+    assert quorum.poll is not None
+    rows = tuple(replace(one, last_caught_up_ms=None) if one.key.id == 101 else one for one in quorum.poll.observers)
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, observers=rows)), "observer-lagging")
+    assert finding.evidence["lag"] is None
 
 
 @pytest.mark.kip("D060")

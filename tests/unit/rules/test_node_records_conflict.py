@@ -35,6 +35,18 @@ def test_one_directory_id_under_two_node_ids_is_reported() -> None:
     assert finding.remedy[0].startswith("# Stop node 4, delete its metadata directory")
 
 
+def test_last_fetches_of_a_clone_are_those_that_a_poll_showed() -> None:
+    """A new leader does not know when the others fetched; the polls before its election do."""
+    quorum = observer(healthy(), 4, directory="dirOf2")
+    assert quorum.poll is not None
+    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in quorum.poll.voters)
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE)
+    assert finding.evidence["last_fetched"] == {
+        str(key(2)): "2026-09-21 14:13:19 UTC",
+        str(key(4, "dirOf2")): "2026-09-21 14:13:19 UTC",
+    }
+
+
 def test_a_broker_on_a_clone_of_another_broker_is_reported() -> None:
     (finding,) = findings(observer(healthy(), 103, directory="dirOf101", registered=False), RULE)
     assert finding.evidence["node_ids"] == [101, 103]
@@ -69,7 +81,11 @@ def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() ->
 def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
     (finding,) = findings(with_registered(healthy(), 3, listener="CONTROLLER_SSL"), RULE)
     assert finding.subject == "voter 3"
-    assert "is recorded with listener CONTROLLER, which its registration does not have" in finding.summary
+    assert finding.summary == (
+        "Voter 3 is recorded with listener CONTROLLER, which its registration does not have. "
+        "Other voters cannot dial it after a restart."
+    )
+    assert "c3.test" not in finding.remedy[-1], "the quorum is described by another controller"
     assert finding.evidence["registered_listeners"] == ["CONTROLLER_SSL at c3.test:9093"]
 
 

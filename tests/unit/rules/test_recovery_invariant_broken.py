@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Millis
+from rules.model.history import ElectedRecovered
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, findings, healthy, recovering, unknown
+from tests.unit.rules.situation import NOW, TOPIC, finding_lines, findings, healthy, recovering, unknown
 
 RULE = "recovery-invariant-broken"
 
@@ -48,3 +49,48 @@ def test_result_is_unknown_if_the_log_was_not_read_recently() -> None:
     quorum = replace(recovering(healthy(), 0, isr=(102, 101)), log_seen_at_ms=Millis(NOW - 14_000))
     assert findings(quorum, RULE) == []
     assert (RULE, None) in unknown(quorum)
+
+
+def elected_recovered(ago_ms: int) -> Quorum:
+    """The record that made broker 101 leader of orders-0 instead of 102 also ended the recovery, this long ago."""
+    assert healthy().newest_timestamp_ms is not None
+    ended = ElectedRecovered(
+        topic_id=TOPIC,
+        topic="orders",
+        partition=0,
+        leader=NodeId(101),
+        previous_leader=NodeId(102),
+        offset=Offset(9_700),
+        timestamp_ms=Millis(NOW - 300 - ago_ms),
+    )
+    return replace(healthy(), history=replace(healthy().history, elected_recovered=(ended,)))
+
+
+@pytest.mark.parametrize(("ago_ms", "fires"), [(0, True), (3_600_000, True), (3_600_001, False)])
+def test_recovery_that_an_election_ended_is_a_violation_for_an_hour(ago_ms: int, fires: bool) -> None:
+    assert finding_lines(elected_recovered(ago_ms)) == [f"critical {RULE}: topic orders"] * fires
+
+
+def test_recovery_that_an_election_ended_is_listed_with_both_leaders_and_its_offset() -> None:
+    (finding,) = findings(elected_recovered(0), RULE)
+    problem = "counts as recovered because broker 101 was elected: no replica recovered"
+    assert finding.summary == f"1 partition of topic orders violates KIP-704 during recovery. Partition 0 {problem}."
+    assert finding.evidence["topic_id"] == TOPIC
+    assert finding.evidence["partitions"] == [
+        {"partition": 0, "violation": problem, "leader": 101, "previous_leader": 102, "ended_at_offset": 9_700}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "problem"),
+    [
+        (None, (101, 102), "is RECOVERING with no leader and ISR 101 and 102"),
+        (102, (), "is RECOVERING with leader 102 and ISR empty"),
+        (102, tuple(range(101, 109)), "is RECOVERING with leader 102 and ISR 101, 102, 103, 104, 105, 106 and 2 more"),
+    ],
+)
+def test_summary_has_the_leader_and_up_to_six_members_of_the_isr(
+    leader: int | None, isr: tuple[int, ...], problem: str
+) -> None:
+    (finding,) = findings(recovering(healthy(), 0, leader=leader, isr=isr), RULE)
+    assert f"Partition 0 {problem}: a replica that lacks records may count as in sync." in finding.summary

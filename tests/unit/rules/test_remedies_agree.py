@@ -27,6 +27,7 @@ from tests.unit.rules.situation import (
     registered_elsewhere,
     removed,
     shut_down,
+    stalled,
     unclean,
     upgraded,
     view,
@@ -71,6 +72,7 @@ SITUATIONS: dict[str, Quorum] = {
     "a voter with the only copy while names are gone": name_not_found(COMBINED, 2),
     "a voter with the only copy while a change is pending": adding(voter_not_fetching(COMBINED, 1), 4),
     "a voter with the only copy reports no leader": with_views(COMBINED, view(1, leader=None)),
+    "a voter with the only copy while nothing is committed": stalled(voter_not_fetching(COMBINED, 1)),
     "the only copy is on an old version": upgraded(LOST, 25, 101),
     "metadata lost while a voter is down": failing(
         voter_not_fetching(recovering(FENCED, 0), 2), Reason.METADATA_LOST, "c3.test:9093", detail="lost"
@@ -136,6 +138,7 @@ def test_a_broker_that_started_after_the_election_holds_no_copy() -> None:
         ("voter-change-stuck", "a voter with the only copy while a change is pending"),
         ("views-disagree", "a voter with the only copy reports no leader"),
         ("version-drift", "the only copy is on an old version"),
+        ("high-watermark-stalled", "a voter with the only copy while nothing is committed"),
     ],
 )
 def test_first_step_is_to_copy_the_only_copy(rule: str, name: str) -> None:

@@ -60,3 +60,11 @@ def test_findings_are_in_the_order_of_the_topic_names() -> None:
         "topic orders",
         "topic payments",
     ]
+
+
+def test_summary_says_so_if_neither_the_elected_broker_nor_the_previous_isr_is_known() -> None:
+    quorum = unclean(healthy(), 0)
+    (one,) = quorum.history.unclean
+    past = replace(quorum.history, unclean=(replace(one, leaders=(), passed_over=()),))
+    (finding,) = findings(replace(quorum, history=past), RULE)
+    assert ". No broker was elected; in sync before and not elected: unknown." in finding.summary

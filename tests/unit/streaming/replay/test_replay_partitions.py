@@ -77,6 +77,35 @@ def test_a_second_unclean_election_adds_its_previous_in_sync_replicas() -> None:
     assert apply(replay, [script.read()]).recovering[1].previous_isr == (101, 102, 103)
 
 
+def test_a_recovery_has_the_epochs_of_its_partition_and_counts_its_leaders() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.change("orders", 0, isr=(102,))
+    script.change("orders", 0, leader=102)
+    script.change("orders", 0, leader=101)
+    (recovery,) = apply(replay, [script.read()]).recovering
+    assert (recovery.leader_epoch, recovery.partition_epoch, recovery.leader_changes) == (3, 4, 1)
+
+
+def test_a_second_unclean_election_keeps_the_eligible_replicas_before_the_first() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), elr=(), leader=102, recovering=True)
+    script.change("orders", 0, isr=(104,), leader=104)
+    (recovery,) = apply(replay, [script.read()]).recovering
+    assert (recovery.previous_isr, recovery.previous_elr) == ((101, 102), (103,))
+
+
+def test_in_sync_replicas_that_join_a_recovery_are_not_those_before_it() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.change("orders", 0, isr=(102, 103))
+    script.change("orders", 0, leader=103)
+    script.change("unknown", 3, isr=(101,), leader=101, recovering=True)
+    script.change("unknown", 3, isr=(102,), leader=102)
+    unknown, known = apply(replay, [script.read()]).recovering
+    assert (known.previous_isr, unknown.previous_isr) == ((101, 102), None)
+
+
 def test_an_unclean_election_after_the_isr_grew_adds_the_grown_isr() -> None:
     script, replay = started()
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)

@@ -9,9 +9,9 @@ records after the damage may be lost. Records that only the best disk has may ne
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.electability import Position, VoterStanding, electability
+from rules.analysis.electability import Position
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
-from rules.model.voter_set import VoterSet, tolerated_failures
+from rules.model.voter_set import VoterSet, majority, tolerated_failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,6 @@ def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
         return None
     positions = {disk.key: disk.position for disk in of_voters}
     keys = sorted(voters.keys)
-    election = electability(
-        VoterStanding(key=key, alive=key in positions, reachable=True, position=positions.get(key)) for key in keys
-    )
     return DiskSurvival(
         best=tuple(sorted(disk.key for disk in of_voters if disk.position == of_voters[0].position)),
         voters=voters,
@@ -83,7 +80,7 @@ def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
         damaged=tuple(sorted(disk.key for disk in of_voters if not disk.intact)),
         absent=tuple(key for key in keys if key not in positions),
         needed=tolerated_failures(len(keys)) + 1,
-        electable=election.electable,
+        electable=len(positions) >= majority(len(keys)),
     )
 
 

@@ -84,3 +84,54 @@ def test_re_reading_a_ledger_gives_the_same_incidents() -> None:
         again.add(each, incident_of(first, each), at_ms=NOON_MS)
     for later in (stale("voter 2", cluster="cluster5"), stale("voter 1", cluster="one more"), stale("voter 7")):
         assert incident_of(first, later) == incident_of(again, later)
+
+
+def test_many_alerts_of_one_incident_count_once_towards_a_storm() -> None:
+    grouper = IncidentGrouper(RULES)
+    assert len({incident_of(grouper, stale(f"voter {number}")) for number in range(STORM_AT + 10)}) == 1
+    others = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT - 1)]
+    assert len(set(others)) == STORM_AT - 1
+
+
+def test_incident_that_opens_again_counts_again_towards_a_storm() -> None:
+    grouper = IncidentGrouper(RULES)
+    for _ in range(STORM_AT):
+        incident_of(grouper, stale("voter 1"))
+        incident_of(grouper, stale("voter 1", resolved=True))
+    assert len({incident_of(grouper, stale("voter 1", cluster=name)) for name in ("one", "another")}) == 1
+
+
+def test_resolution_of_an_alert_that_did_not_fire_opens_no_incident() -> None:
+    grouper = IncidentGrouper(RULES)
+    over = incident_of(grouper, stale("voter 1", resolved=True))
+    later = alert("voter 1", rule="stale-voter-endpoint", cluster_id="id of alpha", started_at_ms=NOON_MS + 60_000)
+    assert incident_of(grouper, later) != over
+
+
+def test_alerts_of_a_rule_that_no_longer_exists_are_one_incident() -> None:
+    grouper = IncidentGrouper(RULES)
+    former = [alert(subject, rule="a-former-rule", cluster_id="id of alpha") for subject in ("one", "another")]
+    assert len({incident_of(grouper, each) for each in former}) == 1
+
+
+def test_cause_that_is_not_among_the_rules_still_explains_its_consequence() -> None:
+    grouper = IncidentGrouper({"failure-tolerance": RULES["failure-tolerance"]})
+    cause = incident_of(grouper, alert("quorum", rule="no-leader", cluster_id="id of alpha"))
+    assert incident_of(grouper, alert("quorum", rule="failure-tolerance", cluster_id="id of alpha")) == cause
+
+
+def test_copy_has_the_same_incidents_and_is_independent() -> None:
+    """Its origin has nineteen open incidents; the copy gets all the later alerts."""
+    grouper = IncidentGrouper(RULES)
+    opened = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT - 1)]
+    copied = grouper.copy()
+
+    assert incident_of(copied, stale("voter 2", cluster="cluster3")) == opened[3]
+    for voter in ("voter 1", "voter 2"):
+        incident_of(copied, stale(voter, cluster="cluster3", resolved=True))
+    for name in ("one", "another", "a third"):
+        incident_of(copied, stale("voter 1", cluster=name))
+
+    assert incident_of(grouper, stale("voter 5", cluster="cluster3")) == opened[3], "still open in the origin"
+    last = incident_of(grouper, stale("voter 1", cluster="a fourth"))
+    assert incident_of(grouper, stale("voter 1", cluster="a fifth")) != last, "the origin counts its own openings"

@@ -78,6 +78,52 @@ def test_action_of_each_node(logs: list[StoppedLog], expected: Mapping[int, Node
     assert actions(node_decisions(logs, voters(3))) == expected
 
 
+@pytest.mark.parametrize(
+    ("logs", "reasons"),
+    [
+        pytest.param(
+            [log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))],
+            [
+                "no majority of the voters has its records from offset 60 to 69, so they are not committed",
+                "its log holds every record that survives",
+                "its log is a beginning of the surviving log",
+            ],
+            id="tail",
+        ),
+        pytest.param(
+            [log(1, (1, 50), (3, 60)), log(2, (1, 50), (3, 60)), log(3, (1, 50), (2, 90))],
+            [
+                "its log holds every record that survives",
+                "its log holds every record that survives",
+                "its log differs from the others: its end, offset 90, is of epoch 2",
+            ],
+            id="diverged in an earlier epoch",
+        ),
+        pytest.param(
+            [log(1, (1, 70))],
+            [
+                "only 1 of 3 voters' disks are given, 2 are needed: "
+                "records that were committed may be on the others only"
+            ],
+            id="lost majority",
+        ),
+        pytest.param(
+            [log(1, (1, 60)), log(2, (1, 60), unreadable="open"), log(3, (1, 60), unreadable="damaged")],
+            ["a majority of 2 voters cannot be rescued: 2: open; 3: damaged"] * 3,
+            id="a majority cannot be read",
+        ),
+        pytest.param(
+            [log(1, (1, 50), (2, 60)), log(2, (1, 40), (3, 55))],
+            ["the voters' logs have diverged, so that no 2 of them agree with the most complete one, of controller 2"]
+            * 2,
+            id="diverged",
+        ),
+    ],
+)
+def test_reason_for_the_action_of_each_node(logs: list[StoppedLog], reasons: list[str]) -> None:
+    assert [one.reason for one in node_decisions(logs, voters(3))] == reasons
+
+
 def test_most_complete_log_starts_first() -> None:
     logs = [log(1, (1, 40)), log(2, (1, 70)), log(3, (2, 45))]
     decisions = tuple(NodeDecision(key=one.key, action=APPLY, reason="") for one in logs)

@@ -12,10 +12,11 @@ from rules.rescue.voter_override import (
     compare,
     initial_controllers,
     parse_controllers,
+    registered_voters,
     renamed_suffix,
     voter_set_text,
 )
-from tests.unit.rules.situation import endpoint, key
+from tests.unit.rules.situation import endpoint, key, registration
 
 HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
 LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
@@ -51,7 +52,8 @@ def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
         ("1@c1:9093", "'1@c1:9093' is not ID@HOST:PORT:DIRECTORY_ID"),
         ("c1:9093:AAAAAAAAAAAAAAAAAAAAAB", "is not ID@HOST"),
         ("1@c1:9093:short", "a directory id has 22 characters"),
-        ("1@c1:70000:AAAAAAAAAAAAAAAAAAAAAB", "70000 is no port"),
+        ("1@c1:65536:AAAAAAAAAAAAAAAAAAAAAB", "65536 is no port"),
+        ("1@c1:0:AAAAAAAAAAAAAAAAAAAAAB", "0 is no port"),
         (f"{LIST},{LIST.split(',')[0]}", "controller 1 occurs twice"),
         (f"{LIST},", "'' is not"),
     ],
@@ -59,6 +61,26 @@ def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
 def test_invalid_list_is_reported_in_one_sentence(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_controllers(text, "CONTROLLER")
+
+
+@pytest.mark.parametrize("port", [1, 65_535])
+def test_first_and_last_port_are_valid(port: int) -> None:
+    (voter,) = parse_controllers(f"1@c1:{port}:{key(1).directory_id}", "CONTROLLER")
+    assert voter.endpoints[0].port == port
+
+
+def test_voters_as_registered_have_the_registered_endpoint_of_the_recorded_listener() -> None:
+    other = Endpoint(listener="REPLICA", host="r1.test", port=9999)
+    recorded = (replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:])
+    moved = replace(endpoint(1, "moved.test", 9095), listener="controller")
+    controllers = {NodeId(1): replace(registration(1), endpoints=(other, moved))}
+
+    first, *others = registered_voters(recorded, controllers)
+
+    assert first.endpoints == (endpoint(1, "moved.test", 9095), other)
+    assert others == [*HERE[1:]], "without a registration they stay as recorded"
+    none_of_it = {NodeId(1): replace(registration(1), endpoints=(other,))}
+    assert registered_voters(recorded, none_of_it) == recorded
 
 
 @pytest.mark.kip("E020", "K027")
@@ -144,6 +166,8 @@ def test_voter_set_is_printed_as_in_the_kip() -> None:
         ({node: f"c{node}.other" for node in (1, 2, 3)}, ("kafka.svc.cluster.local", "other")),
         ({1: "c1.kafka.svc.cluster-new.local", 2: "c2.kafka.svc.cluster-new.local", 3: "d3.kafka.svc"}, None),
         ({node: f"c{node}.kafka.svc.cluster.local" for node in (1, 2, 3)}, None),
+        # The hosts have other names: nothing before the domain stayed the same.
+        ({node: f"d{node}.kafka.svc.cluster-new.local" for node in (1, 2, 3)}, None),
         ({1: "c1.kafka.svc.cluster-new.local"}, None),
     ],
 )

@@ -1,0 +1,96 @@
+"""What is known of a voter's recorded endpoint: the dial order, what the newest probe found, and fetches after it."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.analysis.endpoint_status import EndpointFault, endpoint_statuses, in_dial_order, probe_outcome
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Endpoint
+from rules.model.monitoring import Answer, Connection
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import (
+    NOW,
+    healthy,
+    key,
+    name_not_found,
+    probed,
+    refuses,
+    resolver_fails,
+)
+
+THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
+
+
+def listener(name: str) -> Endpoint:
+    return Endpoint(listener=name, host="c1.test", port=9093)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "registered", "order"),
+    [
+        (("INTERNAL", "CONTROLLER"), ("CONTROLLER", "INTERNAL"), ["CONTROLLER", "INTERNAL"]),
+        (("CONTROLLER", "INTERNAL"), ("internal", "controller"), ["INTERNAL", "CONTROLLER"]),
+        (("EXTRA", "INTERNAL", "CONTROLLER"), ("CONTROLLER", "INTERNAL"), ["CONTROLLER", "INTERNAL", "EXTRA"]),
+        (("EXTRA", "CONTROLLER"), (), ["EXTRA", "CONTROLLER"]),
+        (("EXTRA",), ("CONTROLLER",), ["EXTRA"]),
+    ],
+)
+def test_endpoints_are_in_the_order_of_the_registered_listeners(
+    recorded: tuple[str, ...], registered: tuple[str, ...], order: list[str]
+) -> None:
+    """A listener's name is case-insensitive; one that is not registered is last."""
+    found = in_dial_order(tuple(map(listener, recorded)), map(listener, registered))
+    assert [each.listener for each in found] == order
+
+
+@pytest.mark.parametrize(
+    ("quorum", "outcome"),
+    [
+        (replace(healthy(), probes={}), "not probed recently"),
+        (name_not_found(healthy(), 1), "the name does not resolve (NXDOMAIN)"),
+        (resolver_fails(healthy(), 1), "the resolver of the monitor's host failed"),
+        (healthy(), "accepts connections"),
+        (probed(healthy(), 1, answer=Answer.NO_ANSWER), "accepts connections and does not answer"),
+        (probed(healthy(), 1, answer=Answer.OTHER_CLUSTER), "a node of another cluster answers"),
+        (probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=None), "another node answers"),
+        (probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=2), "node 2 answers"),
+        (probed(healthy(), 1, answer=Answer.THIS_CLUSTER, answered_by=2), "node 2 answers"),
+        (probed(healthy(), 1, answer=Answer.NOT_KAFKA), "something that does not speak Kafka answers"),
+        (refuses(healthy(), 1), "refuses connections"),
+        (probed(healthy(), 1, connection=Connection.TIMED_OUT), "the connection timed out"),
+        (probed(healthy(), 1, connection=Connection.UNREACHABLE), "unreachable"),
+        (probed(healthy(), 1, connection=Connection.NOT_TRIED), "not tried"),
+    ],
+)
+def test_outcome_of_the_newest_probe(quorum: Quorum, outcome: str) -> None:
+    assert probe_outcome(endpoint_statuses(quorum, quorum.poll, THRESHOLDS)[0]) == outcome
+
+
+def test_voter_without_a_recorded_endpoint_is_unknown() -> None:
+    quorum = healthy()
+    assert quorum.committed is not None
+    first, *others = quorum.committed.voters
+    without = replace(quorum.committed, voters=(replace(first, endpoints=()), *others))
+    status, *_ = endpoint_statuses(replace(quorum, committed=without), quorum.poll, THRESHOLDS)
+    assert (status.endpoint, status.unknown_reason) == (None, "the VotersRecord names no endpoint for it")
+
+
+@pytest.mark.parametrize(("probe_ago_ms", "stale"), [(700, False), (701, True)])
+def test_refusal_counts_against_a_voter_that_fetched_half_a_second_after_it(probe_ago_ms: int, stale: bool) -> None:
+    """The poll, 200 ms ago, shows a fetch at its own time: a poll may take half a second."""
+    quorum = refuses(healthy(), 1, ago_ms=probe_ago_ms)
+    assert quorum.poll is not None
+    assert NOW - quorum.poll.observed_at_ms == 200
+    status, *_ = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
+    assert (EndpointFault.REFUSED_WHILE_FETCHING in status.faults) is stale
+
+
+def test_fetch_after_a_refusal_may_be_known_from_a_poll_before_an_election() -> None:
+    """A new leader does not know when the others fetched; the polls before its election do."""
+    quorum = refuses(healthy(), 1)
+    assert quorum.poll is not None
+    rows = tuple(replace(row, last_fetch_ms=None) if row.key == key(1) else row for row in quorum.poll.voters)
+    elected = replace(quorum.poll, voters=rows)
+    status, *_ = endpoint_statuses(replace(quorum, poll=elected), elected, THRESHOLDS)
+    assert status.faults == (EndpointFault.REFUSED_WHILE_FETCHING,)

@@ -15,6 +15,7 @@ from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
+from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
 
 THRESHOLDS = thresholds_for({})
@@ -72,6 +73,21 @@ def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[in
     assert alerts == list(whole.observe(ROWS))
     assert one.tracked == whole.tracked
     assert stored_values(one.machine) == stored_values(whole.machine)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["new", "restored"])
+def test_partitions_are_kept_in_the_pages_of_the_cluster(stored: bool) -> None:
+    pages = MemoryPages()
+    one = ClusterMonitor.from_bytes(
+        monitor().to_bytes() if stored else None,
+        cluster="test",
+        cluster_id=None,
+        bootstrap=ADDRESSES,
+        vantage=Vantage.INSIDE,
+        thresholds=THRESHOLDS,
+        pages=pages,
+    )
+    assert one.machine.pages is pages
 
 
 def refusal(blob: bytes) -> str:

@@ -36,6 +36,7 @@ def test_state_and_failed_rows_are_the_jobs(bad: set[int]) -> None:
     assert failed == [*failed_in_job]
     assert len(failed) == len(bad)
     assert stored_values(contained.machine) == stored_values(job.monitor.machine)
+    assert contained.machine.quorum() == job.monitor.machine.quorum()
 
 
 def test_a_row_long_after_the_stored_form_is_skipped_alone() -> None:

@@ -81,3 +81,8 @@ def test_a_long_log_is_summed_in_pieces() -> None:
 
     assert len(log * 4) > 4 << 20
     assert found["partitions"] == expected["final_partitions"]
+
+
+def test_a_snapshot_is_summed_as_the_records_it_holds() -> None:
+    records = (TOPIC, partition(), partition(key=OTHER_KEY))
+    assert partition_sums(batch(records), snapshot=True).as_json() == sums(*records)

@@ -103,8 +103,13 @@ def test_a_voter_that_stopped_fetching_keeps_the_epoch_of_its_log_end() -> None:
 
 @pytest.mark.parametrize(
     ("polls", "leader_epoch"),
-    [([(77, 3), (78, 4), (79, 5)], 5), ([(77, 3), (10**12, 4), (77, 4)], 3), ([(77, 3), (78, 4), (76, 5)], 5)],
-    ids=["advancing", "one false poll", "truncated"],
+    [
+        ([(77, 3), (78, 4), (79, 5)], 5),
+        ([(77, 3), (10**12, 4), (77, 4)], 3),
+        ([(77, 3), (10**12, 4), (10**12, 4), (77, 4)], 3),
+        ([(77, 3), (78, 4), (76, 5)], 5),
+    ],
+    ids=["advancing", "one false poll", "two false polls", "truncated"],
 )
 def test_the_epoch_of_a_log_end_is_that_of_the_poll_that_first_reported_it(
     polls: list[tuple[int, int]], leader_epoch: int

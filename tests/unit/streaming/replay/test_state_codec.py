@@ -140,6 +140,26 @@ def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPat
     assert again(old).quorum() == replay.quorum()
 
 
+def test_keys_of_version_2_are_renamed() -> None:
+    image, renamed_image = {"gone": [1], "past": 2, "kraft_version": 3}, {"removed_voters": [1], "history": 2}
+    log, renamed_log = {"image": image, "epoch": 4}, {"image": {**renamed_image, "kraft_version": 3}, "epoch": 4}
+    old = {"log": log, "loading": log, "shown": image, "polls": 5, "looks": {"views": 6}, "sequence": 7}
+    old |= {"leadership": {"known": 8, "heard_at_ms": 9, "doubts": 10}, "invariants": {"answered": 11}}
+
+    assert state_codec.MIGRATIONS[2]({**old, "contracts": {"breaches": 12}}) == {
+        "log": renamed_log,
+        "loading": renamed_log,
+        "visible_image": renamed_log["image"],
+        "poll_history": 5,
+        "probe_state": {"leader_views": 6},
+        "sequence": 7,
+        "leadership": {"leader_id": 8, "confirmed_at_ms": 9, "leaderless_reports": 10},
+        "invariants": {"polled_epochs": 11},
+        "contract_violations": {"violations": 12},
+    }
+    assert state_codec.MIGRATIONS[2]({"log": log, "loading": None})["loading"] is None
+
+
 def test_topics_of_version_1_are_read_with_unknown_epochs() -> None:
     """Version 1 packed them without epochs and without the last known ELR."""
     script, replay = LogScript(), machine()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rules.model.identifiers import NodeId, TopicId
 from streaming.replay import table_codec
 from streaming.replay.assignment import Assignment
-from streaming.replay.page_store import MissingPageError, table_references
+from streaming.replay.page_store import MissingPageError, split_parts, stored_part, table_references
 from streaming.replay.partition_table import PartitionTable
 from streaming.replay.table_codec import MOST_RUNS, PAGE_ROWS, StoredTable
 from tests.unit.streaming.replay.memory_pages import MemoryPages
@@ -45,6 +45,18 @@ def test_large_parts_are_outside_the_blob_and_needed_to_read_it(large: tuple[byt
     assert len(contents(StoredTable.restored(blob, pages).table)) == COUNT
     with pytest.raises(MissingPageError):
         StoredTable.restored(blob, MemoryPages())
+
+
+def test_a_part_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(ValueError, match="a part ends after 2 bytes"):
+        split_parts(stored_part(b"content", None) + bytes(2), 0)
+
+
+def test_a_small_table_needs_no_pages_outside() -> None:
+    table, pages = PartitionTable(), MemoryPages()
+    table.add(topic(0), 0, assignment(0))
+    StoredTable(table).to_bytes(pages)
+    assert not pages.contents
 
 
 def test_blobs_stay_small_however_many_changes_there_were(large: tuple[bytes, MemoryPages]) -> None:

@@ -1,5 +1,7 @@
 """Written batches and control records: what Kafka wrote is written again byte by byte."""
 
+import pytest
+
 from connectors.metadata.batch_writer import (
     ControlRecordType,
     RecordContent,
@@ -9,6 +11,7 @@ from connectors.metadata.batch_writer import (
 )
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.field_readers import field_reader, read_body
+from connectors.metadata.field_writers import unsigned_varint
 from connectors.metadata.record_framing import control_type, framed_records
 from connectors.metadata.record_schemas import record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, noop, tinylog, tinysnapshot
@@ -60,6 +63,11 @@ def test_control_records_of_kafka_are_written_again_byte_by_byte() -> None:
             assert control_record(type_, values) == (content[slice(*record.key)], value)
             seen.add(type_)
     assert seen >= {ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER}
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0x7F, b"\x7f"), (0x80, b"\x80\1"), (0x3FFF, b"\xff\x7f")])
+def test_an_unsigned_varint_is_as_short_as_its_value_allows(value: int, expected: bytes) -> None:
+    assert unsigned_varint(value) == expected
 
 
 def test_batch_at_another_offset_and_epoch_stays_valid() -> None:

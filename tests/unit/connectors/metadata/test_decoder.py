@@ -16,6 +16,7 @@ from connectors.log_event import (
     PartitionSet,
     SnapshotBegan,
     SnapshotEnded,
+    TopicCreated,
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
@@ -252,6 +253,17 @@ def test_transaction_records_give_their_events() -> None:
         (data(2, 0, text(None) + TOPIC + b"\0"), "TopicRecord version 0 has null in a field that is not nullable"),
         (data(2, 0, text("t") + bytes(16) + b"\0"), "TopicRecord has the zero UUID for a topic id"),
         (data(2, 0, b"\3\xff\xff" + TOPIC + b"\0"), "TopicRecord version 0 holds a string that is not UTF-8"),
+        (data(2, 0, b"\x20t"), "TopicRecord version 0 ends in the middle of a string"),
+        (data(2, 0, b"\xff" * 5 + b"\1"), "TopicRecord version 0 has a varint of more than five bytes"),
+        (CHANGE + b"\1\x09\x07", "PartitionChangeRecord version 2 ends in the middle of a tagged field"),
+        (
+            CHANGE + tagged(t0=uvarint(41)),
+            "PartitionChangeRecord version 2 has an array of 40 elements, more than fit in it",
+        ),
+        (
+            data(11, 0, text("a") + b"\1" + text("s") * 3 + bytes(4) + b"\0?"),
+            "UserScramCredentialRecord version 0 has 1 bytes more than its fields",
+        ),
         (CHANGE + tagged(t5=b"\7"), "PartitionChangeRecord has leader recovery state 7, expected 0 or 1"),
         (CHANGE + tagged(t1=b"\0"), "PartitionChangeRecord version 2 ends in the middle of a field"),
         (
@@ -428,6 +440,13 @@ def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> No
     (bad,) = faults(batch_of(record(noop(), 0) + uvarint(4000) + bytes(30), 3))
 
     assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
+
+
+def test_a_varint_of_five_bytes_is_read_although_one_would_do() -> None:
+    topic, _ = events(batch([data(2, 0, b"\x82\x80\x80\x80\0" + b"t" + TOPIC + b"\0")]))
+
+    assert isinstance(topic, TopicCreated)
+    assert topic.name == "t"
 
 
 def test_a_topic_id_that_ends_like_a_tagged_leader_changes_no_leader() -> None:

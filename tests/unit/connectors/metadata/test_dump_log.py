@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.metadata.batches import write_crc
 from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records, is_record_log
 from connectors.metadata.json_rendering import BLANK
 from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
@@ -35,8 +36,8 @@ def one(value: bytes | tuple[bytes, bytes], kafka: str | None = None, *, secrets
     return found
 
 
-def gaps(entries: Sequence[DumpEntry]) -> list[tuple[int, int, str]]:
-    return [(entry.position, entry.size, entry.reason) for entry in entries if isinstance(entry, DumpGap)]
+def gaps(entries: Sequence[DumpEntry]) -> list[tuple[int, int, int | None, str]]:
+    return [(entry.position, entry.size, entry.offset, entry.reason) for entry in entries if isinstance(entry, DumpGap)]
 
 
 def feature(level: int) -> bytes:
@@ -100,6 +101,13 @@ def test_an_unknown_control_record_is_dumped_with_its_number() -> None:
     found = one(control(44, b"\0\3"))
 
     assert (found.type, found.number, found.version) == ("UNKNOWN", 44, 3)
+    assert found.reason == f"control record type 44 is not known to any Kafka up to {kafka_versions()[-1]}"
+
+
+def test_a_blanked_control_record_has_a_version_that_no_kafka_knows() -> None:
+    found = one(control(5, b"\xff\xff\xff"))
+
+    assert (found.type, found.version, found.damaged) == ("KRaftVersion", -1, False)
 
 
 def test_a_record_that_the_named_kafka_does_not_know_is_unknown() -> None:
@@ -142,6 +150,12 @@ def test_a_version_with_two_schemas_is_read_with_the_one_that_fits() -> None:
 
     assert found.data is not None and found.data["name"] == "alice"
     assert one(data(11, 0, written(schema, values)), "4.3.1").damaged
+
+
+def test_a_record_that_fits_none_of_two_schemas_has_the_problem_of_the_newest() -> None:
+    found = one(data(11, 0, text("a") + b"\1" + text("s") * 3 + bytes(4) + b"\0?"))
+
+    assert found.reason == "the record has 1 bytes more than its fields"
 
 
 def any_values(type_: FieldType) -> dict[str, object]:
@@ -195,34 +209,54 @@ def test_a_damaged_batch_is_skipped_and_the_rest_is_read() -> None:
     entries = list(dump_records(first + damaged + third))
 
     assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 2]
-    assert gaps(entries) == [(len(first), len(second), "the CRC-32C does not match: the batch is damaged")]
+    assert gaps(entries) == [(len(first), len(second), 1, "the CRC-32C does not match: the batch is damaged")]
 
 
 def test_a_compressed_batch_is_reported() -> None:
     assert gaps(list(dump_records(batch([noop()], attributes=2)))) == [
-        (0, 72, "compressed with snappy, which KRaft never writes: not read")
+        (0, 72, 0, "compressed with snappy, which KRaft never writes: not read")
     ]
 
 
-def test_a_torn_tail_is_reported() -> None:
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [(30, "the file is torn: 42 bytes of its last batch are missing"), (10, "the file is torn")],
+)
+def test_a_torn_tail_is_reported(size: int, reason: str) -> None:
     whole = batch([noop()])
 
-    assert gaps(list(dump_records(whole + whole[:30]))) == [
-        (72, 30, "the file is torn: 42 bytes of its last batch are missing")
-    ]
+    assert gaps(list(dump_records(whole + batch([noop()], base_offset=1)[:size]))) == [(len(whole), size, 1, reason)]
 
 
 def test_a_gap_in_the_offsets_is_reported_once_and_the_rest_is_read() -> None:
     entries = list(dump_records(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
 
     assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 5, 6, 7]
-    assert gaps(entries) == [(72, 0, "base offset 5, expected 1")]
+    assert gaps(entries) == [(72, 0, 5, "base offset 5, expected 1")]
+    assert [entry.position for entry in entries if isinstance(entry, DumpPosition)] == [72, 144, 216, 288]
 
 
 def test_a_batch_with_log_append_time_has_its_max_timestamp() -> None:
-    (found,) = records(batch([noop()], attributes=8, timestamp=9))
+    appended = bytearray(batch([noop()], attributes=8, timestamp=9))
+    appended[35:43] = (12).to_bytes(8, "big")
+    write_crc(appended)
 
-    assert found.timestamp == 9
+    (found,) = records(bytes(appended))
+
+    assert found.timestamp == 12
+
+
+def test_a_records_timestamp_is_that_of_its_batch_and_its_own_delta() -> None:
+    (found,) = records(batch_of(record(noop(), 0, timestamp_delta=250), 1, timestamp=1000))
+
+    assert found.timestamp == 1250
+
+
+def test_a_record_without_a_value_is_damaged_and_has_the_length_of_all_its_bytes() -> None:
+    tombstone = record(None, 0)
+    (found,) = records(batch_of(tombstone, 1))
+
+    assert (found.reason, found.length, found.damaged) == ("a record without a value", len(tombstone), True)
 
 
 def test_a_record_with_an_impossible_timestamp_has_that_of_its_batch() -> None:
@@ -236,6 +270,10 @@ def test_a_record_with_an_impossible_timestamp_has_that_of_its_batch() -> None:
     [
         (batch([noop()]), True),
         (batch([noop()])[:40], True),
+        (batch([noop()])[:17], True),
+        (batch([noop()])[:16], False),
+        (batch([noop()])[:16] + b"\1" + batch([noop()])[17:], False),
+        (bytes(16) + b"\2" + bytes(60), False),
         (batch([noop()])[:-1] + b"?", True),
         (b"", False),
         (b"\0" * 200, False),

@@ -1,5 +1,6 @@
 """Records that are counted by column are counted as those that are decoded one by one, for any bytes."""
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -10,7 +11,15 @@ from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpP
 from connectors.metadata.log_summary import LogSummary, RecordCounts
 from connectors.metadata.record_counts import count_records
 from tests.hostile.hostile_log import hostile_log
-from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, tinylog, tinysnapshot
+from tests.unit.connectors.metadata.metadata_bytes import (
+    batch,
+    batch_of,
+    control,
+    data,
+    noop,
+    tinylog,
+    tinysnapshot,
+)
 from tests.unit.connectors.metadata.test_column_redaction import CONFIGS
 from tests.unit.connectors.metadata.unusual_records import UNUSUAL, UNUSUAL_FRAMING, USUAL, mutated_batches
 
@@ -35,6 +44,26 @@ def assert_same_summary(segment: bytes) -> LogSummary:
 
 def _is_problem(entry: DumpGap | DumpedRecord) -> bool:
     return isinstance(entry, DumpGap) or entry.data is None
+
+
+def test_a_summary_counts_what_cannot_be_decoded_but_not_missing_offsets() -> None:
+    header = batch([control(3, b"\0\0" + bytes(8) + b"\0")])
+    unknown = batch([data(99, 1, b"?"), b""], base_offset=1, epoch=2)
+    after_a_gap = batch([noop()], base_offset=9, epoch=3)
+    torn = b"\0"
+
+    summary = assert_same_summary(header + unknown + after_a_gap + torn)
+
+    assert summary == LogSummary(
+        records=Counter({"UNKNOWN 99": 1, "unreadable": 1, "NO_OP_RECORD": 1}),
+        control_records=Counter({"SnapshotHeader": 1}),
+        undecodable=3,
+        first_offset=0,
+        last_offset=9,
+        last_epoch=3,
+    )
+    assert summary.is_snapshot
+    assert not assert_same_summary(unknown).is_snapshot
 
 
 @pytest.mark.parametrize("file", [tinylog, tinysnapshot])

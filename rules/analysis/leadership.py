@@ -57,7 +57,6 @@ class UnreachableLeader:
     """A leader that does not answer the monitor, but that enough other controllers follow."""
 
     id: NodeId
-    epoch: Epoch
     followers: tuple[str, ...]
     """HOST:PORT of the controllers that report this leader."""
 
@@ -171,7 +170,7 @@ def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLe
     ]
     if not _unreached(quorum, leader, answered) or len(_voting(quorum, following)) < _majority(quorum):
         return None
-    return UnreachableLeader(id=leader, epoch=epoch, followers=tuple(sorted(view.endpoint for view in following)))
+    return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)))
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:

@@ -34,6 +34,13 @@ def test_voter_that_has_not_caught_up_is_critical() -> None:
     assert finding.remedy[0] == "# Do not stop or restart controllers 1 and 3 until controller 2 has caught up"
 
 
+def test_another_controller_describes_the_quorum() -> None:
+    """Controller 3 leads, and is asked first."""
+    (finding,) = findings(log_regressed(healthy(), 3), RULE)
+    (command,) = (step for step in finding.remedy if not step.startswith("#"))
+    assert "--bootstrap-controller c3.test" not in command
+
+
 def test_no_step_names_a_new_directory_id_in_a_static_quorum() -> None:
     (finding,) = findings(log_regressed(static(healthy()), 2), RULE)
     assert finding.severity is Severity.CRITICAL

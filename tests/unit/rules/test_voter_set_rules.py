@@ -133,6 +133,17 @@ def test_a_forced_change_fires_for_an_hour() -> None:
     assert finding_lines(forced_change(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_600_001)) == []
 
 
+def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> None:
+    (removing_one,) = findings(
+        forced_change(healthy(), before=(1, 2, 3, 4, 5), after=(1, 2, 3)), "forced-reconfiguration"
+    )
+    (adding_two,) = findings(forced_change(healthy(), before=(1,), after=(1, 2, 3)), "forced-reconfiguration")
+    assert removing_one.remedy[1] == (
+        "# Keep controllers 4 and 5 off until their disks are formatted again: they still hold the former voter set"
+    )
+    assert adding_two.remedy[1] == "# Check that every voter of the new set is meant to be a voter"
+
+
 def test_two_forced_changes_are_two_findings() -> None:
     twice = forced_change(healthy(), before=(1, 2, 3), after=(3,))
     later = replace(twice.history.reconfigurations[0], offset=Offset(9_001))

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.leadership import leaderless
-from rules.model.monitoring import Reason
-from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for
+from rules.analysis.leadership import leaderless, unreachable_leader
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Connection, ObservationSource, Reason, probe_key
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import all_refuse, endpoint, failing, healthy, not_observed_for, static
 from tests.unit.rules.situation import leaderless as without_leader
 
 
@@ -38,3 +40,54 @@ def test_a_report_of_no_leader_is_newer_than_the_last_answer_of_a_leader(newer_b
     answered = not_observed_for(without_leader(healthy(), 1), log_ms=newer_by_ms, poll_ms=None)
 
     assert (leaderless(answered) is not None) is counts
+
+
+def followed(quorum: Quorum, *followers: int) -> Quorum:
+    """Controller 3 leads and does not answer; these controllers answer, and report it as leader."""
+    quorum = failing(not_observed_for(quorum), Reason.TIMED_OUT, "c3.test:9093")
+    return failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in followers))
+
+
+@pytest.mark.parametrize("quorum", [healthy(), static(healthy())], ids=["dynamic", "static"])
+def test_a_leader_that_refuses_another_request_is_down(quorum: Quorum) -> None:
+    assert unreachable_leader(followed(quorum, 1, 2)) is not None
+    refused = failing(followed(quorum, 1, 2), Reason.REFUSED, "c3.test:9093", source=ObservationSource.QUORUM)
+    assert unreachable_leader(refused) is None
+
+
+def test_a_follower_counts_if_the_endpoint_that_the_others_dial_accepts_connections() -> None:
+    """They dial the first endpoint of its record; the second one, which refuses, is for other clients."""
+    quorum = followed(healthy(), 1, 2)
+    assert quorum.committed is not None
+    first, *others = quorum.committed.voters
+    extra = replace(endpoint(1, port=9095), listener="EXTRA")
+    committed = replace(quorum.committed, voters=(replace(first, endpoints=(*first.endpoints, extra)), *others))
+    refuses = replace(quorum.probes[probe_key(NodeId(1), endpoint(1))], endpoint=extra, connection=Connection.REFUSED)
+    probes = {**quorum.probes, probe_key(NodeId(1), extra): refuses}
+    assert unreachable_leader(replace(quorum, committed=committed, probes=probes)) is not None
+
+
+@pytest.mark.parametrize(
+    ("polled", "configured", "leads"),
+    [(3, 5, True), (5, 3, False), (None, 3, True), (None, 5, False), (None, 1, True)],
+)
+def test_a_majority_of_a_static_quorum_is_that_of_the_poll_or_of_the_configured_controllers(
+    polled: int | None, configured: int, leads: bool
+) -> None:
+    """Two controllers follow."""
+    quorum = followed(static(healthy()), 1, 2)
+    assert quorum.poll is not None
+    poll = None if polled is None else healthy(polled).poll
+    poll = poll and replace(poll, observed_at_ms=quorum.poll.observed_at_ms)
+    bootstrap = tuple(f"c{node}.test:9093" for node in range(1, configured + 1))
+    assert (unreachable_leader(replace(quorum, poll=poll, bootstrap=bootstrap)) is not None) is leads
+
+
+def test_the_voters_of_the_log_decide_and_not_those_of_the_poll() -> None:
+    """Two of three voters follow; the poll lists five."""
+    quorum = followed(healthy(), 1, 2)
+    five = healthy(5).poll
+    assert quorum.poll is not None
+    assert five is not None
+    listed = replace(five, observed_at_ms=quorum.poll.observed_at_ms)
+    assert unreachable_leader(replace(quorum, poll=listed)) is not None

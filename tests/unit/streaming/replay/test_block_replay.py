@@ -268,8 +268,8 @@ def test_a_random_log_is_replayed_alike(observations: list[list[Step]], stored: 
             replays.by_column = back if stored == "restored" else replays.by_column
 
 
-def step(what: str, *, leader: int | None = None, epoch: int = 0) -> Step:
-    return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), None, None, None, leader, None, epoch)
+def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None = None, epoch: int = 0) -> Step:
+    return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch)
 
 
 @pytest.mark.parametrize(
@@ -278,8 +278,9 @@ def step(what: str, *, leader: int | None = None, epoch: int = 0) -> Step:
         [step("set"), step("change", leader=2), step("set", leader=1)],
         [step("set", epoch=2**31 - 2), step("change", leader=2), step("change", leader=1), step("change")],
         [step("set"), step("remove"), step("set", epoch=5), step("change")],
+        [step("set"), step("change", isr=(NodeId(4),))],
     ],
-    ids=["set again", "largest epoch", "topic created again"],
+    ids=["set again", "largest epoch", "topic created again", "in-sync replica that is no replica"],
 )
 def test_several_events_of_one_partition_are_replayed_alike(steps: list[Step]) -> None:
     together, apart, script = Replays(), Replays(), Script(snapshot=False)

@@ -430,6 +430,18 @@ def test_a_record_whose_fields_exceed_it_is_quarantined_and_the_next_is_read(con
     assert good.type == "topic-created"
 
 
+def test_lengths_whose_last_byte_is_missing_are_not_completed() -> None:
+    """Each has three bytes, of which the last is 1."""
+    value = data(2, 0, text("a" * 9_000) + TOPIC + b"\0")
+    cut = b"\0\0\0\1" + varint(len(value))[:2] + value + b"\0"
+    length = varint(len(cut))
+    assert (len(length), length[2]) == (3, 1)
+
+    decoded = events(batch_of(length[:2] + cut, 1))
+
+    assert {event.type for event in decoded} == {"undecodable", "log-advanced"}
+
+
 def test_a_record_that_ends_in_the_middle_of_a_number_is_quarantined() -> None:
     (bad,) = faults(batch_of(varint(2) + b"\0\0", 1))
 

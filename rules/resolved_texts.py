@@ -207,9 +207,10 @@ def _voter_disk_replaced(quorum: Quorum, subject: str) -> str:
 
 def _voter_lagging(quorum: Quorum, subject: str) -> str:
     poll = fresh_poll(quorum, _AGES)
-    statuses = voter_statuses(quorum, poll, _AGES) if poll is not None and poll.leader is not None else ()
-    status = next((each for each in statuses if each.key.id == _node(subject)), None)
-    if poll is None or status is None:
+    if poll is None or poll.leader is None:
+        return _over(quorum, subject)
+    status = next((each for each in voter_statuses(quorum, poll, _AGES) if each.key.id == _node(subject)), None)
+    if status is None:
         return f"Controller {_node(subject)} is not a voter."
     now = "is in sync" if status.activity is VoterActivity.IN_SYNC else "fetches"
     return f"Voter {status.key.id} {now}. {_in_sync(quorum, poll)}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rules.bootstrap_address import broker_bootstrap, controller_bootstrap
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, first_entries, first_steps, first_values, ms_text
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -32,6 +32,7 @@ from tests.unit.rules.situation import (
     probed,
     refuses,
     registered_elsewhere,
+    upgraded,
     with_broker,
 )
 
@@ -192,6 +193,20 @@ def test_controller_that_denies_the_monitor_is_used() -> None:
     assert controller_bootstrap(failing(configuration_only(), Reason.DENIED, "c1.test:9093")) == "c1.test:9093"
 
 
+@pytest.mark.parametrize(("supported", "joins"), [(27, False), (28, True), (30, True)])
+def test_controller_that_may_join_by_itself_is_not_added_by_hand(supported: int, joins: bool) -> None:
+    """controller.quorum.auto.join.enable came with Kafka 4.2, whose metadata.version is 28."""
+    first, *_ = add_controller(upgraded(healthy(), supported, 2), NodeId(2))
+    assert first.startswith("# If controller.quorum.auto.join.enable is true on controller 2, do not add it: ") is joins
+    assert not any("auto.join" in step for step in add_controller(upgraded(healthy(), supported, 1), NodeId(2)))
+    assert not any("auto.join" in step for step in add_controller(healthy(), NodeId(9))), "its version is not known"
+
+
+def test_removed_controller_does_not_serve_the_command() -> None:
+    """Controller 3 leads, and is asked first."""
+    assert "--bootstrap-controller c1.test:9093 " in remove_controller(healthy(), key(3))
+
+
 def test_placeholder_of_the_configuration_file_is_not_quoted() -> None:
     remark, command = add_controller(healthy(), NodeId(4))
     assert remark.startswith("# On controller 4's host")
@@ -223,3 +238,12 @@ def test_lists_as_text() -> None:
     assert and_join([1, 2]) == "1 and 2"
     assert and_join("abc") == "a, b and c"
     assert and_join(range(20), 3) == "0, 1, 2 and 17 more"
+
+
+@pytest.mark.parametrize(("count", "more"), [(0, 0), (99, 0), (100, 0), (101, 1), (250, 150)])
+def test_a_hundred_entries_are_listed_and_the_others_counted(count: int, more: int) -> None:
+    names = [f"n{number}" for number in range(count)]
+    listed = names[:100]
+    assert first_values([*names]) == [*listed, *[f"{more} more"] * bool(more)]
+    assert first_entries(dict.fromkeys(names, 1)) == {**dict.fromkeys(listed, 1), **({"more": more} if more else {})}
+    assert first_steps(names) == [*listed, *[f"# Do the same for {more} more"] * bool(more)]

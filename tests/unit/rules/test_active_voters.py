@@ -243,6 +243,8 @@ def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others()
     (finding,) = findings(quorum, "failure-tolerance")
     assert [node for node in range(1, 6) if f"Voter {node} has not fetched" in finding.summary] == [1, 2, 3]
     assert "2 more voters are not in sync." in finding.summary
+    (three,) = findings(voter_not_fetching(voter_not_fetching(voter_not_fetching(healthy(5), 1), 2), 3), finding.rule)
+    assert "more voters" not in three.summary
 
 
 def test_result_is_unknown_until_the_high_watermark_was_seen_to_move() -> None:

@@ -88,6 +88,7 @@ def test_findings_by_supported_and_finalized_levels(quorum: Quorum, expected: li
 
 def test_remedy_finalizes_a_level_that_every_node_supports() -> None:
     (finding,) = findings(upgraded(healthy(), 30, ago_ms=8 * DAY_MS), RULE)
+    assert finding.condition_age_ms == 8 * DAY_MS
     assert "kafka-features.sh --bootstrap-controller c3.test:9093 upgrade --feature metadata.version=30" in (
         finding.remedy
     )

@@ -164,6 +164,8 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     assert (unknown.rule, unknown.subject) == ("broken", None)
     assert re.fullmatch(f"the rule failed: {site}", unknown.why)
     assert list(evaluation.failed) == ["broken"]
+    evidence = {"rule": "broken", "error": evaluation.failed["broken"], "last_offset": 9_999}
+    assert evaluation.findings[0].evidence == evidence
 
 
 def test_rule_whose_remedy_cannot_be_built_does_not_stop_the_others() -> None:

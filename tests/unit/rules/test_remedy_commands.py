@@ -44,6 +44,19 @@ def configuration_only() -> Quorum:
     return replace(healthy(), committed=None, poll=None, controllers={}, probes={}, addresses={}, leader_id=None)
 
 
+def with_second_listener(quorum: Quorum, node: int) -> Quorum:
+    """A controller has a second listener, in the voter set and in its registration."""
+    assert quorum.committed is not None
+    both = (endpoint(node), replace(endpoint(node, port=19094), listener="SECOND"))
+    voters = tuple(replace(one, endpoints=both) if one.key.id == node else one for one in quorum.committed.voters)
+    registered = replace(quorum.controllers[NodeId(node)], endpoints=both)
+    return replace(
+        quorum,
+        committed=replace(quorum.committed, voters=voters),
+        controllers={**quorum.controllers, NodeId(node): registered},
+    )
+
+
 @pytest.mark.parametrize(
     ("quorum", "address"),
     [
@@ -61,6 +74,10 @@ def configuration_only() -> Quorum:
         # It reported no leader, and its name stopped to resolve afterwards.
         (failing(name_not_found(healthy(), 1, 2, 3), Reason.NO_LEADER, "c1.test:9093"), "10.0.0.3:9093"),
         (leaderless(healthy(), 1), "c3.test:9093"),
+        # The configured addresses are those that refuse: the recorded endpoint of the leader is used.
+        (refuses(healthy(), 1, 2, 3), "c3.test:9093"),
+        # A second listener of the leader, which no voter dials, may be open for others only.
+        (refuses(with_second_listener(healthy(), 3), 1, 2, 3), "c3.test:9093"),
         # Nothing answers: the leader will listen there when it is back.
         (all_refuse(refuses(healthy(), 1, 2, 3)), "c3.test:9093"),
         (configuration_only(), "c1.test:9093"),

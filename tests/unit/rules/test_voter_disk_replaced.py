@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    history,
     key,
     observer,
     removed,
@@ -152,6 +153,16 @@ def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_compl
     (finding,) = findings(twice, RULE)
     assert str(key(2)) in finding.summary
     assert str(key(2, "oldDirOf2")) not in finding.summary
+
+
+def test_replacement_that_stops_fetching_is_unknown_beside_an_older_directory_of_another_voter() -> None:
+    """Voter 1 is itself a replacement: its former directory was observed before it, and comes first in the order."""
+    stopped = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000)
+    former = key(1, "AAAoldDirOf1")
+    before = replace(history(former), first_seen_at_ms=Millis(NOW - 7_200_000))
+    assert unknown_reasons(replace(stopped, histories={**stopped.histories, former: before}), RULE) == [
+        ("controller 2", f"the replacement {NEW} is not fetching")
+    ]
 
 
 def test_each_replaced_directory_is_reported_beside_other_observers() -> None:

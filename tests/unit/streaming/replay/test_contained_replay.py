@@ -198,6 +198,25 @@ def test_a_state_that_cannot_be_evaluated_goes_on_and_is_reported() -> None:
     assert fixed.monitor.evaluation().failed == {}
 
 
+def test_the_alert_for_a_state_that_cannot_be_evaluated_has_the_cluster_id() -> None:
+    healthy = Stored()
+    healthy.observe(ROWS[:9])
+    (alert,), _ = Stored(thresholds=WITHOUT_ONE_RULE, blob=healthy.blob).observe(ROWS[9:10])
+
+    assert (alert.rule, alert.cluster_id) == ("data-contract-broken", "cluster-id")
+
+
+def test_rows_after_which_nothing_can_be_evaluated_fail_and_leave_the_state_as_it_was() -> None:
+    """Also the rule for violated contracts raises: its thresholds are missing."""
+    stored = Stored(thresholds={"no-leader": THRESHOLDS["no-leader"]})
+    alerts, failures = stored.observe(ROWS[:3])
+
+    assert alerts == ()
+    assert [one.sequence for one in failures] == [row.sequence for row in ROWS[:3]]
+    assert stored.monitor.machine.sequence == ROWS[2].sequence
+    assert stored.monitor.machine.log.position == Stored().monitor.machine.log.position
+
+
 def test_a_rule_that_fails_is_reported_and_the_others_go_on() -> None:
     broken, whole = Stored(thresholds=ONE_RULE_FAILS), Stored()
     alerts, failures = broken.observe(ROWS)

@@ -4,7 +4,7 @@ Batches have any size and order, contain some observations again, and after a cr
 result must equal that of the monitor that got each observation once and in order (K048).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from rules.alert import Alert
@@ -17,15 +17,21 @@ KEPT = 60
 """The number of newest observations that may be delivered again."""
 
 
-def simulated_monitor(bootstrap: tuple[str, ...], blob: bytes | None = None) -> ClusterMonitor:
+def simulated_monitor(
+    bootstrap: tuple[str, ...],
+    blob: bytes | None = None,
+    *,
+    overrides: Mapping[str, float] = OVERRIDES,
+    kind: type[ClusterMonitor] = ClusterMonitor,
+) -> ClusterMonitor:
     """Returns the monitor of the simulated cluster, new or restored."""
-    return ClusterMonitor.from_bytes(
+    return kind.from_bytes(
         blob,
         cluster="simulated",
         cluster_id=None,
         bootstrap=bootstrap,
         vantage=Vantage.INSIDE,
-        thresholds=thresholds_for(OVERRIDES),
+        thresholds=thresholds_for(overrides),
     )
 
 

@@ -16,6 +16,7 @@ from rules.model.monitoring import Vantage
 from rules.recorded_number import Comparisons, Terms
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.simulation.gatherer import SimulatedGatherer
+from tests.simulation.redelivery import simulated_monitor
 from tests.simulation.simulation import Simulation
 from tests.unit.streaming.replay import stored_checkpoint, test_former_release
 
@@ -84,14 +85,7 @@ def compare_on_simulation(seed: int, steps: int, *, polls_only: bool = False) ->
     rows, bootstrap = simulated_rows(seed, steps, polls_only=polls_only)
 
     def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
-        return kind.from_bytes(
-            None,
-            cluster="simulated",
-            cluster_id=None,
-            bootstrap=bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for(random_thresholds(seed)),
-        )
+        return simulated_monitor(bootstrap, overrides=random_thresholds(seed), kind=kind)
 
     return assert_equal_monitors(rows, new)
 

@@ -22,9 +22,8 @@ from connectors.log_event import ControllerRegistered, LogAdvanced, VotersSet
 from connectors.observation import Observation
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
-from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.simulation.redelivery import simulated_monitor
 from tests.simulation.test_evaluation_when_due import random_thresholds, simulated_rows
 
 TURNS = 4
@@ -148,14 +147,7 @@ def compare(seed: int) -> tuple[MonitoredJournal, MonitoredJournal]:
     holds = {name: each for name, each in random_thresholds(seed).items() if name.endswith((".hold", ".clear"))}
 
     def new() -> ClusterMonitor:
-        return ClusterMonitor.from_bytes(
-            None,
-            cluster="simulated",
-            cluster_id=None,
-            bootstrap=bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for(holds),
-        )
+        return simulated_monitor(bootstrap, overrides=holds)
 
     each_second, held = published(rows, new, turns=1), published(rows, new, turns=TURNS)
     assert held.order == each_second.order == list(range(len(rows)))

@@ -117,7 +117,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("modules", nargs="*", default=[*AREAS], help="modules or folders; all of the core by default")
     parser.add_argument("--tests", nargs="+", help="the test files or folders to run instead of those of the area")
-    parser.add_argument("--tenths", type=int, default=10, help="test so many tenths of the mutants; 10: all")
+    parser.add_argument(
+        "--tenths",
+        type=int,
+        default=10,
+        choices=range(1, 11),
+        metavar="N",
+        help="test so many tenths of the mutants; 10: all",
+    )
     parser.add_argument("--children", type=int, default=2, help="how many mutants are tested at once")
     parser.add_argument("--names", action="store_true", help="print the names of the survivors without the changes")
     options = parser.parse_args()

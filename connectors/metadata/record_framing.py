@@ -124,7 +124,7 @@ def _fast_record(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed
         size += (chunk[at] - 1) << 7
         at += 1
     stop = at + (size >> 1)
-    # A size of three bytes or more exceeds such a record, so that `stop` is not before its end.
+    # A size of three bytes or more is larger than such a record: `stop` is beyond its end.
     if (length | size) & 1 or stop != end - 1 or end > batch_end or chunk[stop] != 0:
         return None
     return FramedRecord(start, end, delta, 0, None, (at, stop), content_start)

@@ -12,8 +12,8 @@ from rules.model.identifiers import Epoch, NodeId, Offset
 from streaming.data_quality.audit import Audit
 from streaming.data_quality.contract import Suite
 from streaming.data_quality.contract_table import Table
-from streaming.replay.machine import Machine
 from tests.unit.rules.situation import key, row
+from tests.unit.streaming.replay.failing_polls import fail_polls
 
 BAD_EPOCH = 8
 
@@ -41,14 +41,7 @@ def poll(sequence: int, epoch: int, payload: bytes | None = None) -> Observation
 @pytest.fixture
 def _raising(monkeypatch: pytest.MonkeyPatch) -> None:
     """Applying a poll of one epoch raises after the poll was applied, as a bug of the replay would."""
-    applied = Machine._apply_poll
-
-    def raising(machine: Machine, event: QuorumPolled) -> None:
-        applied(machine, event)
-        if event.leader_epoch == BAD_EPOCH:
-            raise TypeError("a bug")
-
-    monkeypatch.setattr(Machine, "_apply_poll", raising)
+    fail_polls(monkeypatch, lambda _, event: event.leader_epoch == BAD_EPOCH)
 
 
 def audited(*rows: Observation) -> list[Mapping[str, Any]]:

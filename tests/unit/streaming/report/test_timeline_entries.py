@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from connectors.event import Event, from_json
-from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Millis
-from streaming.replay.machine import Machine
 from streaming.report.recorded_rows import recorded_rows
 from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
 from tests.unit.connectors.logdir.log_dirs import AT
+from tests.unit.streaming.replay.failing_polls import fail_polls
 from tests.unit.streaming.report.test_incident_report import recording
 
 BAD_MS = AT + 30_000
@@ -27,14 +26,7 @@ def entries(history: ObservedHistory) -> tuple[TimelineEntry, ...]:
 
 
 def raise_when_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    applied = Machine._apply_poll
-
-    def raising(machine: Machine, event: QuorumPolled) -> None:
-        applied(machine, event)
-        if machine.now_ms == BAD_MS:
-            raise TypeError("a bug")
-
-    monkeypatch.setattr(Machine, "_apply_poll", raising)
+    fail_polls(monkeypatch, lambda machine, _: machine.now_ms == BAD_MS)
 
 
 def raise_when_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.mutation import ROOT
+from tests.mutation.__main__ import ROOT
 
 
 def mutation(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +25,6 @@ def test_a_module_that_is_not_of_the_core_is_refused_in_one_sentence(module: str
     )
 
 
-@pytest.mark.long
 def test_a_change_that_no_test_notices_survives_and_the_checkout_is_unchanged() -> None:
     path = ROOT / "rules" / "analysis" / "disk_replacement.py"
     before = path.read_bytes()
@@ -36,10 +35,26 @@ def test_a_change_that_no_test_notices_survives_and_the_checkout_is_unchanged() 
         "rules/analysis/disk_replacement.py", "--tests", "tests/unit/rules/analysis/test_safe_to_restart.py"
     )
 
-    score = r"rules/analysis/disk_replacement\.py: (\d+) mutants, (\d+) killed"
-    one, other = re.search(score, strong.stdout), re.search(score, weak.stdout)
+    score = r"^rules/analysis/disk_replacement\.py: (\d+) changes, (\d+) killed"
+    one, other = re.search(score, strong.stdout, re.MULTILINE), re.search(score, weak.stdout, re.MULTILINE)
     assert one is not None
     assert other is not None
     assert int(one[1]) == int(one[2]) == int(other[1]) > int(other[2])
-    assert ": survived\n--- rules/analysis/disk_replacement.py\n" in weak.stdout, "the change of a survivor is printed"
+    assert weak.stdout.startswith("survived: rules/analysis/disk_replacement.py half_done 11\n@@ ")
     assert path.read_bytes() == before
+
+
+def test_a_function_that_no_test_calls_is_named() -> None:
+    ended = mutation("rules/analysis/disk_replacement.py", "--tests", "tests/unit/rules/notifications", "--names")
+
+    *functions, score = ended.stdout.splitlines()
+    assert {line.partition(": ")[0] for line in functions} == {"not reached by a test"}
+    assert re.fullmatch(r"rules/analysis/disk_replacement\.py: (\d+) changes, \1 not reached by a test", score)
+    assert ended.returncode == 1, "none was killed"
+
+
+def test_tests_that_fail_without_a_change_are_refused() -> None:
+    ended = mutation("rules/analysis/disk_replacement.py", "--tests", "tests/mutation/failing.py")
+
+    assert ended.returncode == 1
+    assert "a test fails without a change: tests/mutation/failing.py::test_that_fails\n" in ended.stderr

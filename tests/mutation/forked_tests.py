@@ -1,0 +1,155 @@
+"""Run the tests for each change in a fork of one process that has imported the code and collected the tests.
+
+The fork replaces the code of the changed function, and runs the tests that reach it until one fails. Results are JSON
+lines in an inherited file descriptor.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn, TextIO
+
+import pytest
+
+from tests.mutation.code_changes import CodeChange, code_changes
+from tests.mutation.fork import ERROR, Fork, fork
+from tests.mutation.live_functions import clear_caches, functions, replace
+from tests.mutation.reach import Reach
+
+ROOT = Path.cwd()
+SURVIVED, KILLED, NOT_REPLACED = 0, 1, 2
+RESULTS = {
+    SURVIVED: "survived",
+    KILLED: "killed",
+    ERROR: "killed",
+    NOT_REPLACED: "not replaced",
+    -signal.SIGALRM: "timed out",
+}
+"""What the exit code of a fork means. An error is raised outside of a test: the changed module cannot be imported."""
+LONGEST_FIRST_RUN = 1_800
+
+
+@dataclass(frozen=True)
+class FirstFailure:
+    """A pytest plugin that ends the process when a test fails, and writes which one."""
+
+    output: int
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            os.write(self.output, f"{report.nodeid}\n{report.longreprtext[-4_000:]}".encode())
+            os._exit(KILLED)
+
+
+class ForkedTests:
+    """A pytest plugin that runs the collected tests for every change instead of once."""
+
+    def __init__(self, options: argparse.Namespace, results: TextIO) -> None:
+        self._options = options
+        self._results = results
+        self._running: dict[int, tuple[Fork, CodeChange]] = {}
+        """By the descriptor of the fork's output."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._session = session
+        self._items = [*session.items]
+        started = time.monotonic()
+        reach = self._without_change()
+        seconds = 10 + 3 * int(time.monotonic() - started)
+        for module in self._options.modules:
+            for change in code_changes(ROOT, module, self._options.tenths):
+                function = (change.module, change.function)
+                if function not in reach:
+                    self._report(change, "not reached by a test")
+                    continue
+                while len(self._running) >= self._options.children:
+                    self._wait()
+                items = [item for item in self._items if reach.includes(function, item)]
+                started_fork = fork(partial(self._with, change, items), seconds=seconds)
+                self._running[started_fork.output] = started_fork, change
+        while self._running:
+            self._wait()
+        return True
+
+    def _without_change(self) -> Reach:
+        """Runs every test once.
+
+        Raises:
+            SystemExit: one fails.
+        """
+        reach = Reach(
+            {
+                function.__code__: (module, name.split(".")[-1])
+                for module in self._options.modules
+                for name, function in functions(_imported(module)).items()
+            }
+        )
+
+        def task(output: int) -> NoReturn:
+            self._session.config.pluginmanager.register(reach)
+            self._run(self._items, output)
+            with os.fdopen(output, "w") as written:
+                written.write(reach.to_json())
+            os._exit(SURVIVED)
+
+        code, written = fork(task, seconds=LONGEST_FIRST_RUN).ended()
+        if code:
+            sys.exit(f"a test fails without a change: {written or code}")
+        return Reach.from_json(written)
+
+    def _with(self, change: CodeChange, items: list[pytest.Item], output: int) -> NoReturn:
+        if not replace(_imported(change.module), change.after, change.function):
+            os._exit(NOT_REPLACED)
+        clear_caches()
+        self._run(items, output)
+        os._exit(SURVIVED)
+
+    def _run(self, items: list[pytest.Item], output: int) -> None:
+        self._session.config.pluginmanager.register(FirstFailure(output))
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+    def _wait(self) -> None:
+        """Waits until a fork ends. The test that failed is the first for the next changes, which are near this one."""
+        for output in select.select([*self._running], [], [])[0]:
+            ended, change = self._running.pop(output)
+            code, written = ended.ended()
+            failed = written.partition("\n")[0]
+            self._items.sort(key=lambda item: item.nodeid != failed)
+            self._report(change, RESULTS.get(code, f"ended by {code}"))
+
+    def _report(self, change: CodeChange, result: str) -> None:
+        self._results.write(json.dumps({"module": change.module, "result": result, "change": str(change)}) + "\n")
+        self._results.flush()
+
+
+def _imported(module: str) -> ModuleType:
+    return importlib.import_module(module.removesuffix(".py").replace("/", "."))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation.forked_tests", description=__doc__)
+    parser.add_argument("--modules", nargs="+", required=True)
+    parser.add_argument("--tests", nargs="+", required=True)
+    parser.add_argument("--marks", required=True, help="expression that chooses tests, as pytest takes it")
+    parser.add_argument("--tenths", type=int, required=True)
+    parser.add_argument("--children", type=int, required=True)
+    parser.add_argument("--results", type=int, required=True, help="file descriptor for the results")
+    options = parser.parse_args()
+    arguments = ["--quiet", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0", "-m", options.marks]
+    with os.fdopen(options.results, "w") as results:
+        return pytest.main([*arguments, *options.tests], plugins=[ForkedTests(options, results)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

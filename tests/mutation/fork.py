@@ -7,6 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+import pytest
+
+SURVIVED, KILLED, NOT_REPLACED, ERROR = 0, 1, 8, 9
+"""Exit codes of a fork; ERROR: its task raised an exception. Between them are those of pytest."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fork:
@@ -50,5 +55,13 @@ def fork(task: Callable[[int], NoReturn], *, seconds: int) -> Fork:
         os._exit(ERROR)
 
 
-ERROR = 3
-"""Exit code of a fork whose task raised an exception."""
+@dataclass(frozen=True)
+class FirstFailure:
+    """A pytest plugin that ends the process when a test fails, and writes which one."""
+
+    output: int
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            os.write(self.output, f"{report.nodeid}\n{report.longreprtext[-4_000:]}".encode())
+            os._exit(KILLED)

@@ -1,7 +1,8 @@
 """Run the tests for each change in a fork of one process that has imported the code and collected the tests.
 
-The fork replaces the code of the changed function, and runs the tests that reach it until one fails. Results are JSON
-lines in an inherited file descriptor.
+The fork replaces the code of the changed function, and runs the tests that reach it until one fails. If no test calls
+it, because it only runs at import, the fork is a new process that runs all tests. Results are JSON lines in an
+inherited file descriptor.
 """
 
 import argparse
@@ -12,7 +13,6 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -21,33 +21,24 @@ from typing import NoReturn, TextIO
 import pytest
 
 from tests.mutation.code_changes import CodeChange, code_changes
-from tests.mutation.fork import ERROR, Fork, fork
+from tests.mutation.fork import ERROR, KILLED, NOT_REPLACED, SURVIVED, FirstFailure, Fork, fork
+from tests.mutation.import_time import run_new_process
 from tests.mutation.live_functions import clear_caches, functions, replace
-from tests.mutation.reach import Reach
+from tests.mutation.reach import Reach, file_of
 
 ROOT = Path.cwd()
-SURVIVED, KILLED, NOT_REPLACED = 0, 1, 2
-RESULTS = {
+RESULTS: dict[int, str] = {
     SURVIVED: "survived",
     KILLED: "killed",
     ERROR: "killed",
+    pytest.ExitCode.INTERRUPTED: "killed",
+    pytest.ExitCode.INTERNAL_ERROR: "killed",
+    pytest.ExitCode.USAGE_ERROR: "killed",
     NOT_REPLACED: "not replaced",
     -signal.SIGALRM: "timed out",
 }
-"""What the exit code of a fork means. An error is raised outside of a test: the changed module cannot be imported."""
+"""What the exit code of a fork means. Those of pytest and ERROR: the changed module cannot be imported."""
 LONGEST_FIRST_RUN = 1_800
-
-
-@dataclass(frozen=True)
-class FirstFailure:
-    """A pytest plugin that ends the process when a test fails, and writes which one."""
-
-    output: int
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            os.write(self.output, f"{report.nodeid}\n{report.longreprtext[-4_000:]}".encode())
-            os._exit(KILLED)
 
 
 class ForkedTests:
@@ -69,13 +60,13 @@ class ForkedTests:
         for module in self._options.modules:
             for change in code_changes(ROOT, module, self._options.tenths):
                 function = (change.module, change.function)
-                if function not in reach:
-                    self._report(change, "not reached by a test")
-                    continue
                 while len(self._running) >= self._options.children:
                     self._wait()
-                items = [item for item in self._items if reach.includes(function, item)]
-                started_fork = fork(partial(self._with, change, items), seconds=seconds)
+                if function in reach:
+                    items = [item for item in self._items if reach.includes(function, item)]
+                    started_fork = fork(partial(self._with, change, items), seconds=seconds)
+                else:
+                    started_fork = fork(partial(self._imported_with, change), seconds=seconds)
                 self._running[started_fork.output] = started_fork, change
         while self._running:
             self._wait()
@@ -114,6 +105,12 @@ class ForkedTests:
         self._run(items, output)
         os._exit(SURVIVED)
 
+    def _imported_with(self, change: CodeChange, output: int) -> NoReturn:
+        first = file_of(self._items[0])
+        run_new_process(
+            change.module, change.after, [*pytest_arguments(self._options), first, *self._options.tests], output
+        )
+
     def _run(self, items: list[pytest.Item], output: int) -> None:
         self._session.config.pluginmanager.register(FirstFailure(output))
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -137,6 +134,10 @@ def _imported(module: str) -> ModuleType:
     return importlib.import_module(module.removesuffix(".py").replace("/", "."))
 
 
+def pytest_arguments(options: argparse.Namespace) -> list[str]:
+    return ["--quiet", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0", "-m", options.marks]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation.forked_tests", description=__doc__)
     parser.add_argument("--modules", nargs="+", required=True)
@@ -146,9 +147,8 @@ def main() -> int:
     parser.add_argument("--children", type=int, required=True)
     parser.add_argument("--results", type=int, required=True, help="file descriptor for the results")
     options = parser.parse_args()
-    arguments = ["--quiet", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0", "-m", options.marks]
     with os.fdopen(options.results, "w") as results:
-        return pytest.main([*arguments, *options.tests], plugins=[ForkedTests(options, results)])
+        return pytest.main([*pytest_arguments(options), *options.tests], plugins=[ForkedTests(options, results)])
 
 
 if __name__ == "__main__":

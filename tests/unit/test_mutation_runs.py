@@ -1,8 +1,10 @@
 """`make mutate`: which modules it takes, and that the mutants are made in a copy."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,13 +46,28 @@ def test_a_change_that_no_test_notices_survives_and_the_checkout_is_unchanged() 
     assert path.read_bytes() == before
 
 
-def test_a_function_that_no_test_calls_is_named() -> None:
-    ended = mutation("rules/analysis/disk_replacement.py", "--tests", "tests/unit/rules/notifications", "--names")
+@pytest.mark.parametrize(("condition", "code"), [("len(names) > 1", 0), ("len(names) > 2", 1)])
+def test_a_function_that_only_runs_at_import_is_changed_before_it_runs(
+    condition: str, code: int, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.py"
+    before = (ROOT / "rules" / "moving_numbers.py").read_text()
+    changed.write_text(before.replace("len(names) > 1", condition))
+    read, write = os.pipe()
+    run = [sys.executable, "-m", "tests.mutation.import_time", str(write), "rules/moving_numbers.py", str(changed)]
+    chosen = "tests/unit/rules/test_rule_evaluator.py"
 
-    *functions, score = ended.stdout.splitlines()
-    assert {line.partition(": ")[0] for line in functions} == {"not reached by a test"}
-    assert re.fullmatch(r"rules/analysis/disk_replacement\.py: (\d+) changes, \1 not reached by a test", score)
-    assert ended.returncode == 1, "none was killed"
+    ended = subprocess.run(
+        [*run, "--quiet", "-k", "in_each_situation", chosen],
+        cwd=ROOT,
+        pass_fds=[write],
+        capture_output=True,
+        check=False,
+    )
+
+    os.close(write)
+    with os.fdopen(read) as written:
+        assert (ended.returncode, written.read().startswith(f"{chosen}::")) == (code, code == 1)
 
 
 def test_tests_that_fail_without_a_change_are_refused() -> None:

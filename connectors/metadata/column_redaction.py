@@ -21,8 +21,6 @@ from connectors.metadata.record_framing import FramedRecord, framed_record, fram
 from connectors.metadata.record_table import RecordTable, record_table
 
 _STAR: Final = ord("*")
-_SHORT_VALUE: Final = 256
-"""Bytes of a value that is overwritten by column: an index for each byte would be too large for long ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ def run_edits(
     for index, delta, position in zip(*(column.tolist() for column in columns), strict=True):
         edits[index] += record_edits(framed_record(chunk, position, batches[index], delta))
     for _, index in table.unusual_batches:
-        edits[index] += (edit for record in framed_records(chunk, batches[index]) for edit in record_edits(record))
+        edits[index] = [edit for record in framed_records(chunk, batches[index]) for edit in record_edits(record)]
     values = _ConfigValues(table=table, batch=table.batch[configs], start=start, stop=stop)
     return RunEdits(values=values, by_batch=edits)
 
@@ -73,20 +71,13 @@ class _ConfigValues:
     def overwrite(self, chunk: bytes, out: bytearray | None) -> bytearray | None:
         """Writes stars over the values in `out`, a copy of the chunk, which is made if it is None and has to change."""
         octets, origin = self.table.views.bytes, self.table.origin
-        length = self.stop - self.start
-        short, long = np.flatnonzero(length <= _SHORT_VALUE), np.flatnonzero(length > _SHORT_VALUE)
-        at = indices_of_spans(self.start[short], self.stop[short])
+        at = indices_of_spans(self.start, self.stop)
         fresh = octets[at] != _STAR
-        batches = {*self.batch[np.repeat(short, length[short])[fresh]].tolist()}
-        columns = (self.start[long] + origin, self.stop[long] + origin, self.batch[long])
-        spans = [*zip(*(column.tolist() for column in columns), strict=True)]
-        batches.update(index for start, stop, index in spans if chunk.count(_STAR, start, stop) < stop - start)
+        batches = {*np.repeat(self.batch, self.stop - self.start)[fresh].tolist()}
         if not batches:
             return out
         out = bytearray(chunk) if out is None else out
         np.frombuffer(out, np.uint8)[at + origin] = _STAR
-        for start, stop, _ in spans:
-            out[start:stop] = b"*" * (stop - start)
         for index in batches:
             batch = self.table.batches[index]
             write_crc(memoryview(out)[batch.position : batch.end])
@@ -109,7 +100,10 @@ def _complete(table: RecordTable) -> Flags:
 
 
 def _config_values(table: RecordTable) -> tuple[Positions, Positions, Positions]:
-    """Returns the configurations in ASCII, and where their values begin and end."""
+    """Returns the configurations in ASCII, and where their values begin and end.
+
+    A string of more than 126 bytes is not among them: the first byte of its length is not ASCII.
+    """
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
     rows = np.flatnonzero(shape.usual)

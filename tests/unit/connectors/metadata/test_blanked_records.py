@@ -100,6 +100,14 @@ def test_a_secret_beside_the_fields_of_a_control_record_is_blanked(
     assert redact(whole := batch([control(api_key, body)])) is whole
 
 
+@pytest.mark.parametrize("size", [2, 3, 40])
+def test_zeros_that_an_older_kraftwatch_wrote_over_a_body_stay(size: int) -> None:
+    """It filled the body of a type that it did not know with zeros; the type is known now."""
+    payload = batch([data(2, 0, bytes(size))])
+
+    assert redact(payload) is payload
+
+
 @pytest.mark.parametrize("value", [noop(), data(2, 0, text("t") + bytes(range(16)) + b"\0")], ids=["NoOp", "Topic"])
 def test_a_secret_in_the_key_or_the_headers_of_a_record_is_blanked(value: bytes) -> None:
     assert_blanked(batch_of(record(value, 0, key=SECRET), 1))

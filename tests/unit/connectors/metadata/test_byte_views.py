@@ -1,9 +1,11 @@
 """ByteViews: numbers at many positions of the same bytes."""
 
+from base64 import urlsafe_b64encode
+
 import numpy as np
 import pytest
 
-from connectors.metadata.byte_views import ByteViews
+from connectors.metadata.byte_views import ByteViews, uuid_texts
 from tests.unit.connectors.metadata.metadata_bytes import uvarint
 
 
@@ -25,3 +27,19 @@ def test_a_longer_varint_is_no_value() -> None:
     values, _ = ByteViews(content, 0, len(content)).uvarints(np.array([0]))
 
     assert values.tolist() == [-1]
+
+
+def test_node_ids_of_several_records_are_int32() -> None:
+    nodes = ByteViews(np.arange(6, dtype=">i4").tobytes(), 0, 24).nodes(np.array([12, 0]), 3)
+
+    assert nodes.tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert nodes.dtype == np.int32
+
+
+def test_an_id_with_one_half_of_the_first_and_one_of_the_one_before_is_another_id() -> None:
+    halves = [(1, 1), (2, 1), (1, 1), (1, 1), (1, 2), (3, 2)]
+    ids = [high.to_bytes(8, "big") + low.to_bytes(8, "big") for high, low in halves]
+
+    texts = uuid_texts(np.frombuffer(b"".join(ids), np.uint8).reshape(-1, 16))
+
+    assert [row.tobytes() for row in texts] == [urlsafe_b64encode(one).rstrip(b"=") for one in ids]

@@ -61,7 +61,7 @@ class ByteViews:
     def uvarints(self, at: Positions) -> tuple[Positions, Positions]:
         """Returns the unsigned varint at each position, and the positions after them.
 
-        A varint of more than three bytes is returned as -1.
+        A varint of more than three bytes, or of more than its value needs, is returned as -1.
         """
         first = self.bytes[at]
         value = first.astype(np.int64)
@@ -73,6 +73,7 @@ class ByteViews:
                 next_byte = self.bytes[after[longer]].astype(np.int64)
                 value[longer] |= (next_byte & 0x7F) << shift
                 after[longer] += 1
+                value[longer[next_byte == 0]] = -1
                 longer = longer[next_byte >= 0x80]
             value[longer] = -1
         return value, after

@@ -21,12 +21,13 @@ def test_varints_of_up_to_three_bytes_are_read_beside_others(value: int) -> None
     assert after.tolist() == np.cumsum([*map(len, parts)]).tolist()
 
 
-def test_a_longer_varint_is_no_value() -> None:
-    content = uvarint(2_097_152)
+@pytest.mark.parametrize("varint", [uvarint(2_097_152), b"\x80\0", b"\x85\0", b"\xff\x80\0"])
+def test_a_varint_of_more_bytes_than_three_or_than_needed_is_no_value(varint: bytes) -> None:
+    content = uvarint(300) + varint
 
-    values, _ = ByteViews(content, 0, len(content)).uvarints(np.array([0]))
+    values, _ = ByteViews(content, 0, len(content)).uvarints(np.array([0, 2]))
 
-    assert values.tolist() == [-1]
+    assert values.tolist() == [300, -1]
 
 
 def test_node_ids_of_several_records_are_int32() -> None:

@@ -247,8 +247,8 @@ class Machine(MachineState):
             return
         if (loading.origin.offset, loading.origin.leader_epoch) != (last_contained, event.epoch):
             return
-        if last_contained < self.log.position:
-            self._log_rewritten(event.end_offset, event.epoch)
+        if 0 <= last_contained <= self.log.position:
+            self._log_rewritten(last_contained, event.epoch)
         image = replace(
             loading.image,
             complete=True,

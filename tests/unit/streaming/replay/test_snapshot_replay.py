@@ -171,15 +171,26 @@ def test_a_snapshot_of_applied_records_is_skipped(end_offset: int) -> None:
     assert (quorum.committed, quorum.brokers, quorum.last_offset) == (before.committed, before.brokers, 101)
 
 
-def test_a_snapshot_of_a_newer_epoch_below_the_applied_position_is_a_rewritten_log() -> None:
+@pytest.mark.parametrize("last_contained", [79, 101], ids=["older", "the newest record"])
+def test_a_snapshot_of_a_newer_epoch_up_to_an_applied_record_is_a_rewritten_log(last_contained: int) -> None:
     script, replay = started()
     script.epoch = 5
-    quorum = apply(replay, snapshot(script, 1, end_offset=80))
+    quorum = apply(replay, snapshot(script, 1, end_offset=last_contained + 1))
 
-    assert quorum.last_offset == 79
+    assert quorum.last_offset == last_contained
     (failure,) = quorum.failures
     assert failure.reason is Reason.METADATA_LOST
-    assert failure.detail == "offset 80 was rewritten in epoch 5: committed records up to offset 101 are lost"
+    assert failure.detail == (
+        f"offset {last_contained} was rewritten in epoch 5: committed records up to offset 101 are lost"
+    )
+
+
+def test_the_snapshot_of_an_empty_log_is_no_rewritten_log() -> None:
+    """Kafka formats a directory with a snapshot that ends at offset 0."""
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, snapshot(script, 1, end_offset=0))
+
+    assert quorum.failures == ()
 
 
 def test_a_footer_of_another_snapshot_is_ignored() -> None:

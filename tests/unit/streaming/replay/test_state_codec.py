@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
+from connectors.log_event import ElrCleared
 from rules.model.identifiers import TopicId
 from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, table_codec
@@ -184,7 +185,8 @@ def test_topics_of_version_1_are_read_with_unknown_epochs() -> None:
     assert again(again(old).to_bytes()).log.partitions.topics == again(old).log.partitions.topics
 
 
-def test_topics_of_version_3_are_kept_until_a_partition_changes() -> None:
+@pytest.mark.parametrize("cleared", [False, True], ids=["another leader", "no ELR"])
+def test_topics_of_version_3_are_kept_until_a_partition_changes(cleared: bool) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")
@@ -202,7 +204,10 @@ def test_topics_of_version_3_are_kept_until_a_partition_changes() -> None:
     assert held.quorum() == replay.quorum()
     assert topics in held.to_bytes()
     assert again(held.to_bytes()).log.partitions.topics == replay.log.partitions.topics
-    script.change("orders", 0, isr=(101,), leader=101)
+    if cleared:
+        script.write(ElrCleared(at=script.at(), topic=None))
+    else:
+        script.change("orders", 0, isr=(101,), leader=101)
     event = script.read()
     assert apply(held, [event]) == apply(replay, [event])
     assert topics not in held.to_bytes()

@@ -82,8 +82,8 @@ parity: $(READY) ## compare decoding with kafka-dump-log of nine Kafka versions,
 rows: $(READY) ## list the KIP facts that tests cover, that are excluded (with the reason) and that are not covered
 	@$(BIN)/python -m tests.kips
 
-mutate: $(READY) ## change the core's code in small steps (MODULE=rules/lifecycle.py or a folder) and list what no test notices
-	@$(BIN)/python -m tests.mutation $(MODULE)
+mutate: $(READY) ## change the core's code (MODULE=rules/lifecycle.py or a folder, TENTHS=1 a sample) and list what no test notices
+	@$(BIN)/python -m tests.mutation $(MODULE) $(if $(TENTHS),--tenths $(TENTHS))
 
 lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pyproject.toml
 	@$(LOCKED) --group dev pyproject.toml -o requirements.lock

@@ -22,7 +22,13 @@ from rich.console import Console
 ROOT = Path(__file__).parents[2]
 AREAS = {
     "rules": ("tests/unit/rules", "tests/kips"),
-    "streaming/replay": ("tests/unit/streaming/replay", "tests/kips"),
+    "streaming/replay": (
+        "tests/unit/streaming/replay",
+        "tests/unit/streaming/pipeline/test_step_containment.py",
+        "tests/unit/streaming/pipeline/test_step_pages.py",
+        "tests/simulation/test_held_rows.py",
+        "tests/kips",
+    ),
     "connectors/metadata": ("tests/unit/connectors/metadata", "tests/kips"),
 }
 """The folders with code that may be mutated, and the tests that run for each by default."""

@@ -82,7 +82,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(rule=ID, subject=None, why=_unknown_age(view.log))
         return
     # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
-    age = Millis(max(0, newest - max(since, _started(quorum, view.leader_id))))
+    age = Millis(newest - max(since, _started(quorum, view.leader_id)))
     if age > thresholds.ms(AGE.name):
         yield _finding(quorum, view, view.log, age)
 
@@ -111,7 +111,7 @@ def _unknown_age(log: LeaderLog) -> str:
 
 def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> Finding:
     # Without `condition_age_ms`: after an outage of the quorum the age exceeds the threshold with the first record.
-    end = quorum.high_watermark or quorum.last_offset or 0
+    end = quorum.high_watermark or (quorum.last_offset or 0) + 1
     newest = quorum.newest_timestamp_ms or quorum.now_ms
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))

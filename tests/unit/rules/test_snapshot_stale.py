@@ -20,7 +20,7 @@ from tests.unit.rules.situation import (
     healthy,
     leader_log,
     snapshots,
-    unknown,
+    unknown_reasons,
     view,
     with_views,
 )
@@ -84,7 +84,9 @@ def test_kafka_before_3_6_that_reports_no_snapshot_is_not_applicable() -> None:
 
 
 def test_result_is_unknown_without_a_leader_view() -> None:
-    assert (RULE, None) in unknown(replace(healthy(), leader_views={}))
+    assert unknown_reasons(replace(healthy(), leader_views={}), RULE) == [
+        (None, "no leader has recently reported the start of its log")
+    ]
 
 
 def test_leader_of_the_newest_epoch_is_evaluated() -> None:
@@ -97,6 +99,13 @@ def test_evidence_counts_the_records_since_and_the_threshold_is_configurable() -
     (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), RULE)
     assert finding.evidence["records_since"] == 9_200
     assert evaluation_of(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()
+
+
+def test_records_since_the_snapshot_are_the_same_while_the_high_watermark_is_unknown() -> None:
+    """A new leader has no high watermark: the newest committed record that was read is the last one."""
+    quorum = replace(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), high_watermark=None)
+    (finding,) = findings(quorum, RULE)
+    assert finding.evidence["records_since"] == 9_200
 
 
 class SnapshotAlerts:

@@ -114,7 +114,7 @@ def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thres
     }
     return [
         row
-        for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or ""))
+        for row in sorted(poll.observers, key=lambda row: row.key)
         if row.key.id in without_vote
         and row.key.id not in just_removed
         and half_done(quorum, row.key, thresholds) is None

@@ -175,6 +175,19 @@ def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknow
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
 
+@pytest.mark.parametrize(("fetch_age_ms", "expected"), [(10_000, [(RULE, f"observer {key(4)}")]), (10_001, [])])
+def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
+    fetch_age_ms: int, expected: list[tuple[str, str]]
+) -> None:
+    quorum = observer(healthy(), 4)
+    assert quorum.poll is not None
+    seen = quorum.histories[key(4)]
+    fetched = replace(seen, samples=(replace(seen.samples[-1], fetch_age_ms=Millis(fetch_age_ms)),))
+    unlisted = replace(quorum, poll=replace(quorum.poll, observers=()), histories={key(4): fetched})
+
+    assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
+
+
 def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
     assert {first.severity, second.severity} == {Severity.INFO}

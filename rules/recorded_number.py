@@ -64,7 +64,7 @@ class Ranges:
         self._differences: list[tuple[int, int, float, float]] = []
         self._sums: list[tuple[Terms, float, float]] = []
         for terms in {**lowest, **highest}:
-            low, high = lowest.get(terms, float("-inf")), highest.get(terms, float("inf"))
+            low, high = lowest.get(terms, -inf), highest.get(terms, inf)
             match terms:
                 case ((number, 1),):
                     self._numbers.append((number, low, high))

@@ -22,6 +22,8 @@ DECISIONS: dict[str, Decision] = {
     "at least zero": lambda now, at, other: max(0, at - other) > 1,
     "the order": lambda now, at, other: [index for _, index in sorted([(now, 0), (at, 1), (other, 2)])],
     "four numbers": lambda now, at, other: now - (at - other) > other + 1,
+    "a limit minus a number": lambda now, at, other: 3 - other > at,
+    "a number before its limit": lambda now, at, other: 1 + at <= now,
     "negative": lambda now, at, other: -(now - 3) < at,
     "several": lambda now, at, other: (now > 2 and at > 1) or now - other > 2,
 }
@@ -105,6 +107,22 @@ def test_any_use_of_an_unrecordable_value_raises(use: Callable[[Any], object]) -
         use(UnrecordableValue())
 
 
-def test_a_refusal_says_why() -> None:
-    with pytest.raises(NotRecordableError, match="depends on a number"):
+def test_a_refusal_says_on_what_the_result_depends() -> None:
+    with pytest.raises(NotRecordableError, match=r"^a result depends on a number of the observations itself$"):
         str(RecordedNumber(7, ((0, 1),), 0, Comparisons()))
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (str, "a value"),
+        (bool, "a value"),
+        (lambda value: value == (), "a value"),
+        (lambda value: value.length, "length of a value"),
+    ],
+)
+def test_a_refusal_of_an_unrecordable_value_says_on_what_the_result_depends(
+    use: Callable[[Any], object], what: str
+) -> None:
+    with pytest.raises(NotRecordableError, match=f"^a result depends on {what} that is not recorded$"):
+        use(UnrecordableValue())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.model.identifiers import Millis, NodeId, Offset
-from rules.model.monitoring import Invariant
-from rules.model.poll import Replica
+from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Invariant, Reason
+from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
+from rules.moving_numbers import moving_numbers
 from rules.recorded_number import Comparisons, Terms
 from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules import situation
-from tests.unit.rules.situation import healthy
+from tests.unit.rules.situation import LOG_END, endpoint, healthy, key
 
 THRESHOLDS = thresholds_for({})
 SITUATIONS: dict[str, Callable[[Quorum], Quorum]] = {
@@ -301,6 +302,87 @@ def test_a_change_of_anything_else_evaluates_the_rules() -> None:
 
     assert evaluator.evaluate(changed) == evaluate(changed, THRESHOLDS)
     assert [each.rule for each in evaluator.evaluate(fenced).findings] == ["broker-fenced"]
+
+
+def with_poll(quorum: Quorum, **changes: Any) -> Quorum:
+    assert quorum.poll is not None
+    return replace(quorum, poll=replace(quorum.poll, **changes))
+
+
+def with_key(rows: Iterable[Replica], node: int, replica: ReplicaKey) -> tuple[Replica, ...]:
+    return tuple(replace(row, key=replica) if row.key.id == node else row for row in rows)
+
+
+def healthy_poll() -> Poll:
+    poll = healthy().poll
+    assert poll is not None
+    return poll
+
+
+MOVED = {**healthy_poll().nodes, NodeId(2): (endpoint(2, port=19093),)}
+REGRESSED = {key(1): situation.log_regressed(healthy(), 1, end=LOG_END).histories[key(1)]}
+NO_LEADER = SITUATIONS["no leader"](healthy())
+CHANGES: dict[str, tuple[Quorum, Quorum, str]] = {
+    "another leader in the poll": (
+        (moved := situation.registered_elsewhere(healthy(), 1)),
+        with_poll(moved, leader_id=NodeId(2)),
+        "views-disagree",
+    ),
+    "another endpoint in the poll": (healthy(), with_poll(healthy(), nodes=MOVED), "voter-change-stuck"),
+    "another directory of a voter": (
+        healthy(),
+        with_poll(healthy(), voters=with_key(healthy_poll().voters, 2, key(2, "newDirOf2"))),
+        "voter-change-stuck",
+    ),
+    "another observer": (
+        (waiting := situation.registered(healthy(), 4)),
+        with_poll(waiting, observers=with_key(healthy_poll().observers, 102, key(4))),
+        "observer-could-be-voter",
+    ),
+    "a regression of a log": (
+        healthy(),
+        replace(healthy(), histories={**healthy().histories, **REGRESSED}),
+        "voter-log-regressed",
+    ),
+    "another result of a probe": (healthy(), situation.name_not_found(healthy(), 2), "stale-voter-endpoint"),
+    "another report of a controller": (
+        healthy(),
+        situation.with_views(healthy(), situation.view(2, leader=None, epoch=6)),
+        "views-disagree",
+    ),
+    "another reason of a failure": (
+        NO_LEADER,
+        replace(NO_LEADER, failures=tuple(replace(each, reason=Reason.REFUSED) for each in NO_LEADER.failures)),
+        "monitor-blind",
+    ),
+}
+"""What was observed before and after, with the same numbers, and a rule that has a finding only afterwards."""
+
+
+@pytest.mark.parametrize(("before", "after", "rule"), CHANGES.values(), ids=CHANGES)
+def test_a_change_without_another_number_evaluates_the_rules(before: Quorum, after: Quorum, rule: str) -> None:
+    assert moving_numbers(before) == moving_numbers(after)
+    evaluator = RuleEvaluator(THRESHOLDS)
+    assert rule not in {each.rule for each in evaluator.evaluate(before).findings}
+
+    assert rule in {each.rule for each in evaluator.evaluate(after).findings}
+
+
+def test_recording_pauses_longer_and_longer_while_every_observation_changes_the_quorum() -> None:
+    """Recording takes longer than an evaluation: it pays only if a later quorum can use it."""
+    evaluator = RuleEvaluator(THRESHOLDS)
+
+    def is_recorded(number: int) -> bool:
+        quorum = replace(healthy(), bootstrap=(f"c{number}.test:9093",))
+        evaluator.evaluate(quorum)
+        return evaluator.age_due_ms(quorum) != quorum.now_ms
+
+    assert [number for number in range(66) if is_recorded(number)] == [0, 2, 6, 14, 30, 47, 64]
+
+    while not is_recorded(99):
+        pass
+    assert is_recorded(99), "the recorded evaluation is used"
+    assert [number for number in range(4) if is_recorded(number)] == [0, 2]
 
 
 def test_a_finding_about_a_node_that_no_poll_lists_is_not_evaluated_with_each_poll() -> None:

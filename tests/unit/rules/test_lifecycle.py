@@ -7,7 +7,7 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, next_due
+from rules.lifecycle import TrackedConditions, advance, begins_next, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.stored_conditions import from_document, to_document
@@ -144,6 +144,20 @@ def test_condition_that_outlives_its_cause_takes_its_hold_if_it_is_critical() ->
     assert tracker.at(151, NO_RESERVE) == ["firing warning +31 due +151"]
 
 
+def test_condition_begins_next_once_its_cause_has_resolved() -> None:
+    critical = Evaluation(findings=(replace(NO_RESERVE, severity=Severity.CRITICAL),))
+    tracker = tracker_in_an_outage(OUTAGE)
+
+    def begins_after(second: float, evaluation: Evaluation = critical) -> bool:
+        tracker.step(second, evaluation)
+        return begins_next(tracker.tracked, evaluation)
+
+    assert [begins_after(second) for second in (20, 29)] == [False, False], "no-leader clears"
+    assert begins_after(30), "no-leader resolved in this evaluation"
+    assert not begins_after(31), "the condition began"
+    assert not begins_after(32, Evaluation())
+
+
 def test_condition_waits_until_its_last_cause_resolves() -> None:
     stalled = replace(OUTAGE, rule="high-watermark-stalled")
     tracker = tracker_in_an_outage(OUTAGE, stalled)
@@ -213,6 +227,15 @@ def test_resolves_after_clear() -> None:
     assert tracker.at(50) == ["resolved warning +0 due +50"]
     assert tracker.at(60) == []
     assert tracker.tracked.conditions == {}
+
+
+def test_tracked_condition_has_the_summary_and_the_evidence_of_its_newest_finding() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding())
+    tracker.at(5, replace(finding(), summary="x is worse", evidence={"n": 7}))
+
+    (condition,) = tracker.tracked.conditions.values()
+    assert (condition.summary, condition.evidence) == ("x is worse", {"n": 7})
 
 
 def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:

@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     registered_elsewhere,
     registration,
     resolver_fails,
+    row,
     unknown,
     unknown_reasons,
     voter_not_fetching,
@@ -260,6 +261,23 @@ def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -
     assert [(each.subject, each.severity) for each in findings(quorum, RULE)] == [
         (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
     ]
+
+
+def test_voter_set_of_which_no_voter_fetches_has_no_candidate() -> None:
+    """Controllers 4, 5 and 6 replaced all three, and the log was not read since: it still has the former voters."""
+    quorum = name_not_found(not_observed_for(healthy(), log_ms=60_000, poll_ms=None), 1, 2, 3)
+    assert quorum.poll is not None
+    replaced = replace(quorum.poll, leader_id=key(4).id, voters=tuple(row(key(node)) for node in (4, 5, 6)))
+
+    found = findings(replace(quorum, poll=replaced, leader_id=key(4).id, histories={}), RULE)
+
+    assert [(each.subject, each.severity) for each in found] == [
+        (f"voter {node}", Severity.CRITICAL) for node in (1, 2, 3)
+    ]
+    evidence = found[0].evidence
+    assert evidence["best_candidate"] is None
+    assert evidence["votes_for_best_candidate"] == []
+    assert evidence["votes_it_cannot_get"] == {}
 
 
 def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> None:

@@ -201,6 +201,17 @@ def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("earlier_ms", "listed"), [(RECOVERY_MS, "+voter1 +voter2"), (RECOVERY_MS + 1, "+voter2 +voter1")]
+)
+def test_an_alert_that_resolved_long_before_the_incident_is_listed_last(earlier_ms: int, listed: str) -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    sink.step(stale(1, resolved=True, at_ms=MINUTE), after_ms=MINUTE)
+    ended = stale(2, resolved=True, at_ms=MINUTE + earlier_ms)
+    assert sink.step(ended, after_ms=earlier_ms) == [f"resolved warning: {listed}"]
+
+
 def test_a_new_alert_of_another_rule_that_is_as_severe_is_sent_at_once() -> None:
     sink = SimulatedSink()
     sink.step(stale(1, severity=Severity.CRITICAL))

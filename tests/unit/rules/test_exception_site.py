@@ -1,0 +1,43 @@
+"""The site of an exception: the newest call of kraftwatch's own code, without the message."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rules.evaluate import RULES
+from rules.exception_site import exception_site
+from rules.finding import Thresholds
+from rules.rule_overrides import RuleOverride, with_overrides
+from rules.stored_conditions import from_document
+from tests.unit.rules.situation import healthy
+
+NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("failing", "site"),
+    [
+        (lambda: from_document({}), "KeyError in rules.stored_conditions, line"),
+        # A rule looks up a threshold: both are own code, and the newest call is named.
+        (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),
+        # Python's `dataclasses` raises, and own code called it.
+        (
+            lambda: with_overrides(NO_THRESHOLDS, {"no-leader": RuleOverride()}),
+            "TypeError in rules.rule_overrides, line",
+        ),
+        # No own code: the first call is named.
+        (lambda: int("secret"), f"ValueError in {__name__}, line"),
+    ],
+)
+def test_site_is_the_newest_call_of_own_code(failing: Callable[[], object], site: str) -> None:
+    with pytest.raises(Exception) as raised:
+        failing()
+
+    named, _, line = exception_site(raised.value).rpartition(" ")
+    assert named == site
+    assert line.isdecimal()
+
+
+def test_exception_that_was_not_raised_has_no_site() -> None:
+    assert exception_site(ValueError("secret")) == "ValueError"

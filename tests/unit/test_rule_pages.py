@@ -1,13 +1,12 @@
 """The pages in docs/rules are up to date: texts from the docstrings, thresholds, and the kinds of tests."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from rules.evaluate import RULES
-from rules.finding import Rule, Threshold
-from rules.rule_page import inhibition_of, page_of, times_of
+from rules.finding import Rule
+from rules.rule_page import page_of
 from tests.rule_pages import PAGES, linked, markdown, pages
 
 EXPECTED = pages()
@@ -50,20 +49,6 @@ def test_other_rules_are_links_and_the_rule_itself_is_not() -> None:
 
     assert linked("`no-leader`, or `monitor-blind`", of=rule) == "`no-leader`, or [`monitor-blind`](monitor-blind.md)"
     assert linked("`kraftwatch check`", of=rule) == "`kraftwatch check`"
-
-
-def test_times_and_inhibition_are_sentences() -> None:
-    numbers = (Threshold(name="hold", default=0, unit="s", meaning=""), RULES["no-leader"].thresholds[1])
-    rule = replace(RULES["no-leader"], thresholds=numbers, inhibited_by=("a", "b", "c"))
-
-    assert times_of(rule) == "Fires at once; resolves after the condition has been absent for 10 s."
-    assert times_of(RULES["no-leader"]) == (
-        "Fires after the condition has lasted 5 s; resolves after the condition has been absent for 10 s."
-    )
-    assert inhibition_of(RULES["no-leader"]) is None
-    assert inhibition_of(rule) == (
-        "While `a`, `b` or `c` has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
-    )
 
 
 def test_page_lists_the_kinds_of_tests() -> None:

@@ -1,0 +1,73 @@
+"""The page of a rule: its docstring in parts, and sentences about its thresholds and what inhibits it."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import RULES
+from rules.finding import Threshold, clear, hold
+from rules.rule_page import Page, PageSection, default_of, inhibition_of, page_of, times_of
+
+TEXT = """The quorum has no leader,
+and no metadata changes.
+
+What it means
+    No controller leads.
+
+    - Critical: at once.
+      An outage.
+
+What to do
+    Start a controller.
+"""
+
+
+def test_page_has_the_lead_and_the_text_below_each_heading() -> None:
+    assert page_of(replace(RULES["no-leader"], text=TEXT)) == Page(
+        lead="The quorum has no leader, and no metadata changes.",
+        sections=(
+            PageSection(
+                heading="What it means",
+                text="No controller leads.\n\n- Critical: at once.\n  An outage.",
+            ),
+            PageSection(heading="What to do", text="Start a controller."),
+        ),
+    )
+
+
+def test_text_above_the_first_heading_is_in_no_section() -> None:
+    rule = replace(RULES["no-leader"], text="No leader.\n\n    More.\n\nEvidence\n    Polls.")
+    assert page_of(rule) == Page(lead="No leader.", sections=(PageSection(heading="Evidence", text="Polls."),))
+
+
+@pytest.mark.parametrize(
+    ("held", "times"),
+    [
+        (hold(5), "Fires after the condition has lasted 5 s; resolves after the condition has been absent for 10 s."),
+        (
+            hold(0.9),
+            "Fires after the condition has lasted 900 ms; resolves after the condition has been absent for 10 s.",
+        ),
+        (hold(0), "Fires at once; resolves after the condition has been absent for 10 s."),
+    ],
+)
+def test_times_are_a_sentence(held: Threshold, times: str) -> None:
+    assert times_of(replace(RULES["no-leader"], thresholds=(held, clear()))) == times
+
+
+@pytest.mark.parametrize(
+    ("causes", "named"), [(("a",), "`a`"), (("a", "b"), "`a` or `b`"), (("a", "b", "c"), "`a`, `b` or `c`")]
+)
+def test_inhibition_is_a_sentence_that_names_each_cause(causes: tuple[str, ...], named: str) -> None:
+    assert inhibition_of(replace(RULES["no-leader"], inhibited_by=causes)) == (
+        f"While {named} has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
+    )
+
+
+def test_rule_that_nothing_inhibits_has_no_such_sentence() -> None:
+    assert inhibition_of(replace(RULES["no-leader"], inhibited_by=())) is None
+
+
+@pytest.mark.parametrize(("default", "text"), [(30.0, "30 s"), (0.5, "0.5 s")])
+def test_default_has_its_unit(default: float, text: str) -> None:
+    assert default_of(Threshold(name="age", default=default, unit="s", meaning="")) == text

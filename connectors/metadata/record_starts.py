@@ -15,8 +15,6 @@ _BLOCK: Final = 1 << 17
 """Bytes searched at a time, so that the intermediate arrays stay in the processor's cache."""
 _LOOKAHEAD: Final = 8
 """The bytes of a record's beginning that are compared: attributes to frame version."""
-_LONGEST_LENGTH: Final = 3
-"""Bytes of the longest varint of a record's length that is read."""
 _SHORTEST: Final = 6
 """Bytes of a record without key and value, after its length."""
 _PRUNINGS: Final = 3
@@ -29,7 +27,7 @@ def find_record_starts(octets: Octets, first: Positions, end: Positions, count: 
 
     Args:
         octets: the bytes of the batches, and at least 8 bytes after them.
-        first: where the records of each batch begin, ascending; at least 3 bytes are before each.
+        first: where the records of each batch begin, ascending; at least 2 bytes are before each.
         end: where each batch ends.
         count: the number of records of each batch, at least 1.
 
@@ -76,7 +74,7 @@ def _candidates(octets: Octets) -> Positions:
         key = one[2:-1] | one[3:]
         key &= one[:-3]
         match = key[3 : 3 + size] | key[4 : 4 + size]
-        match |= key[5 : 5 + size]
+        match |= key[5:]
         match &= zero[:size]
         match &= zero[1 : 1 + size]
         found.append(np.flatnonzero(match) + base)
@@ -84,25 +82,17 @@ def _candidates(octets: Octets) -> Positions:
 
 
 def _spans(octets: Octets, after_length: Positions, first: Positions) -> tuple[Positions, Positions]:
-    """Returns where each candidate begins that has a valid length before it, and where it ends."""
-    last, second, third = (octets[after_length - back] for back in (1, 2, 3))
-    two = second >= _CONTINUES
-    three = two & (third >= _CONTINUES)
-    width = 1 + two.astype(np.int64) + three
+    """Returns where each candidate begins that has a valid length of one or two bytes before it, and where it ends."""
+    last, before_last = octets[after_length - 1], octets[after_length - 2]
+    width = 1 + (before_last >= _CONTINUES).astype(np.int64)
     # Before a record is the zero that ends another; before the first of a batch is the header's record count.
-    at = np.searchsorted(after_length, first)
+    at = np.searchsorted(after_length, first + 1)
     known = at < len(after_length)
-    distance = after_length[at[known]] - first[known]
-    near = (distance >= 1) & (distance <= _LONGEST_LENGTH)
-    first_at = at[known][near]
-    width[first_at] = np.minimum(width[first_at], distance[near])
+    at = at[known]
+    width[at[after_length[at] == first[known] + 1]] = 1
     length = last.astype(np.int64)
-    for bytes_, shift in ((2, 7), (3, 14)):
-        rows = np.flatnonzero(width == bytes_)
-        low = second[rows].astype(np.int64) & 0x7F
-        if bytes_ == _LONGEST_LENGTH:
-            low = low << 7 | third[rows] & 0x7F
-        length[rows] = length[rows] << shift | low
+    rows = np.flatnonzero(width == 2)
+    length[rows] = length[rows] << 7 | before_last[rows] & 0x7F
     valid = np.flatnonzero((last < _CONTINUES) & (length & 1 == 0) & (length >= 2 * _SHORTEST))
     return (after_length - width)[valid], (after_length + (length >> 1))[valid]
 
@@ -122,7 +112,8 @@ def _that_end_at_another(start: Positions, next_start: Positions, end: Positions
 
 
 def _rows(low: Positions, count: Positions, available: int) -> Positions | slice:
-    """Returns the indices from each `low` on, `count` of them."""
-    if len(low) and low[0] == 0 and int(count.sum()) == available:
+    """Returns the indices from each `low` on, `count` of them; no two of these ranges share an index."""
+    total = int(count.sum())
+    if total == available:
         return slice(None)
-    return np.arange(int(count.sum())) + np.repeat(low - np.cumsum(count) + count, count)
+    return np.arange(total) + np.repeat(low - np.cumsum(count) + count, count)

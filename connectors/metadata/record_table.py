@@ -126,8 +126,8 @@ def _append_starts(chunk: bytes, batch: RecordBatch, starts: list[int]) -> bool:
                 position += 2 + ((length & 0x7F) >> 1 | second << 6)
                 continue
             third = chunk[position + 2]
-            if third >= 0x80:
-                return False
+            if not 0 < third < 0x80:
+                return False  # longer, or of more bytes than needed: `_frame_fields` would misread it
             position += 3 + ((length & 0x7F) >> 1 | (second & 0x7F) << 6 | third << 13)
     except IndexError:
         return False
@@ -137,17 +137,18 @@ def _append_starts(chunk: bytes, batch: RecordBatch, starts: list[int]) -> bool:
 def _frame_fields(views: ByteViews, start: Positions, end: Positions, delta: Positions) -> dict[str, Any]:
     """Returns what `record_framing` reads of each record: no attributes, the batch's timestamp, no key, no headers.
 
-    Eight bytes are gathered at once, as a little-endian number: the first is its lowest byte.
+    Its length has one or two bytes. Eight bytes are gathered at once, as a little-endian number: the first is its
+    lowest byte.
     """
     eight = views.eight[start]
-    second = eight >> 7 & 1
-    width = 1 + second + (second & eight >> 15)
+    width = 1 + (eight >> 7 & 1)
     expected, expected_size = _attributes_and_deltas(delta)
     usual = (eight >> 8 * width & _lowest_bytes(expected_size)) == expected
     key = start + (width + expected_size).view(np.int64)
     eight = views.eight[key]
     long = eight >> 15 & 1
-    usual &= (eight & 0xFF == _KEY_IS_NULL) & (delta <= _LARGEST_DELTA) & (long & eight >> 23 == 0)
+    usual &= (eight & 0xFF == _KEY_IS_NULL) & (delta <= _LARGEST_DELTA)
+    # A size of three bytes or more is larger than such a record: its end is not that of the record.
     length = eight >> 8 & 0x7F | (eight >> 16 & 0xFF) * long << 7
     value = key + 2 + long.view(np.int64)
     eight >>= 16 + 8 * long

@@ -236,7 +236,7 @@ def _unknown_reason(schema: MergedSchema | None, kind: str, type_: int, version:
 
 
 def _name(schema: MergedSchema) -> str:
-    return schema.constant or CONTROL_NAMES.get(schema.name, schema.name)
+    return schema.constant or CONTROL_NAMES[schema.name]
 
 
 def _data(codecs: tuple["Codec", ...], body: bytes) -> dict[str, Json]:

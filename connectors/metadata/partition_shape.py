@@ -54,7 +54,6 @@ class PartitionShape:
 
     changed: Flags
     """Whether it is a PartitionChangeRecord."""
-    version: Octets
     body: Positions
     leader: Numbers
     partition_leader_epoch: Numbers
@@ -85,7 +84,6 @@ def partition_shape(
     count = len(body)
     shape = PartitionShape(
         changed=type_ == PARTITION_CHANGE,
-        version=version,
         body=body,
         leader=np.full(count, UNCHANGED_LEADER, np.int32),
         partition_leader_epoch=np.full(count, NO_LEADER, np.int32),

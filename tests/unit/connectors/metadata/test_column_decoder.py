@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from dataclasses import fields
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +44,10 @@ def decode(
         return decode_records(payload, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9)
 
 
+def blocks(table: EventColumns) -> list[EventBlock]:
+    return [part for part in table.parts() if isinstance(part, EventBlock)]
+
+
 def assert_equal_events(payload: bytes, *, snapshot: bool = False) -> EventColumns:
     """Checks that both ways give the same columns, with layouts of any record too; returns those decoded by column."""
     by_record = decode(payload, fewest=NEVER, snapshot=snapshot)
@@ -61,11 +67,25 @@ def assert_equal_events(payload: bytes, *, snapshot: bool = False) -> EventColum
 @pytest.mark.parametrize("name", USUAL)
 def test_a_usual_record_is_decoded_by_column(name: str) -> None:
     for values_ in ([USUAL[name]], [USUAL[name]] * 3, [noop(), USUAL[name], USUAL["partition v2"]]):
-        table = assert_equal_events(batch(values_, base_offset=30))
+        payload = batch(values_, base_offset=30)
+        table = assert_equal_events(payload)
 
-        (block,) = (part for part in table.parts() if isinstance(part, EventBlock))
-        assert not block.others, "no record went through the plain decoder"
         assert not any(isinstance(event, Undecodable) for event in table.events())
+        for layout in (1, partition_layout.FEWEST_ROWS):
+            (block,) = blocks(decode(payload, fewest=1, layout=layout))
+            assert not block.others, "no record went through the plain decoder"
+
+
+@pytest.mark.parametrize("layout", [1, partition_layout.FEWEST_ROWS])
+def test_columns_have_the_types_that_a_block_declares(layout: int) -> None:
+    """Of another type, the same numbers would be packed as other bytes."""
+    (block,) = blocks(decode(batch([*USUAL.values(), *UNUSUAL.values()]), fewest=1, layout=layout))
+
+    for columns in (block.partitions, block.topics, block.partitions.isr, block.partitions.elr):
+        for each in fields(columns):
+            if array := get_args(each.type):
+                assert getattr(columns, each.name).dtype == get_args(array[1])[0], each.name
+    assert block.partition_at.dtype == block.topic_at.dtype == block.other_at.dtype == np.int64
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
@@ -122,8 +142,7 @@ def test_epochs_and_timestamps_are_those_of_each_batch() -> None:
 def test_files_that_kafka_wrote_are_decoded_alike(file: Any, snapshot: bool) -> None:
     table = assert_equal_events(file()[0], snapshot=snapshot)
 
-    blocks = [part for part in table.parts() if isinstance(part, EventBlock)]
-    by_column = sum(len(block.partitions) for block in blocks)
+    by_column = sum(len(block.partitions) for block in blocks(table))
     expected = file()[1]["by_type"]
     assert by_column == expected["PARTITION_RECORD"] + expected.get("PARTITION_CHANGE_RECORD", 0)
 
@@ -161,7 +180,7 @@ def test_small_batches_are_decoded_together_up_to_a_size(monkeypatch: pytest.Mon
 
     table = decode(b"".join(batch([partition()], base_offset=at) for at in range(5)), fewest=2)
 
-    assert [len(part.partitions) for part in table.parts() if isinstance(part, EventBlock)] == [2, 2]
+    assert [len(block.partitions) for block in blocks(table)] == [2, 2]
 
 
 def test_few_records_are_decoded_without_numpy() -> None:

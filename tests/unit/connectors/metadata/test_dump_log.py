@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.metadata.batches import write_crc
-from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records, is_record_log
+from connectors.metadata.dump_log import (
+    CONTROL_NAMES,
+    DumpedRecord,
+    DumpEntry,
+    DumpGap,
+    DumpPosition,
+    dump_records,
+    is_record_log,
+)
 from connectors.metadata.json_rendering import BLANK
-from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
+from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -63,6 +71,10 @@ def test_a_control_record_has_the_name_that_kafka_dump_log_prints_and_its_own_ve
     found = one(control(5, b"\0\0" + b"\0\1" + tagged()))
 
     assert (found.type, found.version, found.data) == ("KRaftVersion", 0, {"version": 0, "kRaftVersion": 1})
+
+
+def test_each_control_record_of_any_kafka_has_a_name() -> None:
+    assert CONTROL_NAMES.keys() == {schema.name for schema in merged_schemas().control.values()}
 
 
 def test_a_tagged_field_with_its_default_is_not_shown() -> None:

@@ -47,6 +47,9 @@ OTHERS = {
     "directories that are zero": partition(directories=uvarint(4) + bytes(48)),
 }
 
+WITH_DEFAULTS = {"recovering, elr", "null elr"}
+"""PartitionRecords with tagged fields, which are printed only if they differ from their defaults."""
+
 
 def rendered(entry: DumpEntry | RecordText, style: FieldStyle) -> object:
     """Returns a record with its fields as text; other entries as they are."""
@@ -82,6 +85,17 @@ def test_one_record_among_others_is_rendered_alike(name: str) -> None:
     usual = [*USUAL.values()]
     for values in ([record], [record] * 3, [*usual, record, *usual], [*usual, record]):
         assert_same_text(batch(values, base_offset=30))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", sorted({*USUAL, "noop", "config", "config with a null value"} - WITH_DEFAULTS))
+def test_a_usual_record_is_rendered_by_column(name: str, style: FieldStyle) -> None:
+    segment = batch([(USUAL | UNUSUAL | OTHERS)[name]] * 3)
+
+    (*texts, end) = dump_texts(segment, style=style, secrets=False)
+
+    assert [type(text) for text in texts] == [RecordText] * 3
+    assert end == DumpPosition(position=len(segment))
 
 
 def test_all_records_in_one_batch_keep_their_order() -> None:

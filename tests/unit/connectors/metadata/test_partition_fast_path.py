@@ -17,6 +17,7 @@ from connectors.metadata.record_to_event import CONVERTERS
 from rules.model.identifiers import Epoch, Millis, Offset
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
+from tests.unit.connectors.metadata.unusual_records import PARTITIONS, USUAL
 
 AT = RecordPosition(offset=Offset(5), leader_epoch=Epoch(2), timestamp_ms=Millis(1000))
 FAST_VERSIONS = sorted(PARTITION_READERS)
@@ -46,6 +47,15 @@ def test_every_version_that_the_layouts_know_is_read_fast() -> None:
     assert [
         (key, version) for key in (3, 5) for version in sorted(record_schemas().records[key].versions)
     ] == FAST_VERSIONS
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_fast_and_slow_readers_agree_on_usual_and_unusual_records(name: str) -> None:
+    by_fast, by_slow = fast(*PARTITIONS[name]), slow(*PARTITIONS[name])
+
+    assert by_fast in (None, by_slow)
+    if name in USUAL:
+        assert by_fast is not None
 
 
 @pytest.mark.parametrize(("api_key", "version"), FAST_VERSIONS)

@@ -10,13 +10,7 @@ from connectors.metadata.partition_layout import partition_layout, uniform_parti
 from connectors.metadata.partition_shape import partition_shape
 from connectors.metadata.record_schemas import record_schemas
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
-from tests.unit.connectors.metadata.unusual_records import UNUSUAL, USUAL, partition
-
-PARTITIONS = {
-    name: value
-    for name, value in (USUAL | UNUSUAL).items()
-    if value[1:2] in (b"\3", b"\5") and value[2:3] in (b"\0", b"\1", b"\2")
-}
+from tests.unit.connectors.metadata.unusual_records import PARTITIONS, USUAL, change, numbers, partition
 
 
 def is_usual(body: bytes, api_key: int, version: int) -> bool:
@@ -34,11 +28,11 @@ def assert_layout(body: bytes, api_key: int, version: int) -> None:
 
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_usual_and_unusual_records(name: str) -> None:
-    _, api_key, version, *body = PARTITIONS[name]
+    api_key, version, body = PARTITIONS[name]
 
-    assert_layout(bytes(body), api_key, version)
+    assert_layout(body, api_key, version)
     if name in USUAL:
-        assert partition_layout(bytes(body), changed=api_key == 5, version=version) is not None
+        assert partition_layout(body, changed=api_key == 5, version=version) is not None
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(key, version) for key in (3, 5) for version in (0, 1, 2)])
@@ -72,3 +66,18 @@ def test_records_of_one_length_and_several_layouts_are_distinguished() -> None:
     assert [each.rows.tolist() for each in found] == [[*range(70), 150], [*range(70, 150)]]
     assert not others.size
     assert [each.layout.lists[1][1] for each in found] == [2, 4]
+
+
+@pytest.mark.parametrize("at", [20, 21, 22, 27, 28], ids=["tags", "tag", "size", "second tag", "second size"])
+def test_a_record_of_another_number_of_tags_or_another_tag_or_size_is_of_no_layout(at: int) -> None:
+    leader_and_state = change(t1=numbers(5), t5=b"\1")[3:]
+    other = bytearray(leader_and_state)
+    other[at] ^= 2
+    size = len(other)
+    views = ByteViews(leader_and_state * 70 + bytes(other), 0, 71 * size)
+    begin = np.arange(71) * size
+
+    found, others = uniform_partitions(views, np.full(71, 5), np.full(71, 2), begin, begin + size)
+
+    assert [each.rows.tolist() for each in found] == [[*range(70)]]
+    assert others.tolist() == [70]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records
+from connectors.metadata.json_rendering import BLANK
 from connectors.metadata.log_summary import LogSummary, RecordCounts
 from connectors.metadata.record_counts import count_records
 from tests.hostile.hostile_log import hostile_log
@@ -17,6 +18,8 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     control,
     data,
     noop,
+    record,
+    text,
     tinylog,
     tinysnapshot,
 )
@@ -84,9 +87,9 @@ def test_hostile_logs_are_counted_alike() -> None:
 
 @pytest.mark.parametrize("name", [*USUAL, *UNUSUAL, *CONFIGS])
 def test_one_record_among_others_is_counted_alike(name: str) -> None:
-    record = (USUAL | UNUSUAL | CONFIGS)[name]
+    one = (USUAL | UNUSUAL | CONFIGS)[name]
     usual = [*USUAL.values()]
-    for values in ([record], [record] * 100, [*usual, record, *usual], [*usual, record]):
+    for values in ([one], [one] * 100, [*usual, one, *usual], [*usual, one]):
         assert_same_summary(batch(values, base_offset=30))
 
 
@@ -98,3 +101,28 @@ def test_the_first_and_the_last_offset_are_those_of_unusual_batches_too(name: st
 
     for segment in (odd, usual + odd, odd + more, usual + odd + more, odd + odd, usual + odd + odd[:70]):
         assert_same_summary(segment)
+
+
+def test_positions_lead_to_the_end_of_the_file() -> None:
+    first = batch([noop()] * 3)
+    segment = first + batch([control(3, b"\0\0" + bytes(8) + b"\0")], base_offset=3) + batch([noop()], base_offset=4)
+
+    positions = [entry.position for entry in count_records(segment) if isinstance(entry, DumpPosition)]
+
+    assert positions == [len(first), len(segment)]
+
+
+def test_credentials_in_records_that_are_not_counted_by_column_are_blanked() -> None:
+    config = data(4, 0, b"\2" + text("broker") + text("ssl.keystore.password") + text("s3cret é") + b"\0")
+    with_a_key = batch_of(record(config, 0, key=b"k"), 1)
+
+    entries = count_records(with_a_key + batch([config], base_offset=1))
+    shown = [entry.data for entry in entries if isinstance(entry, DumpedRecord)]
+    assert [fields["value"] for fields in shown if fields is not None] == [BLANK, BLANK]
+
+
+@pytest.mark.parametrize("name", [*USUAL, "config", "config with a null value"])
+def test_a_usual_record_is_counted_by_column(name: str) -> None:
+    values = [(USUAL | UNUSUAL)[name]] * 3
+
+    assert not [entry for entry in count_records(batch(values)) if isinstance(entry, DumpedRecord)]

@@ -45,6 +45,7 @@ USUAL = {
     "null elr": partition(tags=tagged(t1=ints(None), t2=ints([]))),
     "no isr": partition(isr=ints([])),
     "reassigned": partition(removing=ints([1]), adding=ints([4])),
+    "half of a topic id": partition(key=numbers(7) + bytes(15) + b"\1"),
     "126 replicas": partition(replicas=ints([*range(126)])),
     "change of nothing": change(),
     "isr and leader": change(t0=ints([5, 6]), t1=numbers(5)),
@@ -129,6 +130,12 @@ UNUSUAL = {
     "empty value": b"",
     "short value": b"\1\3",
 }
+PARTITIONS = {
+    name: (value[1], value[2], value[3:])
+    for name, value in (USUAL | UNUSUAL).items()
+    if value[1:2] in (b"\3", b"\5") and value[2:3] in (b"\0", b"\1", b"\2")
+}
+"""Api key, version and body of the partition records among them."""
 
 
 def _value_after_a_cut_length() -> bytes:

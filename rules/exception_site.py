@@ -11,7 +11,7 @@ def exception_site(error: BaseException) -> str:
     site = ""
     frame = error.__traceback__
     while frame is not None:
-        module = str(frame.tb_frame.f_globals.get("__name__", ""))
+        module = str(frame.tb_frame.f_globals.get("__name__"))
         if not site or module.partition(".")[0] in _OWN:
             site = f" in {module}, line {frame.tb_lineno}"
         frame = frame.tb_next

@@ -15,7 +15,7 @@ def moving_voters(poll: Poll, committed: VoterSet) -> dict[NodeId, tuple[Endpoin
         voter.key.id: pending
         for voter in committed.voters
         if voter.key in poll.voter_keys
-        and (pending := poll.nodes.get(voter.key.id, ()))
+        and (pending := poll.nodes.get(voter.key.id))
         and _addresses(pending) != _addresses(voter.endpoints)
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rules.analysis.freshness import log_read_problem
 from rules.evaluate import RULES
 from rules.exception_site import exception_site
 from rules.finding import Thresholds
@@ -12,6 +13,7 @@ from rules.rule_overrides import RuleOverride, with_overrides
 from rules.stored_conditions import from_document
 from tests.unit.rules.situation import healthy
 
+NO_QUORUM: Any = None
 NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
 
 
@@ -19,6 +21,7 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
     ("failing", "site"),
     [
         (lambda: from_document({}), "KeyError in rules.stored_conditions, line"),
+        (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.analysis.freshness, line"),
         # A rule looks up a threshold: both are own code, and the newest call is named.
         (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),
         # Python's `dataclasses` raises, and own code called it.

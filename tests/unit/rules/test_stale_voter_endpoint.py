@@ -283,12 +283,15 @@ def test_voter_set_of_which_no_voter_fetches_has_no_candidate() -> None:
 def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> None:
     down = voter_not_fetching(healthy(5), 1)
     (lost,) = (each.remedy for each in findings(name_not_found(down, 1), "voter-lagging"))
+    without_addresses = replace(name_not_found(down, 1), addresses={})
+    (never_resolved,) = (each.remedy for each in findings(without_addresses, "voter-lagging"))
     (taken,) = (each.remedy for each in findings(probed(down, 1, answer=Answer.OTHER_CLUSTER), "voter-lagging"))
 
     assert lost[1] == (
         "# Make c1.test (it was 10.0.0.1) resolve again on every controller and broker, unless it does so by itself "
         "when controller 1 runs"
     )
+    assert never_resolved[1].startswith("# Make c1.test resolve again on every controller and broker, unless")
     assert taken[1] == "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers"
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.freshness import fresh_views, log_read_problem
+from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views, log_age_problem, log_read_problem
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import LeaderView
-from tests.unit.rules.situation import LOG_END, NOW, healthy, view
+from tests.unit.rules.situation import LOG_END, NOW, endpoint, healthy, not_observed_for, probed, view
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,23 @@ def test_log_counts_as_read_while_at_most_a_thousand_committed_records_are_missi
     assert log_read_problem(replace(healthy(), last_offset=Offset(LOG_END - 1 - missing))) == problem
 
 
-def reported(endpoint: str, node: int | None, *, ago_ms: int = 0) -> LeaderView:
+def test_log_counts_as_read_while_the_high_watermark_is_unknown() -> None:
+    assert log_read_problem(replace(healthy(), high_watermark=None)) is None
+
+
+@pytest.mark.parametrize(("age_ms", "fresh"), [(10_000, True), (10_001, False)])
+def test_observation_is_fresh_up_to_its_age_limit(age_ms: int, fresh: bool) -> None:
+    quorum = not_observed_for(probed(healthy(), 1, ago_ms=age_ms), log_ms=age_ms, poll_ms=age_ms)
+    limits = Thresholds(values={"poll_age": 10, "probe_age": 10, "answer_age": 10})
+
+    assert (fresh_poll(quorum, limits) is not None) is fresh
+    assert (fresh_probe(quorum, f"1@{endpoint(1)}", limits) is not None) is fresh
+    assert (log_age_problem(quorum, limits) is None) is fresh
+
+
+def reported(address: str, node: int | None, *, ago_ms: int = 0) -> LeaderView:
     of_node = None if node is None else NodeId(node)
-    return replace(view(1), endpoint=endpoint, node=of_node, observed_at_ms=Millis(NOW - ago_ms))
+    return replace(view(1), endpoint=address, node=of_node, observed_at_ms=Millis(NOW - ago_ms))
 
 
 def test_fresh_views_are_in_the_order_of_node_ids_and_those_of_unknown_nodes_are_last() -> None:

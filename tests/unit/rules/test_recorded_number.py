@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -25,6 +26,11 @@ DECISIONS: dict[str, Decision] = {
     "a limit minus a number": lambda now, at, other: 3 - other > at,
     "a number before its limit": lambda now, at, other: 1 + at <= now,
     "negative": lambda now, at, other: -(now - 3) < at,
+    "a narrow limit before a wide one": lambda now, at, other: [other > 3, other > 1, at < 1, at < 3],
+    "a wide limit before a narrow one": lambda now, at, other: [other > 1, other > 3, at < 3, at < 1],
+    "a number twice": lambda now, at, other: at + at > 3,
+    "more than a number twice": lambda now, at, other: now > at + at,
+    "twice a number or more": lambda now, at, other: now + now >= other,
     "several": lambda now, at, other: (now > 2 and at > 1) or now - other > 2,
 }
 VALUES = range(5)
@@ -59,6 +65,25 @@ def test_a_difference_that_does_not_move_has_no_range() -> None:
 
     assert outcome is True
     assert comparisons.ranges().hold((0, 100, -100))
+
+
+@pytest.mark.parametrize(
+    ("decision", "growth"),
+    [
+        (lambda now, at, other: now < 5, 3),
+        (lambda now, at, other: [now < 8, now < 5, at < 3], 3),
+        (lambda now, at, other: now >= 1, inf),
+        (lambda now, at, other: at < 3, inf),
+    ],
+)
+def test_a_number_may_grow_until_it_leaves_its_range(decision: Decision, growth: float) -> None:
+    now, at, other = values = (2, 1, 1)
+    _, comparisons = recorded(decision, values)
+
+    assert comparisons.ranges().growth(0, now) == growth
+    if growth < inf:
+        assert comparisons.ranges().hold((now + int(growth) - 1, at, other))
+        assert not comparisons.ranges().hold((now + int(growth), at, other))
 
 
 def test_comparisons_that_are_dropped_restrict_nothing() -> None:

@@ -415,6 +415,15 @@ def test_time_at_which_an_age_passes_its_threshold_is_known() -> None:
     assert not finds(due)
 
 
+def test_nothing_is_due_if_no_result_depends_on_a_time() -> None:
+    """Without a timestamp of the log, the ages of a healthy quorum grow only if an observation fails to come."""
+    quorum = replace(healthy(), newest_timestamp_ms=None)
+    evaluator = RuleEvaluator(THRESHOLDS)
+    evaluator.evaluate(quorum)
+
+    assert evaluator.age_due_ms(quorum) is None
+
+
 def test_result_that_depends_on_the_time_itself_is_due_now() -> None:
     quorum = SITUATIONS["a voter is down"](healthy())
     evaluator = RuleEvaluator(THRESHOLDS)

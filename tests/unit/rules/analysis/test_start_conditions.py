@@ -11,7 +11,6 @@ from rules.analysis.start_conditions import (
     resolve_names_first,
     start_conditions,
 )
-from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -19,7 +18,6 @@ from tests.unit.rules.situation import (
     healthy,
     leaderless,
     name_not_found,
-    probed,
     recovering,
     unclean,
     voter_not_fetching,
@@ -148,8 +146,3 @@ def test_leader_that_holds_the_only_in_sync_copy_keeps_running() -> None:
         "# Do not stop or restart broker 102 until another replica of orders-0 is in the ISR: it holds the only "
         "in-sync copy",
     )
-
-
-@pytest.mark.parametrize(("ago_ms", "process"), [(30_000, VoterProcess.RUNNING), (30_001, VoterProcess.UNKNOWN)])
-def test_process_is_known_by_a_probe_of_the_last_thirty_seconds(ago_ms: int, process: VoterProcess) -> None:
-    assert voter_process(probed(healthy(), 1, ago_ms=ago_ms), NodeId(1)) is process

@@ -22,13 +22,21 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
     control,
+    ints,
     noop,
     tinylog,
     tinysnapshot,
     uvarint,
 )
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
-from tests.unit.connectors.metadata.unusual_records import UNUSUAL, UNUSUAL_FRAMING, USUAL, mutated_batches, partition
+from tests.unit.connectors.metadata.unusual_records import (
+    UNUSUAL,
+    UNUSUAL_FRAMING,
+    USUAL,
+    change,
+    mutated_batches,
+    partition,
+)
 
 NEVER = 1 << 60
 
@@ -120,6 +128,15 @@ def test_a_batch_of_unusual_framing_is_decoded_in_its_place(name: str) -> None:
 
     for payload in (odd, usual + odd, usual + odd + noops + more, usual + odd + noops + more + last, odd + odd):
         assert_equal_events(payload)
+
+
+@pytest.mark.parametrize("nodes", [[0, 1, 2, 3, 4, 5, 6, 3], [*range(20), 3]])
+def test_the_nodes_of_a_refused_record_with_the_longest_list_are_in_no_event(nodes: list[int]) -> None:
+    refused = (partition(replicas=ints(nodes)), partition(isr=ints(nodes)))
+    table = assert_equal_events(batch([partition(), *refused, partition(isr=ints([3])), change()]))
+
+    (block,) = blocks(table)
+    assert block.partitions.isr.nodes.tolist() == [1, 2, 3]
 
 
 def test_epochs_and_timestamps_are_those_of_each_batch() -> None:

@@ -33,6 +33,12 @@ OTHERS = {
     "noop": noop(),
     "noop with a tag": data(20, 0, tagged(t3=b"a")),
     "config of a long name": data(4, 0, b"\2" + text("a" * 300) + text("b" * 130) + text("c") + b"\0"),
+    "config of a topic whose length looks like a name": data(
+        4, 0, b"\2" + text("a" * 6_149) + text("b") + text("c") + b"\0"
+    ),
+    "config of a name whose length looks like a name": data(
+        4, 0, b"\2" + text("a") + text("b" * 6_149) + text("c") + b"\0"
+    ),
     "config of a topic with a quote": data(4, 0, b"\2" + text('"') + text("b") + text("c") + b"\0"),
     "config with an empty value": data(4, 0, b"\xfe" + text("a") + text("b") + text("") + b"\0"),
     "config with an empty name": data(4, 0, b"\2" + text("") + text("b") + text("c") + b"\0"),
@@ -90,9 +96,10 @@ def test_one_record_among_others_is_rendered_alike(name: str) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", sorted({*USUAL, "noop", "config", "config with a null value"} - WITH_DEFAULTS))
 def test_a_usual_record_is_rendered_by_column(name: str, style: FieldStyle) -> None:
-    segment = batch([(USUAL | UNUSUAL | OTHERS)[name]] * 3)
+    header = batch([control(3, b"\0\0" + bytes(8) + b"\0")])
+    segment = header + batch([(USUAL | UNUSUAL | OTHERS)[name]] * 3, base_offset=1)
 
-    (*texts, end) = dump_texts(segment, style=style, secrets=False)
+    (_, *texts, end) = dump_texts(segment, style=style, secrets=False)
 
     assert [type(text) for text in texts] == [RecordText] * 3
     assert end == DumpPosition(position=len(segment))

@@ -120,6 +120,8 @@ UNUSUAL = {
     "topic that ends before its tag": data(2, 0, text("a") + bytes(range(16)) + b"\1"),
     "config that ends before its tag": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\1"),
     "topic with a tag": data(2, 0, text("a") + bytes(range(16)) + tagged(t9=b"a")),
+    "topic v1": data(2, 1, text("a") + bytes(range(16)) + b"\0"),
+    "config v1": data(4, 1, b"\2" + text("a") + text("b") + text("c") + b"\0"),
     "config": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\0"),
     "config with a null value": data(4, 0, b"\2" + text("a") + text("b") + text(None) + b"\0"),
     "config with a null name": data(4, 0, b"\2" + text("a") + text(None) + text("b") + b"\0"),

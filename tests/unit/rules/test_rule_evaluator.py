@@ -368,6 +368,28 @@ def test_a_change_without_another_number_evaluates_the_rules(before: Quorum, aft
     assert rule in {each.rule for each in evaluator.evaluate(after).findings}
 
 
+def test_another_order_of_equal_mappings_evaluates_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+        nodes = quorum.poll.nodes if quorum.poll else {}
+        order = f"broker {next(iter(quorum.brokers))} and controller {next(iter(nodes))}"
+        yield Finding(rule="new", subject="first", severity=Severity.INFO, summary=order, evidence={}, remedy=())
+
+    new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=first)
+    monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
+    quorum = healthy()
+    brokers = dict(sorted(quorum.brokers.items(), reverse=True))
+    nodes = dict(sorted(healthy_poll().nodes.items(), reverse=True))
+
+    for changed, order in (
+        (replace(quorum, brokers=brokers), "broker 102 and controller 1"),
+        (with_poll(quorum, nodes=nodes), "broker 101 and controller 3"),
+    ):
+        assert changed == quorum
+        evaluator = RuleEvaluator(thresholds_for({}))
+        summaries = [evaluator.evaluate(each).findings[-1].summary for each in (quorum, changed)]
+        assert summaries == ["broker 101 and controller 1", order]
+
+
 def test_recording_pauses_longer_and_longer_while_every_observation_changes_the_quorum() -> None:
     """Recording takes longer than an evaluation: it pays only if a later quorum can use it."""
     evaluator = RuleEvaluator(THRESHOLDS)

@@ -69,7 +69,6 @@ def topic_shape(views: ByteViews, body: Positions, end: Positions) -> NameShape:
     cursor = Cursor(views, body, end)
     start, stop = _string(cursor)
     cursor.at = cursor.at + _UUID_SIZE
-    cursor.require(cursor.at < end)
     cursor.require(cursor.byte() == 0)  # no tagged fields
     return NameShape(usual=cursor.finished(), start=start, stop=stop)
 
@@ -78,7 +77,6 @@ def config_shape(views: ByteViews, body: Positions, end: Positions) -> NameShape
     """Finds the values of ConfigRecords."""
     cursor = Cursor(views, body, end)
     cursor.byte()  # the resource type
-    cursor.require(cursor.at < end)
     _string(cursor)
     _string(cursor)
     start, stop = _string(cursor, nullable=True)

@@ -92,6 +92,8 @@ def test_the_name_of_a_topic_is_found_in_a_record_of_the_usual_shape(body: bytes
         (b"\2" + text("a") + text("b") + text(None) + b"\0", ""),
         (b"\2" + text(LONGEST) + text(LONGEST) + text(LONGEST) + b"\0", LONGEST),
         (b"\2" + text("a") + text("b") + text(LONGEST + "a") + b"\0", None),
+        (b"\2" + text("a") + text("b") + b"\x80\0" + b"\0", None),
+        (b"\2" + text("a") + text("b") + b"\x81\x80\x80\0" + b"\0", None),
         (b"\2" + text(None) + text("b") + text("c") + b"\0", None),
         (b"\2" + text("a") + text(None) + text("c") + b"\0", None),
         (b"\2" + text("a") + text("b") + text("c") + tagged(t1=b"a"), None),

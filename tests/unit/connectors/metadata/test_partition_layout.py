@@ -66,6 +66,8 @@ def test_records_of_one_length_and_several_layouts_are_distinguished() -> None:
     assert [each.rows.tolist() for each in found] == [[*range(70), 150], [*range(70, 150)]]
     assert not others.size
     assert [each.layout.lists[1][1] for each in found] == [2, 4]
+    assert [each.bodies.tobytes() for each in found] == [one[3:] * 71, other[3:] * 80]
+    assert not any(each.changed for each in found)
 
 
 @pytest.mark.parametrize("at", [20, 21, 22, 27, 28], ids=["tags", "tag", "size", "second tag", "second size"])
@@ -81,3 +83,4 @@ def test_a_record_of_another_number_of_tags_or_another_tag_or_size_is_of_no_layo
 
     assert [each.rows.tolist() for each in found] == [[*range(70)]]
     assert others.tolist() == [70]
+    assert all(each.changed for each in found)

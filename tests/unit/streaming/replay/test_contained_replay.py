@@ -198,6 +198,15 @@ def test_a_state_that_cannot_be_evaluated_goes_on_and_is_reported() -> None:
     assert fixed.monitor.evaluation().failed == {}
 
 
+def test_a_row_that_raises_where_the_state_cannot_be_evaluated_is_skipped_and_reported() -> None:
+    stored = Stored(thresholds=WITHOUT_ONE_RULE)
+    alerts, (failure,) = stored.observe([raising(ROWS[0])])
+
+    assert [(alert.rule, alert.subject) for alert in alerts] == [("data-contract-broken", APPLIES)]
+    assert stored.violation(APPLIES).sequence == failure.sequence == stored.monitor.machine.sequence == ROWS[0].sequence
+    assert stored.monitor.machine.log.position == -1, "nothing of the row is applied"
+
+
 def test_the_alert_for_a_state_that_cannot_be_evaluated_has_the_cluster_id() -> None:
     healthy = Stored()
     healthy.observe(ROWS[:9])

@@ -38,7 +38,9 @@ RESULTS: dict[int, str] = {
     -signal.SIGALRM: "timed out",
 }
 """What the exit code of a fork means. Those of pytest and ERROR: the changed module cannot be imported."""
-LONGEST_FIRST_RUN = 1_800
+_FIRST_RUN_SECONDS = 1_800
+_COLLECTION_SECONDS = 60
+"""A new process imports everything and collects the tests again."""
 
 
 class ForkedTests:
@@ -66,7 +68,7 @@ class ForkedTests:
                     items = [item for item in self._items if reach.includes(function, item)]
                     started_fork = fork(partial(self._with, change, items), seconds=seconds)
                 else:
-                    started_fork = fork(partial(self._imported_with, change), seconds=seconds)
+                    started_fork = fork(partial(self._imported_with, change), seconds=_COLLECTION_SECONDS + seconds)
                 self._running[started_fork.output] = started_fork, change
         while self._running:
             self._wait()
@@ -93,7 +95,7 @@ class ForkedTests:
                 written.write(reach.to_json())
             os._exit(SURVIVED)
 
-        code, written = fork(task, seconds=LONGEST_FIRST_RUN).ended()
+        code, written = fork(task, seconds=_FIRST_RUN_SECONDS).ended()
         if code:
             sys.exit(f"a test fails without a change: {written or code}")
         return Reach.from_json(written)

@@ -100,7 +100,6 @@ def partition_shape(
         if rows.size:
             cursor = Cursor(views, body[rows], end[rows])
             cursor.at = cursor.at + KEY_SIZE
-            cursor.require(cursor.at < cursor.end)
             if not changed:
                 _read_fixed_fields(shape, cursor, rows, directories=known_version >= 1)
             _read_tags(shape, cursor, rows, changed=changed, tags=TAGS[changed, known_version])
@@ -118,7 +117,6 @@ def _read_fixed_fields(shape: PartitionShape, cursor: Cursor, rows: Positions, *
     shape.partition_leader_epoch[rows] = int32[cursor.at + 4]
     shape.partition_epoch[rows] = int32[cursor.at + 8]
     cursor.at = cursor.at + 12
-    cursor.require(cursor.at < cursor.end)
     if directories:
         shape.directories[rows], shape.directories_first[rows] = cursor.counted(UUID_SIZE)
     shape.state[rows] = 0
@@ -195,7 +193,7 @@ def valid_partitions(shape: PartitionShape, views: ByteViews) -> Flags:
         for length in distinct_lengths(lengths):
             rows = np.flatnonzero((lengths == length) & valid)
             nodes = views.nodes(firsts[rows], length)
-            valid[rows] &= are_nodes(nodes)
+            valid[rows] = are_nodes(nodes)
     return valid
 
 

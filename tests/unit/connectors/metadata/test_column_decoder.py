@@ -139,6 +139,15 @@ def test_the_nodes_of_a_refused_record_with_the_longest_list_are_in_no_event(nod
     assert block.partitions.isr.nodes.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("count", [3, 8, 9, 30])
+def test_a_refused_list_refuses_no_other_of_its_length(count: int) -> None:
+    good, bad = ([*range(count)], [*range(count - 1), 0])
+    table = assert_equal_events(batch([partition(replicas=ints(nodes)) for nodes in (good, bad, good)]))
+
+    (block,) = blocks(table)
+    assert (len(block.partitions), len(block.others)) == (2, 1)
+
+
 def test_epochs_and_timestamps_are_those_of_each_batch() -> None:
     payload = b"".join(
         batch([partition()] * 3, base_offset=3 * at, epoch=9 - at, timestamp=1_790_000_000_000 + at) for at in range(4)

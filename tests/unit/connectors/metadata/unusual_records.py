@@ -46,6 +46,7 @@ USUAL = {
     "no isr": partition(isr=ints([])),
     "reassigned": partition(removing=ints([1]), adding=ints([4])),
     "half of a topic id": partition(key=numbers(7) + bytes(15) + b"\1"),
+    "node 0": partition(replicas=ints([1, 0]), isr=ints([0])),
     "126 replicas": partition(replicas=ints([*range(126)])),
     "change of nothing": change(),
     "isr and leader": change(t0=ints([5, 6]), t1=numbers(5)),
@@ -54,6 +55,7 @@ USUAL = {
     "reassignment": change(t0=ints(None), t2=ints([1, 2]), t3=ints([1]), t4=ints([])),
     "recovery": change(t5=b"\0"),
     "elr": change(t6=ints([]), t7=ints([1, 2]), t8=uvarint(2) + bytes(16)),
+    "no directories": change(t8=uvarint(1)),
     "topic": data(2, 0, text("orders-1_a.b") + bytes(range(16)) + b"\0"),
 }
 UNUSUAL = {

@@ -1,19 +1,17 @@
 """The event of a row that cannot be decoded: it says how much is lost and why, and quotes nothing of it."""
 
+import pytest
+
 from connectors.errors import UsageError
 from connectors.log_event import Undecodable
 from streaming.replay.failure_reason import undecodable_row
 
 
-def _failed(error: Exception) -> Exception:
-    try:
-        raise error
-    except Exception as raised:  # noqa: BLE001 - any exception of a decoder
-        return raised
-
-
 def test_an_undecodable_row_has_its_length_and_the_place_of_the_failure() -> None:
-    event = undecodable_row(b"hunter2", _failed(KeyError("hunter2")))
+    with pytest.raises(KeyError) as raised:
+        dict[str, int]()["hunter2"]
+
+    event = undecodable_row(b"hunter2", raised.value)
 
     assert (event.offset, event.length) == (None, 7)
     assert event.reason.startswith("the row cannot be decoded: KeyError in ")
@@ -21,6 +19,6 @@ def test_an_undecodable_row_has_its_length_and_the_place_of_the_failure() -> Non
 
 
 def test_a_message_of_kraftwatch_is_the_reason() -> None:
-    assert undecodable_row(b"", _failed(UsageError("kind 9 is unknown"))) == Undecodable(
+    assert undecodable_row(b"", UsageError("kind 9 is unknown")) == Undecodable(
         offset=None, reason="the row cannot be decoded: kind 9 is unknown", length=0
     )

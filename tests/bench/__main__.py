@@ -4,6 +4,7 @@ Figures are stored after each section: one that fails, or that is measured alone
 Asserts nothing about the figures; exits with 1 if a section could not be measured.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -29,6 +30,7 @@ _END_S = 20.0
 
 def main() -> int:
     """Measures the sections named by ONLY, or all."""
+    argparse.ArgumentParser(prog="make bench", description=__doc__).parse_args()
     try:
         sections = chosen(os.environ.get("ONLY", ""))
     except UsageError as problem:

@@ -99,7 +99,9 @@ def _name(recovery: Recovery) -> str:
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
     age = Millis(max(0, newest - recovery.since_timestamp_ms))
     others = replica_states(quorum, newest, recovery, thresholds)
-    if len(recovery.replicas) <= 1 or {*others.values()} == {ReplicaState.COPYING}:
+    if len(recovery.replicas) <= 1 or (
+        len(recovery.replicas) - len(recovery.added) <= 1 and {*others.values()} == {ReplicaState.COPYING}
+    ):
         severity = Severity.INFO
     else:
         severity = Severity.CRITICAL if ReplicaState.NOT_JOINING in others.values() else Severity.WARNING

@@ -204,6 +204,21 @@ def test_recently_added_replica_is_given_time_to_copy(replicas: tuple[int, ...],
     assert findings(added(3_600_000), RULE)[0].severity is Severity.CRITICAL
 
 
+def test_only_a_partition_of_one_replica_is_information_while_another_is_copied() -> None:
+    """Kafka refuses a second replica in the ISR of a RECOVERING partition; a log with one is still a warning."""
+    quorum = with_broker(recovering(healthy(), 0, replicas=(101, 102, 103), for_ms=7_200_000), 103)
+    (stuck,) = quorum.recovering
+    copied = replace(
+        stuck,
+        isr=(NodeId(101), NodeId(102)),
+        added=(NodeId(103),),
+        added_timestamp_ms=Millis(NOW - 300 - 120_000),
+    )
+
+    (finding,) = findings(replace(quorum, recovering=(copied,)), RULE)
+    assert finding.severity is Severity.WARNING
+
+
 def test_result_is_unknown_without_a_time_of_the_log() -> None:
     assert unknown_reasons(replace(recovering(healthy(), 0), newest_timestamp_ms=None), RULE) == [
         (None, "no timestamp of the metadata log has been read")

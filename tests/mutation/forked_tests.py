@@ -23,7 +23,7 @@ import pytest
 from tests.mutation.code_changes import CodeChange, code_changes
 from tests.mutation.fork import ERROR, KILLED, NOT_REPLACED, SURVIVED, FirstFailure, Fork, fork
 from tests.mutation.import_time import run_new_process
-from tests.mutation.live_functions import clear_caches, functions, replace
+from tests.mutation.live_functions import clear_caches, dotted_name, functions, replace
 from tests.mutation.reach import Reach, file_of
 
 ROOT = Path.cwd()
@@ -133,7 +133,7 @@ class ForkedTests:
 
 
 def _imported(module: str) -> ModuleType:
-    return importlib.import_module(module.removesuffix(".py").replace("/", "."))
+    return importlib.import_module(dotted_name(module))
 
 
 def pytest_arguments(options: argparse.Namespace) -> list[str]:

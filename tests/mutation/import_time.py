@@ -12,13 +12,14 @@ from typing import NoReturn
 import pytest
 
 from tests.mutation.fork import FirstFailure
+from tests.mutation.live_functions import dotted_name
 
 
 class ChangedSource(SourceFileLoader):
     """Loads a module from changed source code."""
 
     def __init__(self, module: str, code: str) -> None:
-        super().__init__(module.removesuffix(".py").replace("/", "."), str(Path.cwd() / module))
+        super().__init__(dotted_name(module), str(Path.cwd() / module))
         self._code = code
 
     def get_code(self, fullname: str) -> CodeType:

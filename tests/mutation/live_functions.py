@@ -7,6 +7,11 @@ import types
 PACKAGES = ("rules", "streaming", "connectors")
 
 
+def dotted_name(module: str) -> str:
+    """Returns the name by which a module is imported: `rules.lifecycle` for `rules/lifecycle.py`."""
+    return module.removesuffix(".py").replace("/", ".")
+
+
 def functions(module: types.ModuleType) -> dict[str, types.FunctionType]:
     """Returns the functions and methods that a module defines, by qualified name, without their decorators."""
     found: dict[str, types.FunctionType] = {}

@@ -19,10 +19,12 @@ from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, 
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.observability import evaluate_rule
-from rules.remedy_commands import after_election, with_legend
+from rules.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
+INHIBITED = "inhibited by "
+"""How the reason of an unknown result begins that another rule's finding explains; that rule's id follows."""
 
 
 class ThresholdError(ValueError):
@@ -106,7 +108,7 @@ def _whole_remedy(
         conditions[finding.starts] = start_conditions(quorum, finding.starts)
     first = conditions[finding.starts]
     own = (step for step in finding.remedy if step not in first)
-    return with_legend(quorum, (*first, *after_election(quorum, own)))
+    return with_legend(quorum, (*first, *with_reasons_not_to_start(after_election(quorum, own))))
 
 
 def contained_results(
@@ -145,7 +147,7 @@ def _inhibited(rule: Rule, results: Iterable[RuleResult], active: set[str]) -> I
         return results
     # The finding that the rule itself failed is no consequence of another rule's finding.
     kept = [result for result in results if not (isinstance(result, Finding) and result.rule == rule.id)]
-    return [*kept, UnknownResult(rule=rule.id, subject=None, why=f"inhibited by {causes[0]}")]
+    return [*kept, UnknownResult(rule=rule.id, subject=None, why=f"{INHIBITED}{causes[0]}")]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

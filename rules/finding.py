@@ -30,6 +30,13 @@ class Severity(StrEnum):
         return len(Severity) - 1 - list(Severity).index(self)
 
 
+FAILED_NODES = "failed_nodes"
+"""The key of evidence that lists the ids of the nodes whose process does not do its part.
+
+Ids are unique across roles (KIP-500): a controller and a broker with the same id are one process, and one incident.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A condition that one rule finds active now."""
@@ -47,6 +54,8 @@ class Finding:
     """The nodes that the remedy starts or restarts: its first steps are then those of `start_conditions`."""
     condition_age_ms: Millis | None = None
     """How long the condition has lasted by the evidence's own clock; None if only our observations tell."""
+    hold_ms: Millis | None = None
+    """How long it must last before its alert fires; None for the rule's `hold`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,9 +44,12 @@ def utc_text(at: Millis | int) -> str:
     return f"{year:04}-{month:02}-{day:02} {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02} UTC"
 
 
-def resolved_summary(now: str, started_at_ms: Millis, ended_at_ms: Millis) -> str:
-    """Returns the summary of a resolved alert: what is true now, since when, and how long the condition lasted."""
-    return f"{now} Over since {utc_text(ended_at_ms)}, after {ms_text(ended_at_ms - started_at_ms)}."
+def resolved_summary(now: str, ended_at_ms: Millis) -> str:
+    """Returns the summary of a resolved alert: what is true now, and since when the condition is over.
+
+    How long the incident was open is said once, by the sink: it ends with the last of its alerts.
+    """
+    return f"{now} Over since {utc_text(ended_at_ms)}."
 
 
 def and_join(items: Iterable[object], most: int = 8) -> str:
@@ -87,7 +90,7 @@ def alert_text(alert: Alert) -> str:
     lines = [
         f"{state} {alert.rule} · {alert.subject} · {alert.cluster}",
         alert.summary,
-        f"since {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
+        f"first observed {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
         "Evidence" if alert.state is AlertState.FIRING else "Evidence while it was firing",
         *(f"  {line}" for line in _evidence(alert.evidence)),
     ]

@@ -17,7 +17,22 @@ fires or gets worse: the hold of a consequence counts from the end of its cause.
 once, unless it is critical, so that the incident stays open.
 
 Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
-change to a lower severity, restarts; a pending condition is kept for at most ten seconds.
+change to a lower severity, restarts.
+
+A gap is a time in which nothing was observed: the monitor did not run, or it was cut off. A failed attempt is an
+observation, and so is every answer; the report that the gatherer was restarted (`interrupted`) is none. What was
+observed before a gap is not current after it (`Quorum.watched_since_ms`): the rules that need it are unknown until the
+first answer or failed attempt. So a gap neither fires nor ends anything; the first observation of the condition after
+it decides:
+
+- The condition is found: it has lasted since its first finding, and the gap counts. A hold that ended in the gap fires
+  at this observation. So the restarts of a monitor do not begin every hold again.
+- It is not found: a pending condition is dropped, a firing one begins to clear.
+- Its evidence says how old it is (`Finding.condition_age_ms`): that alone counts, because it may be another one.
+
+A pending condition is kept for `_GAP_MS` while its rule is not observed; the next finding then begins a new hold, so
+that no alert claims that something has lasted for hours that were not observed. It is kept for ten seconds while the
+rule cannot decide about its subject from what it observes, or is inhibited; a gap before that does not count.
 """
 
 from collections import Counter
@@ -35,7 +50,9 @@ from rules.resolved_texts import resolved_text
 
 _ZERO = Millis(0)
 _PENDING_UNKNOWN_MS = 10_000
-"""How long a pending condition is kept while its rule's result is unknown."""
+"""How long a pending condition is kept while its rule cannot decide about it, or is inhibited."""
+_GAP_MS = 3_600_000
+"""How long a pending condition is kept while nothing shows whether it lasts: longer than a crash loop pauses."""
 _TOGETHER_MS = 5_000
 """How much earlier than its hold a condition may fire with an older one of its rule; at most a sixth of the hold."""
 _NO_RULE = Thresholds(values={CLEAR: 10.0})
@@ -93,10 +110,11 @@ def advance(
     if quorum.now_ms < tracked.now_ms:
         return tracked, ()
     found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
+    unobserved = _unobserved(evaluation)
     absent = {
         key: _without_finding(condition, quorum, thresholds.get(condition.rule, _NO_RULE))
         if evaluation.knows(condition.rule, condition.subject)
-        else (_while_unknown(condition, quorum), None)
+        else (_while_unknown(condition, quorum, unobserved), None)
         for key, condition in tracked.conditions.items()
         if key not in found
     }
@@ -111,12 +129,41 @@ def advance(
         elif not _inhibited(finding.rule, remaining) and _outlives_cause(finding, before):
             steps[key] = _fired_now(finding, _began(finding, quorum), quorum)
         elif before:
-            absent[key] = (_while_unknown(before, quorum), None)
+            absent[key] = (_while_unknown(before, quorum, unobserved), None)
     steps = _fired_together(steps, tracked, quorum, thresholds)
     conditions = {key: step.condition for key, step in steps.items()}
     conditions |= {key: kept for key in tracked.conditions if key in absent and (kept := absent[key][0]) is not None}
     fired = [step.alert for step in steps.values() if step.alert]
     return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), (*fired, *resolved)
+
+
+def interrupted(tracked: TrackedConditions, now_ms: Millis, *, time_passed: bool = True) -> TrackedConditions:
+    """Returns the conditions after a row that observes nothing: none fires or ends, and clearing begins again.
+
+    Args:
+        tracked: the conditions after the row before.
+        now_ms: the time of this row.
+        time_passed: False if the clock was set forward since the row before: no hold has become shorter.
+    """
+    if now_ms < tracked.now_ms:
+        return tracked
+    step_ms = 0 if time_passed else now_ms - tracked.now_ms
+    conditions = {
+        key: replace(each, clearing_since_ms=None, milder_since_ms=None)
+        if each.notified_severity is not None
+        else _moved(each, step_ms)
+        for key, each in tracked.conditions.items()
+    }
+    return TrackedConditions(now_ms=now_ms, conditions=conditions)
+
+
+def _moved(pending: TrackedCondition, ms: int) -> TrackedCondition:
+    return replace(
+        pending,
+        started_at_ms=Millis(pending.started_at_ms + ms),
+        due_at_ms=Millis(pending.due_at_ms + ms),
+        last_seen_at_ms=Millis(pending.last_seen_at_ms + ms),
+    )
 
 
 class _Step(NamedTuple):
@@ -125,6 +172,14 @@ class _Step(NamedTuple):
     finding: Finding
     condition: TrackedCondition
     alert: Alert | None
+
+
+def _unobserved(evaluation: Evaluation) -> frozenset[str]:
+    """Returns the rules that are unknown for all subjects because something is not observed."""
+    found = {each.rule for each in evaluation.findings}
+    return frozenset(
+        each.rule for each in evaluation.unknown if each.subject is None and not _inhibited(each.rule, found)
+    )
 
 
 def _inhibited(rule: str, firing: Collection[str]) -> bool:
@@ -191,8 +246,11 @@ def _dues(condition: TrackedCondition, thresholds: Mapping[str, Thresholds]) -> 
 def _with_finding(
     before: TrackedCondition | None, finding: Finding, quorum: Quorum, thresholds: Thresholds
 ) -> tuple[TrackedCondition, Alert | None]:
-    now, hold = quorum.now_ms, thresholds.ms(HOLD)
+    now = quorum.now_ms
+    hold = thresholds.ms(HOLD) if finding.hold_ms is None else finding.hold_ms
     age = finding.condition_age_ms or 0
+    if before is not None and _tells_its_age(before, finding, quorum):
+        before = None
     after = replace(
         before or _began(finding, quorum),
         last_seen_at_ms=now,
@@ -208,6 +266,12 @@ def _with_finding(
         after = replace(after, notified_severity=finding.severity, cluster_id=cluster_id)
         return after, _firing(after, finding, quorum, due=min(after.due_at_ms, now))
     return _with_severity(after, after.notified_severity, finding, quorum, thresholds)
+
+
+def _tells_its_age(before: TrackedCondition, finding: Finding, quorum: Quorum) -> bool:
+    """Returns whether a pending condition was last found before the newest gap, and its evidence says how old it is."""
+    pending = before.notified_severity is None
+    return pending and finding.condition_age_ms is not None and before.last_seen_at_ms < quorum.watched_since_ms
 
 
 def _began(finding: Finding, quorum: Quorum) -> TrackedCondition:
@@ -258,9 +322,7 @@ def _without_finding(
         subject=condition.subject,
         severity=condition.notified_severity,
         state=AlertState.RESOLVED,
-        summary=resolved_summary(
-            resolved_text(condition.rule, condition.subject, quorum), condition.started_at_ms, since
-        ),
+        summary=resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since),
         evidence=condition.evidence,
         remedy=(),
         started_at_ms=condition.started_at_ms,
@@ -271,10 +333,13 @@ def _without_finding(
     return None, alert
 
 
-def _while_unknown(condition: TrackedCondition, quorum: Quorum) -> TrackedCondition | None:
+def _while_unknown(condition: TrackedCondition, quorum: Quorum, unobserved: Collection[str]) -> TrackedCondition | None:
     if condition.notified_severity is not None:
         return replace(condition, clearing_since_ms=None, milder_since_ms=None)
-    return condition if quorum.now_ms - condition.last_seen_at_ms <= _PENDING_UNKNOWN_MS else None
+    unknown_ms = quorum.now_ms - condition.last_seen_at_ms
+    undecided_ms = min(unknown_ms, quorum.now_ms - quorum.watched_since_ms)
+    kept = unknown_ms <= _GAP_MS and (condition.rule in unobserved or undecided_ms <= _PENDING_UNKNOWN_MS)
+    return condition if kept else None
 
 
 def _firing(condition: TrackedCondition, finding: Finding, quorum: Quorum, *, due: Millis) -> Alert:

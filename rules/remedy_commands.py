@@ -31,7 +31,14 @@ LEGEND = (
     "in it"
 )
 """The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
+WHY_NOT_UP = (
+    "# If a controller does not stay up, the end of its server.log says why (systemd: journalctl -u SERVICE; "
+    "Kubernetes: kubectl logs POD --previous): a full disk, a damaged log, a port in use, or a log directory that is "
+    "missing, locked or not writable"
+)
+"""After the steps that start a controller."""
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
+_STARTS = ("# Start controller", "# Start the controller", "# Then restart controller")
 _LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
 _TOOLS_REACH_CONTROLLERS = 15
@@ -130,6 +137,16 @@ def after_election(quorum: Quorum, remedy: Iterable[str]) -> Iterable[str]:
             yield WAIT_FOR_LEADER
         waited = waited or step.startswith(("# Wait", *_LEADER_TOOLS))
         yield step
+
+
+def with_reasons_not_to_start(remedy: Iterable[str]) -> Iterable[str]:
+    """Yields the remedy; after the last of its steps that start a controller, where to look if it does not stay up."""
+    steps = tuple(remedy)
+    last = max((at for at, step in enumerate(steps) if step.startswith(_STARTS)), default=None)
+    for at, step in enumerate(steps):
+        yield step
+        if at == last:
+            yield WHY_NOT_UP
 
 
 def _connection(quorum: Quorum, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:

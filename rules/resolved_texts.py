@@ -11,7 +11,7 @@ from rules.analysis.endpoint_status import endpoint_statuses
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, in_sync_count, voter_statuses
 from rules.finding import Thresholds
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -57,6 +57,22 @@ def _broker_fenced(quorum: Quorum, subject: str) -> str:
     alive = sum(each.alive for each in quorum.brokers.values())
     now = "is no longer registered" if broker is None else "is not fenced: it serves clients"
     return f"Broker {_node(subject)} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
+
+
+def _broker_flapping(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(_node(subject))
+    if broker is None:
+        return f"Broker {_node(subject)} is no longer registered."
+    now = "It is not fenced: it serves clients." if broker.alive else "It is fenced now."
+    return f"Broker {_node(subject)} is no longer fenced too often. {now}"
+
+
+def _certificate_expiring(quorum: Quorum, _subject: str) -> str:
+    dates = [probe.certificate.expires_at_ms for probe in quorum.probes.values() if probe.certificate]
+    first = min((at for at in dates if at is not None), default=None)
+    if first is None:
+        return "No controller presents a certificate that expires soon."
+    return f"No controller presents a certificate that expires before {utc_text(first)}."
 
 
 def _committed_metadata_lost(_quorum: Quorum, _subject: str) -> str:
@@ -222,6 +238,8 @@ def _voter_log_regressed(_quorum: Quorum, subject: str) -> str:
 
 RESOLVED: Mapping[str, ResolvedText] = {
     "broker-fenced": _broker_fenced,
+    "broker-flapping": _broker_flapping,
+    "certificate-expiring": _certificate_expiring,
     "committed-metadata-lost": _committed_metadata_lost,
     "data-contract-broken": _data_contract_broken,
     "epoch-churn": _epoch_churn,

@@ -1,9 +1,10 @@
-"""The steps of a remedy that bring a voter back, by the state of its process."""
+"""The steps of a remedy that bring a voter back, or in sync again, by its state and that of its process."""
 
 from collections.abc import Iterable
 
 from rules.analysis.missing_voter import endpoint_steps
 from rules.analysis.voter_process import VoterProcess, recorded_endpoint, voter_process
+from rules.analysis.voter_status import VoterActivity, VoterStatus
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers, registered_voters
@@ -28,6 +29,25 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
             listens = f" so that it listens{at}" if at else ""
             yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
             yield from endpoint_steps(quorum, node)
+
+
+def bring_in_sync(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
+    """Yields the steps for a voter as the leader reports it; none if it is in sync."""
+    match status.activity:
+        case VoterActivity.IN_SYNC:
+            return
+        case VoterActivity.NOT_FETCHING:
+            yield from bring_back(quorum, status.key.id)
+        case VoterActivity.LAGGING:
+            yield from _find_delay(status)
+
+
+def _find_delay(status: VoterStatus) -> Iterable[str]:
+    yield (
+        f"# Check the path {status.path} for long round trips and lost packets: a fetch that takes longer than "
+        "controller.quorum.request.timeout.ms (2 s) is given up and repeated"
+    )
+    yield f"# Check the metadata disk and the CPU of controller {status.key.id}"
 
 
 def restart_hung(node: NodeId, at: str) -> Iterable[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LIVE = "tests/kafka/test_rule_scenarios_live.py"
 DISASTERS = "tests/kafka/test_disaster_scenarios.py"
+TEXTS = "tests/kafka/test_alert_texts_live.py"
 JOB = "tests/job/test_fault_scenarios.py"
 FORGED = "tests/kafka/test_forged_records.py"
 DRIFT = "tests/kafka/test_drift_scenarios.py"
@@ -54,6 +55,10 @@ def in_one_place(place: str) -> RuleScenario:
 
 RULE_SCENARIOS: Mapping[str, RuleScenario] = {
     "broker-fenced": in_one_place(f"{LIVE}::test_broker_without_heartbeats_is_fenced"),
+    "broker-flapping": in_one_place(f"{TEXTS}::test_broker_that_is_fenced_again_and_again_fires_and_resolves"),
+    "certificate-expiring": in_one_place(
+        "tests/kafka/test_secured.py::test_certificate_that_expires_soon_is_one_alert_until_it_is_renewed"
+    ),
     "committed-metadata-lost": RuleScenario(
         fires=f"{DISASTERS}::test_a_majority_is_restored_from_old_copies",
         resolves="tests/scripts/metadata_lost.txt",

@@ -11,7 +11,8 @@ then offset: a voter rejects a candidate with a shorter log). So, for candidate 
 and the quorum is electable iff some reach(x) holds a majority. The text of KIP-1347 has another rule ("fewer than a
 majority changed recovers, a majority does not"), which differs: a *changed* candidate can still dial the unchanged
 voters and win. This was tested on Kafka 4.3.1 with n = 3, 4 and 5. Counting changed voters is also wrong for dead
-voters and for logs of different length. A voter that does not fetch now counts as down.
+voters and for logs of different length. A voter that does not fetch now counts as down. A candidate whose certificate
+no other controller accepts may collect votes over its own connections, but they cannot fetch from it: it resigns.
 """
 
 from bisect import bisect_right
@@ -28,6 +29,8 @@ from rules.model.voter_set import majority
 Position: TypeAlias = tuple[Epoch, Offset]
 """Where a log ends, compared as an election compares logs: epoch first."""
 
+CANNOT_FOLLOW = "it does not accept the candidate's certificate"
+"""Why the vote of a voter does not count: it could not fetch from the candidate."""
 CAUGHT_UP_MS = Millis(5_000)
 """A replica that had caught up this recently counts as level with the leader. An idle follower is half a second
 behind; records in flight must not decide whether a restart is safe."""
@@ -44,6 +47,8 @@ class VoterStanding:
     """Its recorded endpoint reaches it."""
     position: Position | None = None
     """Where its log ends; None if unknown, which costs no candidate a vote."""
+    can_lead: bool = True
+    """Other replicas could fetch from it, if it were elected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,8 @@ class Candidate:
     def _barred(self, voter: VoterStanding) -> str | None:
         if voter is self.standing:
             return None
+        if not self.standing.can_lead:
+            return CANNOT_FOLLOW
         if not voter.alive:
             return "down"
         if not voter.reachable:
@@ -137,6 +144,8 @@ def _votes(voters: Iterable[VoterStanding]) -> Callable[[VoterStanding], int]:
     ends = sorted(voter.position for voter in giving if voter.position is not None)
 
     def count(candidate: VoterStanding) -> int:
+        if not candidate.can_lead:
+            return 1
         ahead = 0 if candidate.position is None else len(ends) - bisect_right(ends, candidate.position)
         # A reachable candidate is among those that give their vote.
         return len(giving) - ahead + (not candidate.reachable)
@@ -160,6 +169,7 @@ def voter_standings(
             alive=status.liveness is not Liveness.NOT_FETCHING,
             reachable=status.reachable if use_probes else all(fault.found_by_probe for fault in status.faults),
             position=_position(quorum, status.voter.key),
+            can_lead=status.can_lead or not use_probes,
         )
         for status in statuses
     )
@@ -171,6 +181,16 @@ def without_refusing_voters(
     """Returns the same voters, with those whose endpoint refuses as down: the pessimistic reading of a refusal."""
     refusing = {status.voter.key for status in statuses if status.refused}
     return tuple(replace(voter, alive=voter.alive and voter.key not in refusing) for voter in standings)
+
+
+def without_unverified_voters(
+    standings: Iterable[VoterStanding], statuses: Iterable[EndpointStatus]
+) -> tuple[VoterStanding, ...]:
+    """Returns the same voters, as if no controller accepted the certificates that the monitor does not accept."""
+    unverified = {status.voter.key for status in statuses if status.unverified}
+    return tuple(
+        replace(voter, reachable=False, can_lead=False) if voter.key in unverified else voter for voter in standings
+    )
 
 
 def _position(quorum: Quorum, key: ReplicaKey) -> Position | None:

@@ -1,9 +1,14 @@
 """The status of each voter's recorded endpoint: whether it still reaches that voter.
 
 An endpoint is *stale* if one of these holds: its host name does not resolve (NXDOMAIN); another node, another cluster
-or no Kafka answers there; the controller registered another endpoint; or it refuses connections while the voter
-fetches, that is while the voter runs. An endpoint that refuses while the voter does not fetch is *down*. A resolver
-failure, a time-out or a refused login is no fault of the endpoint: the monitor cannot observe it then.
+or no Kafka answers there; the controller registered another endpoint; it presents a certificate that no other
+controller accepts; or it refuses connections while the voter fetches, that is while the voter runs. An endpoint that
+refuses while the voter does not fetch is *down*. A resolver failure, a time-out or a refused login is no fault of the
+endpoint: the monitor cannot observe it then.
+
+A certificate that the monitor does not accept is the voter's fault if the monitor accepts another voter's: its own
+truststore is right. An expired one, or one that is not yet valid, is the voter's fault also by the leader's clock. If
+no certificate is accepted, the monitor's truststore or clock may be wrong, and the endpoint's state is unknown.
 """
 
 from collections.abc import Iterable
@@ -13,8 +18,9 @@ from enum import StrEnum
 from rules.analysis.freshness import fresh_probe
 from rules.analysis.replica_lag import Liveness, liveness, same_replica, since_last_fetch_ms
 from rules.finding import Thresholds
+from rules.formatting import utc_text
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, Connection, Probe, Resolution, Vantage, probe_key
+from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage, probe_key
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter
@@ -30,6 +36,7 @@ class EndpointFault(StrEnum):
     OTHER_RESPONDER = "leads-elsewhere"
     REGISTRATION_DIFFERS = "registration-differs"
     REFUSED_WHILE_FETCHING = "refused-while-fetching"
+    CERTIFICATE = "certificate"
 
     @property
     def found_by_probe(self) -> bool:
@@ -62,6 +69,18 @@ class EndpointStatus:
     def reachable(self) -> bool:
         """Whether no known fault keeps another voter from reaching this voter at the endpoint."""
         return not self.faults and not self.refused
+
+    @property
+    def can_lead(self) -> bool:
+        """Whether other replicas could fetch from this voter. A controller announces its endpoint when it is elected,
+        wherever it is, but it presents the same certificate everywhere.
+        """
+        return EndpointFault.CERTIFICATE not in self.faults
+
+    @property
+    def unverified(self) -> bool:
+        """Whether the monitor does not accept its certificate, and it is unknown whether other controllers do."""
+        return self.can_lead and self.probe is not None and certificate_fault(self.probe) is not None
 
     @property
     def subject(self) -> str:
@@ -126,14 +145,20 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
     fetched_since = refused and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
     replaced = _directory_replaced(quorum, poll, voter, thresholds)
     registered = None if replaced else _registered(quorum, voter.key.id, endpoint)
+    unverified = None if probe is None else _unverified(quorum, probe, thresholds)
+    faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
+    if unverified is None and probe is not None and certificate_fault(probe) is not None:
+        faults = (*faults, EndpointFault.CERTIFICATE)
     return EndpointStatus(
         voter=voter,
         endpoint=endpoint,
         registered=registered,
         probe=probe,
         liveness=alive,
-        faults=_faults(endpoint, registered, probe, fetched_since=fetched_since),
-        unknown_reason=_unobserved(probe, quorum.vantage) or _undecided(probe, alive, fetched_since=fetched_since),
+        faults=faults,
+        unknown_reason=_unobserved(probe, quorum.vantage)
+        or unverified
+        or _undecided(probe, alive, fetched_since=fetched_since),
     )
 
 
@@ -177,6 +202,80 @@ def _faults(
     return tuple(faults)
 
 
+def certificate_fault(probe: Probe) -> CertificateFault | None:
+    """Returns why the monitor does not accept the certificate that is presented at this endpoint."""
+    return None if probe.certificate is None else probe.certificate.fault
+
+
+def _unverified(quorum: Quorum, probe: Probe, thresholds: Thresholds) -> str | None:
+    """Returns why it is unknown whether other controllers accept this certificate; None if it is known, or accepted."""
+    fault = certificate_fault(probe)
+    if fault is None:
+        return None
+    by_leader = _fault_lasts_by_leaders_clock(quorum, probe)
+    if by_leader is False:
+        return (
+            f"{probe.endpoint}: {certificate_text(probe)}, but not by the leader's clock: check the clock of the "
+            "monitor's host"
+        )
+    if by_leader or any(
+        _accepted(quorum, voter, thresholds) for voter in _voters(quorum) if voter.key.id != probe.node
+    ):
+        return None
+    return (
+        f"{probe.endpoint}: {certificate_text(probe)}, and the monitor accepts no other voter's certificate either: "
+        "check ssl_cafile, and the clock of the monitor's host"
+    )
+
+
+def _voters(quorum: Quorum) -> tuple[Voter, ...]:
+    return quorum.committed.voters if quorum.committed else ()
+
+
+def _accepted(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
+    """Returns whether the monitor accepts the certificate at this voter's recorded endpoint."""
+    probe = fresh_probe(quorum, probe_key(voter.key.id, voter.endpoints[0]), thresholds) if voter.endpoints else None
+    return probe is not None and probe.certificate is not None and probe.certificate.verified
+
+
+def _fault_lasts_by_leaders_clock(quorum: Quorum, probe: Probe) -> bool | None:
+    """Returns whether the dates of a certificate are wrong by the leader's clock too; None if its dates do not show it.
+
+    The leader's own row has the current time of its clock (KIP-836).
+    """
+    certificate, poll = probe.certificate, quorum.poll
+    leader = poll.leader if poll else None
+    if certificate is None or poll is None or leader is None or leader.last_fetch_ms is None:
+        return None
+    begins, ends = certificate.valid_from_ms, certificate.expires_at_ms
+    ahead = leader.last_fetch_ms - poll.observed_at_ms
+    if certificate.fault is CertificateFault.EXPIRED and ends is not None and quorum.now_ms >= ends:
+        return quorum.now_ms + ahead >= ends
+    if certificate.fault is CertificateFault.NOT_YET_VALID and begins is not None and quorum.now_ms < begins:
+        return quorum.now_ms + ahead < begins
+    return None
+
+
+def certificate_text(probe: Probe) -> str:
+    """Returns what is wrong with the presented certificate, as the rest of a sentence about it."""
+    certificate = probe.certificate
+    begins = certificate.valid_from_ms if certificate else None
+    ends = certificate.expires_at_ms if certificate else None
+    match certificate_fault(probe):
+        case CertificateFault.EXPIRED:
+            # An expired certificate authority in its chain has the same verify code.
+            own = ends is not None and ends <= probe.observed_at_ms
+            return f"expired at {utc_text(ends)}" if own and ends is not None else "has expired, or its issuer's"
+        case CertificateFault.NOT_YET_VALID:
+            return "is not yet valid" if begins is None else f"is not valid before {utc_text(begins)}"
+        case CertificateFault.WRONG_HOST:
+            return f"is not for {probe.endpoint.host}"
+        case CertificateFault.UNTRUSTED:
+            return "is not trusted"
+        case None:
+            return "is accepted"
+
+
 def other_responder(probe: Probe) -> str | None:
     """Returns what answers at this endpoint instead of its voter; None if nothing else is known to answer."""
     match probe.answer:
@@ -204,6 +303,8 @@ def probe_outcome(status: EndpointStatus) -> str:
         return "the resolver of the monitor's host failed"
     if probe.connection is Connection.ACCEPTED:
         hung = "accepts connections and does not answer" if probe.answer is Answer.NO_ANSWER else "accepts connections"
+        if certificate_fault(probe) is not None:
+            return f"its certificate {certificate_text(probe)}"
         return f"{other_responder(probe)} answers" if other_responder(probe) else hung
     return {
         Connection.REFUSED: "refuses connections",
@@ -224,6 +325,9 @@ def fault_text(fault: EndpointFault, status: EndpointStatus) -> str:
             return f"is outdated: the controller registered {status.registered}"
         case EndpointFault.REFUSED_WHILE_FETCHING:
             return "refuses connections although the voter fetches"
+        case EndpointFault.CERTIFICATE:
+            assert status.probe is not None
+            return f"presents a certificate that {certificate_text(status.probe)}"
 
 
 def _undecided(probe: Probe | None, alive: Liveness, *, fetched_since: bool) -> str | None:

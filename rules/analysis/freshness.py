@@ -51,10 +51,15 @@ _CATCHING_UP_RECORDS = 1_000
 """More committed records than this between the newest applied one and the high watermark: the log is not read yet."""
 
 
+def is_current(quorum: Quorum, observed_at_ms: Millis, age_ms: Millis) -> bool:
+    """Returns whether an observation is not older than this, and was made since the newest gap in the observations."""
+    return quorum.now_ms - observed_at_ms <= age_ms and observed_at_ms >= quorum.watched_since_ms
+
+
 def fresh_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | None:
-    """Returns the newest DescribeQuorum answer, or None if it is older than `poll_age`."""
+    """Returns the newest DescribeQuorum answer, or None if it is older than `poll_age`, or than a gap."""
     poll = quorum.poll
-    if poll is None or quorum.now_ms - poll.observed_at_ms > thresholds.ms(POLL_AGE.name):
+    if poll is None or not is_current(quorum, poll.observed_at_ms, thresholds.ms(POLL_AGE.name)):
         return None
     return poll
 
@@ -68,9 +73,9 @@ def poll_problem(quorum: Quorum) -> str:
 
 
 def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:
-    """Returns the newest probe under this key (`NODE@HOST:PORT`), or None if it is older than `probe_age`."""
+    """Returns the newest probe under this key (`NODE@HOST:PORT`); None if older than `probe_age`, or than a gap."""
     probe = quorum.probes.get(name)
-    if probe is None or quorum.now_ms - probe.observed_at_ms > thresholds.ms(PROBE_AGE.name):
+    if probe is None or not is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name)):
         return None
     return probe
 
@@ -84,16 +89,17 @@ def log_read_problem(quorum: Quorum) -> str | None:
 
 
 def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns when a leader last served the metadata log, if that is longer ago than `answer_age`; else None."""
+    """Returns when a leader last served the metadata log; None if at most `answer_age` ago, and after every gap."""
     served = quorum.log_seen_at_ms
-    if served is not None and quorum.now_ms - served <= thresholds.ms(ANSWER_AGE.name):
+    if served is not None and is_current(quorum, served, thresholds.ms(ANSWER_AGE.name)):
         return None
     return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")
 
 
 def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:
-    """Returns the leader views that are not older than `view_age`, in the order of node id and endpoint."""
-    fresh = views_within(quorum, thresholds.ms(VIEW_AGE.name))
+    """Returns the leader views that are not older than `view_age` or a gap, in the order of node id and endpoint."""
+    within = views_within(quorum, thresholds.ms(VIEW_AGE.name))
+    fresh = [view for view in within if view.observed_at_ms >= quorum.watched_since_ms]
     return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))
 
 

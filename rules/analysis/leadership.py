@@ -8,7 +8,7 @@ leader last answered, and which leaders the controllers report.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import VIEW_AGE, views_within
+from rules.analysis.freshness import VIEW_AGE, is_current, views_within
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
@@ -26,9 +26,8 @@ from rules.model.voter_set import Voter, majority
 _NEWER_BY_MS = 1_000
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
 the others reports no leader all the time, and an idle quorum answers twice a second."""
-_RECENT_MS = 10_000
-"""A failure older than this is ignored: attempts are repeated every few seconds, so an older one was made before the
-monitor itself was interrupted."""
+_RECENT_MS = Millis(10_000)
+"""A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
 """The maximum age of a failed attempt to reach the leader: the gatherer backs off and tries less and less often."""
 _UNREACHABLE_REASONS = frozenset(
@@ -67,8 +66,8 @@ def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
 
 
 def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
-    """Returns whether a leader answered the monitor anything within this time."""
-    return any(quorum.now_ms - at <= age_ms for at in _leader_answers_ms(quorum))
+    """Returns whether a leader answered the monitor anything within this time, and since the newest gap."""
+    return any(is_current(quorum, at, age_ms) for at in _leader_answers_ms(quorum))
 
 
 def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
@@ -144,8 +143,8 @@ def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
     return [
         failure
         for failure in quorum.failures
-        if failure.source is not ObservationSource.PROBE
-        and quorum.now_ms - failure.last_at_ms <= _RECENT_MS
+        if failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
+        and is_current(quorum, failure.last_at_ms, _RECENT_MS)
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
 

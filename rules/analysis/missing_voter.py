@@ -1,10 +1,18 @@
 """What is known of the recorded endpoint of a voter that does not fetch."""
 
-from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_status, fault_text
+from rules.analysis.endpoint_status import (
+    EndpointFault,
+    EndpointStatus,
+    certificate_fault,
+    certificate_text,
+    endpoint_status,
+    fault_text,
+)
 from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
+from rules.model.monitoring import CertificateFault
 from rules.model.quorum import Quorum
 
 _AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, PROBE_AGE)})
@@ -32,9 +40,40 @@ def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
             f"# Make {endpoint.host}{was} resolve again on every controller and broker, unless it does so by itself "
             f"when controller {node} runs",
         )
+    if not status.can_lead:
+        return certificate_steps(status)
     if EndpointFault.OTHER_RESPONDER in status.faults:
         return (f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers",)
     return ()
+
+
+def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
+    """Returns the steps that replace the certificate that a voter presents at its recorded endpoint."""
+    node, endpoint, probe = status.voter.key.id, status.endpoint, status.probe
+    if probe is None or endpoint is None:
+        return ()
+    found = f"the one at {endpoint} {certificate_text(probe)}"
+    match certificate_fault(probe):
+        case CertificateFault.WRONG_HOST:
+            replace = f"Issue a certificate for controller {node} that names {endpoint.host} (subjectAltName): {found}"
+        case CertificateFault.UNTRUSTED:
+            replace = (
+                f"Issue a certificate for controller {node} by the certificate authority of the other controllers: "
+                f"{found}"
+            )
+        case _:
+            replace = f"Renew the certificate of controller {node}: {found}"
+    steps = [f"# {replace}"]
+    if certificate_fault(probe) is CertificateFault.UNTRUSTED:
+        steps.append(
+            "# If all controllers and brokers trust its authority already, add that to kraftwatch's ssl_cafile"
+        )
+    steps += [
+        f"# Install it in the keystore of controller {node} (ssl.keystore.location), and restart controller {node}",
+        f"# Check what it presents then: openssl s_client -connect {endpoint} </dev/null | openssl x509 -noout -dates "
+        "-issuer -ext subjectAltName",
+    ]
+    return tuple(steps)
 
 
 def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:

@@ -8,6 +8,9 @@ from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import LagSample, Poll, Replica
 from rules.model.quorum import Quorum
 
+SLOW_FETCH_MS = Millis(60_000)
+"""How long after its last fetch a replica that was lagging then still counts as fetching."""
+
 
 class Liveness(StrEnum):
     """Whether a replica fetches, as the leader reports it."""
@@ -73,6 +76,21 @@ def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thr
     if age is None or age > thresholds.ms(FETCH_AGE.name):
         return Liveness.NOT_FETCHING
     return Liveness.FETCHING
+
+
+def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:
+    """Returns whether the replica fetches with pauses: by its last fetch, a minute ago at most, it was lagging already.
+
+    A replica that fails had caught up when it last fetched. One whose fetches take longer than Kafka's request timeout
+    of two seconds connects again, repeats them every few seconds, and gets no further.
+
+    Args:
+        poll: a poll in which the leader has a row.
+        row: the replica.
+        limit_ms: the largest time lag that counts as caught up.
+    """
+    age, lag = fetch_age_ms(poll, row), lag_ms(poll, row)
+    return age is not None and age <= SLOW_FETCH_MS and (lag is None or lag - age > limit_ms)
 
 
 class Readiness(StrEnum):

@@ -1,8 +1,10 @@
-"""The state of each replica outside the ISR of a partition that recovers from an unclean election (KIP-704)."""
+"""A partition that recovers from an unclean election (KIP-704): what can be lost, and the state of its replicas."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from rules.finding import Threshold, Thresholds
+from rules.formatting import and_join
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -37,6 +39,21 @@ class ReplicaState(StrEnum):
     def down(self) -> bool:
         """Whether the replica's broker must be started before the replica can join."""
         return self in (ReplicaState.SHUTTING_DOWN, ReplicaState.FENCED, ReplicaState.UNREGISTERED)
+
+
+def only_unflushed(recovery: Recovery) -> bool:
+    """Returns whether no other replica's records can be lost: the last leader or the only replica was elected."""
+    return recovery.last_leader or len({*recovery.replicas} - {*recovery.added}) <= 1
+
+
+def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
+    """Returns what can be lost if these brokers, which led last or have the only replicas, were elected."""
+    nodes = sorted({*leaders})
+    one = len(nodes) == 1
+    brokers = f"Broker {nodes[0]}" if one else f"Brokers {and_join(nodes, 6)}"
+    which = f"{'has' if one else 'have'} the only replica" if only_replica else "led last"
+    they = "it" if one else "they"
+    return f"{brokers} {which}: only records that {they} had not flushed to disk when {they} crashed can be lost."
 
 
 def replica_states(

@@ -17,7 +17,7 @@ the last leader (2 of 3 such starts elected a leader, with every endpoint moved)
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.electability import Position
+from rules.analysis.electability import CANNOT_FOLLOW, Position
 from rules.model.identifiers import Endpoint, Epoch, NodeId, ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
 
@@ -47,6 +47,8 @@ class RestartedController:
     """A fault is known for which no other controller reaches it, wherever it listens."""
     last_election: LastElection | None = None
     """None if unknown: assumed to be the same for all controllers."""
+    can_lead: bool = True
+    """Other controllers accept its certificate: they can fetch from it if it is elected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,12 @@ def _forecast(candidate: RestartedController, by_id: Mapping[NodeId, RestartedCo
             reached.append(voter.key)
             continue
         barred[voter.key] = reason
-        if now is not None and _refusal(candidate, voter, now) is None and _may_learn_endpoint(candidate, now):
+        if (
+            now is not None
+            and candidate.can_lead
+            and _refusal(candidate, voter, now) is None
+            and _may_learn_endpoint(candidate, now)
+        ):
             may_reach.append(voter.key)
     return CandidateForecast(
         key=candidate.key,
@@ -127,6 +134,8 @@ def _barred(candidate: RestartedController, voter: Voter, now: RestartedControll
     """Returns why the candidate would not get this voter's vote; None if it would."""
     if now is None or not now.alive:
         return "down"
+    if not candidate.can_lead:
+        return CANNOT_FOLLOW
     refusal = _refusal(candidate, voter, now)
     if now.key != voter.key:
         return refusal

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 from rules.analysis.disk_replacement import half_done
 from rules.analysis.electability import CAUGHT_UP_MS, electability, voter_standings
-from rules.analysis.endpoint_status import EndpointStatus, endpoint_statuses, probe_outcome
+from rules.analysis.endpoint_status import (
+    EndpointFault,
+    EndpointStatus,
+    certificate_text,
+    endpoint_statuses,
+    probe_outcome,
+)
 from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
@@ -68,7 +74,7 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     if node in {key.id for key in voters}:
         against = [
             *_too_few_voters(quorum, poll, voters, others, remaining, thresholds),
-            *_endpoint_problems(statuses),
+            *_endpoint_problems(node, statuses),
             *_unfinished_changes(quorum, poll, thresholds),
             *_unelectable(quorum, node, statuses, remaining, needed),
         ]
@@ -140,9 +146,16 @@ def _too_few_voters(
         yield f"without it {left} of {len(voters)} would remain, caught up and reachable, and {needed} are needed"
 
 
-def _endpoint_problems(statuses: Iterable[EndpointStatus]) -> Iterable[str]:
+def _endpoint_problems(node: NodeId, statuses: Iterable[EndpointStatus]) -> Iterable[str]:
     for status in statuses:
-        if status.faults:
+        if _needs_restart(node, status):
+            continue
+        if not status.can_lead and status.probe is not None:
+            yield (
+                f"voter {status.voter.key.id} presents a certificate at {status.endpoint} that "
+                f"{certificate_text(status.probe)}: the other voters cannot reach it, and cannot fetch from it"
+            )
+        elif status.faults:
             found = f"{', '.join(fault.value for fault in status.faults)}; {probe_outcome(status)}"
             yield (
                 f"voter {status.voter.key.id}'s recorded endpoint {status.endpoint} is stale ({found}): "
@@ -150,6 +163,11 @@ def _endpoint_problems(statuses: Iterable[EndpointStatus]) -> Iterable[str]:
             )
         elif status.unknown_reason is not None and not status.refused:
             yield f"unknown whether voter {status.voter.key.id} can be reached: {status.unknown_reason}"
+
+
+def _needs_restart(node: NodeId, status: EndpointStatus) -> bool:
+    """Returns whether this is the voter to restart, and only its certificate is wrong: a new one needs a restart."""
+    return status.voter.key.id == node and status.faults == (EndpointFault.CERTIFICATE,)
 
 
 def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[str]:
@@ -199,6 +217,9 @@ def _notes(
             "it leads: its restart causes an election of a second or two; in a rolling restart the leader is restarted "
             "last"
         )
+    for status in statuses:
+        if _needs_restart(node, status) and status.probe is not None:
+            yield f"its certificate {certificate_text(status.probe)}: install a new one before you restart it"
     if node in quorum.brokers:
         yield f"node {node} is a broker as well: whether its partitions stay available is not evaluated here"
     if not statuses:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from rules.analysis.replica_lag import (
     Liveness,
+    fetches_slowly,
     lag_ms,
     liveness,
     replica_row,
@@ -13,9 +14,9 @@ from rules.analysis.replica_lag import (
     since_last_fetch_ms,
 )
 from rules.finding import Threshold, Thresholds
-from rules.formatting import utc_text
+from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
-from rules.model.poll import Poll
+from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 
 CAUGHT_UP_AGE = Threshold(
@@ -49,6 +50,8 @@ class VoterStatus:
     leader_since_ms: Millis | None
     """The timestamp of the leader's election in the log; None if the log no longer contains it."""
     log_end_offset: Offset | None
+    lag: int | None
+    """Records behind the leader's log end; None if one of both ends is unknown."""
     replaced_by: ReplicaKey | None
     """Another directory of the same node id that fetches without a vote: the voter's disk was replaced.
 
@@ -61,7 +64,7 @@ class VoterStatus:
             case VoterActivity.IN_SYNC:
                 return "in sync"
             case VoterActivity.LAGGING:
-                return "lagging" if self.lag_ms is None else f"lagging{self._since}"
+                return f"lagging{self._since}"
             case VoterActivity.NOT_FETCHING:
                 return f"not fetching{self._since}"
 
@@ -72,20 +75,29 @@ class VoterStatus:
             case VoterActivity.IN_SYNC:
                 return f"Voter {self.key.id} is in sync."
             case VoterActivity.LAGGING:
-                lags = "lags" if self.lag_ms is None else "has lagged"
-                since = "" if self.lag_ms is None else self._since
-                return f"Voter {self.key.id} {lags} behind the leader{since}."
+                by = "" if self.lag is None else f", by {plural(self.lag, 'record')}"
+                lags = "has lagged" if self._since else "lags"
+                return (
+                    f"Voter {self.key.id} fetches, but {lags} behind leader {self.leader_id}{self._since}{by}. "
+                    f"The path {self.path} or the voter itself is slow."
+                )
             case VoterActivity.NOT_FETCHING:
                 return f"Voter {self.key.id} has not fetched{self._since}."
 
     @property
+    def path(self) -> str:
+        """Returns the path over which the voter fetches."""
+        return f"voter {self.key.id} -> leader {self.leader_id}"
+
+    @property
     def _since(self) -> str:
-        """Since when the voter has lagged or not fetched; it begins with a space or a comma."""
-        age = self.lag_ms if self.activity is VoterActivity.LAGGING else self.since_last_fetch_ms
+        """Since when the voter has lagged or not fetched, after a space; empty if a lag is of unknown age."""
+        lags = self.activity is VoterActivity.LAGGING
+        age = self.lag_ms if lags else self.since_last_fetch_ms
         if age is not None:
             return f" since {utc_text(self.polled_at_ms - age)}"
         if self.leader_since_ms is None:
-            return f" from leader {self.leader_id} yet"
+            return "" if lags else f" from leader {self.leader_id} yet"
         return f" since controller {self.leader_id} took over at {utc_text(self.leader_since_ms)}"
 
 
@@ -110,9 +122,11 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
     row = replica_row(poll, key)
     lag = lag_ms(poll, row) if row else None
     activity = VoterActivity.IN_SYNC
-    if liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
+    limit = thresholds.ms(CAUGHT_UP_AGE.name)
+    slow = row is not None and fetches_slowly(poll, row, limit)
+    if not slow and liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
         activity = VoterActivity.NOT_FETCHING
-    elif lag is None or lag > thresholds.ms(CAUGHT_UP_AGE.name):
+    elif lag is None or lag > limit:
         activity = VoterActivity.LAGGING
     not_fetching = activity is VoterActivity.NOT_FETCHING
     return VoterStatus(
@@ -124,8 +138,14 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
         leader_id=poll.leader_id,
         leader_since_ms=_elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
+        lag=_records_behind(poll, row),
         replaced_by=_replacement(quorum, poll, key, thresholds) if not_fetching else None,
     )
+
+
+def _records_behind(poll: Poll, row: Replica | None) -> int | None:
+    end, leader = row.log_end_offset if row else None, poll.leader.log_end_offset if poll.leader else None
+    return None if end is None or leader is None else max(0, leader - end)
 
 
 def _elected_at_ms(quorum: Quorum, poll: Poll) -> Millis | None:

@@ -38,7 +38,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -77,6 +77,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
             "broker": node,
+            FAILED_NODES: [node],
             "incarnation_id": broker.incarnation_id,
             "registered_at_offset": broker.offset,
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
@@ -113,6 +114,6 @@ RULE = Rule(
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
-    # An unclean election passes over a broker that is fenced: one fault, one incident.
-    grouped_with=("unclean-election", "partition-stuck-recovering"),
+    # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.
+    grouped_with=("broker-flapping", "unclean-election", "partition-stuck-recovering"),
 )

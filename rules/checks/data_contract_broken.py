@@ -19,6 +19,11 @@ What it means
       and the cluster started with a new state. Alerts that can still be read keep firing; the voters and registrations
       are unknown until the log reports them again.
 
+    With `source: kafka`, an alert with the subject `rows of NAME: WHAT` of the cluster `kraftwatch` is about the topic
+    of a relay: rows of that cluster were refused, because no relay of the cluster writes them. A relay's clock or
+    addresses are wrong, or another program has its credential. No state was changed by them, and the rows of the right
+    relay are accepted. `messages of topic NAME partition N`: messages of no monitored cluster.
+
     An alert with the subject `ledger` of the cluster `kraftwatch` is about the job itself: its ledger of alerts was
     damaged or lost. The job has restored it from memory or from Spark's state; some alerts may be sent twice.
 
@@ -40,8 +45,10 @@ What to do
        the newest snapshot. Check the disk of the monitor's host.
     5. For the subject `ledger`, check the disk of the monitor's host, and whether another program changes files of the
        checkpoint. The evidence names the file in which the damaged ledger was kept.
-    6. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    6. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
+       rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
+    7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart

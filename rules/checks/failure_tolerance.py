@@ -37,14 +37,25 @@ from collections.abc import Iterable
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import (
+    FAILED_NODES,
+    Finding,
+    Need,
+    Rule,
+    RuleResult,
+    Severity,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
 from rules.formatting import and_join
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
-from rules.voter_steps import bring_back
+from rules.voter_steps import bring_in_sync
 
 ID = "failure-tolerance"
 
@@ -72,17 +83,20 @@ def _finding(
         problem, consequence = "The quorum tolerates no further failure", ""
     else:
         problem, consequence = "The quorum has no majority in sync", " The leader resigns or commits late."
+    counted = f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence}"
+    sentences = _voter_sentences(quorum, missing)
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,
-        summary=f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence} "
-        + _voter_sentences(quorum, missing),
+        # A phone shows the first words: which voter fails, if it is one.
+        summary=f"{sentences} {counted}" if spare == 0 and len(missing) == 1 else f"{counted} {sentences}",
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
             "majority": needed,
             "further_failures_tolerated": max(0, spare),
+            FAILED_NODES: [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING],
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "high_watermark": quorum.high_watermark,
@@ -123,10 +137,8 @@ def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vot
 def _steps(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
     if status.replaced_by:
         yield f"# Make {status.replaced_by} the voter instead of {status.key}: the controller has a new log directory"
-    elif status.activity is VoterActivity.NOT_FETCHING:
-        yield from bring_back(quorum, status.key.id)
     else:
-        yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
+        yield from bring_in_sync(quorum, status)
 
 
 RULE = Rule(

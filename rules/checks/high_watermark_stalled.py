@@ -40,7 +40,7 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
-from rules.voter_steps import bring_back
+from rules.voter_steps import bring_in_sync
 
 ID = "high-watermark-stalled"
 STILL = Threshold(
@@ -101,10 +101,7 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
 def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
     for status in missing:
-        if status.activity is VoterActivity.NOT_FETCHING:
-            yield from bring_back(quorum, status.key.id)
-        else:
-            yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
+        yield from bring_in_sync(quorum, status)
     if missing:
         yield f"# Wait until {majority(len(statuses))} of {len(statuses)} voters are in sync: the leader then commits"
     else:

@@ -7,17 +7,27 @@ What it means
       reports that there is no leader: attempts time out, names do not resolve, a login fails, a permission is missing.
       If both have no answer the alert is critical, because the monitor cannot distinguish this from an outage (with
       `vantage: outside` it is a warning). If one has no answer it is a warning, because some rules cannot be evaluated.
+    - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied
+      there, or it is silent) while others do, and it fetches. If it becomes the leader, the quorum is not observed. A
+      voter that is down, or whose recorded endpoint is stale, is reported by the rules for that instead.
     - `names`: the resolver on the monitor's host fails, so names that no longer exist would not be noticed.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
     - `sink NAME`, for the cluster `kraftwatch`, which is the job itself: that sink could not be notified for five
-      minutes. The other sinks are notified of it. Its pending notifications are sent once it accepts them.
-    - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay of that cluster has sent no row for
-      a minute. No rule is evaluated for the cluster until rows arrive.
+      minutes, or does not accept some notifications while it accepts others. The other sinks are notified of it. Its
+      pending notifications are sent once it accepts them.
+    - `clusters`, for the cluster `kraftwatch`: nothing is observed of at least half of the clusters, and of more than
+      one. This host is probably cut off: one alert lists them, and people are not notified of each. While fewer than
+      half are blind, each cluster has its own alert.
+    - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay's topic was read to its end, and no
+      row of that cluster was there for a minute that could be used. No rule is evaluated for the cluster until rows
+      arrive.
+    - `clock`, for the cluster `kraftwatch`: the clock of its host was set by half a minute or more. Holds count by the
+      monotonic clock, so no alert fires or resolves because of it; the times that people read were wrong before.
 
 Evidence
     When the metadata log and DescribeQuorum last answered, and every attempt that fails now: observation source,
     endpoint, reason, since when. If only the leader does not answer: its id, and the controllers that report it as
-    leader.
+    leader. Of one controller: the endpoint, the reason, since when, and which voters answer.
 
 What to do
     1. Check the monitor's own host and network.
@@ -28,22 +38,53 @@ What not to do
     Do not restart controllers because of this alert alone.
 
 Thresholds
-    hold (30 s) and clear (10 s). answer_age (10 s): an older answer is stale. probe_age (30 s): an older probe of an
-    endpoint is stale.
+    hold (30 s) and clear (10 s). controller_hold (5 min): the hold of `controller N`, longer than a restart.
+    answer_age (10 s): an older answer is stale. probe_age (30 s), view_age (30 s) and poll_age (10 s): older probes,
+    leader views and polls are not used. fetch_age (10 s): when a voter counts as not fetching.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import ANSWER_AGE, PROBE_AGE
+from rules.analysis.endpoint_status import endpoint_statuses
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE, VIEW_AGE, fresh_poll
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.analysis.replica_lag import Liveness, liveness
+from rules.analysis.silent_controllers import SilentController, silent_controllers
+from rules.finding import (
+    Finding,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
-from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
+from rules.model.monitoring import (
+    FailedObservation,
+    ObservationSource,
+    Reason,
+    Resolution,
+    Vantage,
+)
 from rules.model.quorum import Quorum
 from rules.remedy_commands import allow, describe_status
 
 ID = "monitor-blind"
+QUORUM_SUBJECT = "quorum"
+NOTHING_OBSERVED = "The state of the quorum is unknown"
+"""How the summary begins while no data source answers."""
+CONTROLLER_HOLD = Threshold(
+    name="controller_hold",
+    default=300.0,
+    unit="s",
+    meaning="how long one of several controllers must not answer before its alert fires. The others are observed, so "
+    "the default is longer than a restart",
+)
 
 ADVICE: dict[Reason, str] = {
     Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: no address is found for {where}",
@@ -63,7 +104,9 @@ ADVICE: dict[Reason, str] = {
     Reason.INVALID_RESPONSE: "Find out what answers at {where}: it sends what no Kafka node sends, and is refused",
     Reason.TOO_FEW_DESCRIPTORS: "Raise kraftwatch's limit of file descriptors (ulimit -n): no socket for {where}",
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata read before is missing",
+    Reason.TASK_FAILED: "Report this as a bug of kraftwatch: its own log says where its gatherer failed",
     Reason.INTERRUPTED: "Check in kraftwatch's own log why its gatherer was restarted",
+    Reason.CLOCK_STEPPED: "Check the clock of kraftwatch's host (NTP): it was set",
 }
 _OPERATIONS = {
     ObservationSource.QUORUM: ("DESCRIBE", "Describe"),
@@ -76,6 +119,7 @@ _LOG = "the metadata log"
 _POLL = "DescribeQuorum"
 _SOURCES = {_LOG: ObservationSource.LOG, _POLL: ObservationSource.QUORUM}
 _EVIDENCE_KEYS = {_LOG: "metadata_log_last_answer", _POLL: "describe_quorum_last_answer"}
+_CURRENT = "current"
 _CONFIGURATION_ERRORS = {
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
@@ -86,21 +130,20 @@ _CONFIGURATION_ERRORS = {
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns at most one finding about the observation of the quorum, and one about name resolution."""
+    """Returns at most one finding about the quorum, one about each controller, and one about name resolution."""
     yield from _quorum(quorum, thresholds)
+    yield from _controllers(quorum, thresholds)
     yield from _names(quorum, thresholds)
 
 
 def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    if _gatherer_just_restarted(quorum):
-        yield UnknownResult(rule=ID, subject="quorum", why="the gatherer has only just started again")
-        return
-    answers = {_POLL: quorum.poll.observed_at_ms if quorum.poll else None}
-    if quorum.access.log:
-        answers = {_LOG: quorum.log_seen_at_ms, **answers}
-    limit = thresholds.ms(ANSWER_AGE.name)
-    stale = [name for name, at in answers.items() if at is None or quorum.now_ms - at > limit]
+    answers = _answers(quorum)
+    stale = _stale(quorum, thresholds)
     if not stale:
+        return
+    if not _tried_since_gap(quorum, [(_SOURCES[name], answers[name]) for name in stale]):
+        why = f"nothing was observed until {utc_text(quorum.watched_since_ms)}, and no attempt has ended since"
+        yield UnknownResult(rule=ID, subject=None, why=why)
         return
     unreachable = unreachable_leader(quorum)
     stale_sources = {_SOURCES[name] for name in stale}
@@ -113,12 +156,12 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
         if any(each.reason in _CONFIGURATION_ERRORS for each in failures):
             why = "no controller leads, and some requests are rejected or not supported"
-            yield UnknownResult(rule=ID, subject="quorum", why=why)
+            yield UnknownResult(rule=ID, subject=QUORUM_SUBJECT, why=why)
         return
     critical = len(stale) == len(answers) and quorum.vantage is Vantage.INSIDE
     yield Finding(
         rule=ID,
-        subject="quorum",
+        subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
         summary=_summary(answers, stale, failures) + _leader_sentence(unreachable),
         evidence={
@@ -128,7 +171,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 if unreachable
                 else {}
             ),
-            **{_EVIDENCE_KEYS[name]: _time(at) if name in stale else "current" for name, at in answers.items()},
+            **{_EVIDENCE_KEYS[name]: _time(at) if name in stale else _CURRENT for name, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
             "failing": [_failure(each) for each in _oldest(failures)],
         },
@@ -136,12 +179,34 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _gatherer_just_restarted(quorum: Quorum) -> bool:
-    """Returns whether the newest observation is a restart of the gatherer: it ends the condition from before."""
-    return any(
-        each.reason is Reason.INTERRUPTED and each.first_at_ms == each.last_at_ms == quorum.now_ms
-        for each in quorum.failures
-    )
+def _tried_since_gap(quorum: Quorum, stale: Iterable[tuple[ObservationSource, Millis | None]]) -> bool:
+    """Returns whether each of these sources was tried since the newest gap in the observations.
+
+    `stale`: the sources, and when they last answered. A gatherer that only restarts, again and again, tries nothing.
+    """
+    restarts = [each for each in quorum.failures if each.reason is Reason.INTERRUPTED]
+    if any(each.first_at_ms < each.last_at_ms for each in restarts) or quorum.watched_since_ms == 0:
+        return True
+    failed = (each for each in quorum.failures if each.last_at_ms >= quorum.watched_since_ms)
+    tried = {each.source for each in failed if each.reason is not Reason.INTERRUPTED}
+    return all(source in tried or (at is not None and at >= quorum.watched_since_ms) for source, at in stale)
+
+
+def _answers(quorum: Quorum) -> dict[str, Millis | None]:
+    """Returns when each data source last answered."""
+    answers = {_POLL: quorum.poll.observed_at_ms if quorum.poll else None}
+    return {_LOG: quorum.log_seen_at_ms, **answers} if quorum.access.log else answers
+
+
+def _stale(quorum: Quorum, thresholds: Thresholds) -> list[str]:
+    limit = thresholds.ms(ANSWER_AGE.name)
+    return [name for name, at in _answers(quorum).items() if at is None or quorum.now_ms - at > limit]
+
+
+def observes_nothing(evidence: Mapping[str, Plain]) -> bool:
+    """Returns whether the evidence of a finding says that no source of the quorum has a current answer."""
+    answers = [evidence[key] for key in _EVIDENCE_KEYS.values() if key in evidence]
+    return bool(answers) and _CURRENT not in answers
 
 
 def _summary(answers: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
@@ -150,7 +215,7 @@ def _summary(answers: dict[str, Millis | None], stale: list[str], failures: list
         [_reason_with_endpoints(reason, failures) for reason in sorted({each.reason for each in failures})], 4
     )
     if len(stale) == len(answers):
-        problem, consequence = "The state of the quorum is unknown", ""
+        problem, consequence = NOTHING_OBSERVED, ""
     else:
         problem, consequence = "Part of the quorum is not observed", " Some rules cannot be evaluated."
     cause = f"Failing: {reasons}." if failures else "No failed attempt was reported."
@@ -171,13 +236,67 @@ def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) ->
     return f"{reason.value}{why} at {and_join(sorted({each.endpoint or 'no address' for each in matching}), 4)}"
 
 
-def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    silent = [*silent_controllers(quorum, thresholds)]
+    if not silent:
+        return
+    poll = fresh_poll(quorum, thresholds)
+    faulty = {each.voter.key.id for each in endpoint_statuses(quorum, poll, thresholds) if each.faults}
+    leader_answers = not _stale(quorum, thresholds)
+    for each in silent:
+        why = None
+        if not leader_answers:
+            why = "the leader does not answer either"
+        elif each.key.id in faulty:
+            why = "stale-voter-endpoint reports its recorded endpoint"
+        elif liveness(quorum, poll, each.key, thresholds) is not Liveness.FETCHING:
+            why = "it does not fetch, so it may be down"
+        if why is None:
+            yield _controller_finding(quorum, each, thresholds)
+        else:
+            yield UnknownResult(rule=ID, subject=f"controller {each.key.id}", why=why)
+
+
+def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Thresholds) -> Finding:
+    node, detail = silent.key.id, f" ({silent.detail[:_DETAIL]})" if silent.detail else ""
+    advice = f"Check the network, TLS and the login between the monitor and {silent.endpoint}"
+    if silent.failed is not None:
+        advice = ADVICE[silent.failed].format(where=silent.endpoint, operations="CLUSTER_ACTION")
+    others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
+    return Finding(
+        rule=ID,
+        subject=f"controller {node}",
+        severity=Severity.WARNING,
+        summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
+        f"fetches, and {others} can be observed. If controller {node} becomes the leader, the quorum is not observed.",
+        evidence={
+            "vantage": quorum.vantage.value,
+            "controller": node,
+            "endpoint": silent.endpoint,
+            "reason": silent.reason,
+            **({"detail": silent.detail[:_DETAIL]} if silent.detail else {}),
+            **({"failing_since": utc_text(silent.since_ms)} if silent.since_ms is not None else {}),
+            "observed_controllers": [*silent.answering],
+        },
+        remedy=(
+            f"# {advice}",
+            f"# Compare controller {node}'s listeners, certificates, logins and super.users with those of {others}",
+            describe_status(quorum, excluding=node),
+        ),
+        hold_ms=thresholds.ms(CONTROLLER_HOLD.name),
+    )
+
+
+def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = quorum.now_ms - thresholds.ms(PROBE_AGE.name)
     failed = [
         probe
         for _, probe in sorted(quorum.probes.items())
         if probe.resolution is Resolution.RESOLVER_FAILED and probe.observed_at_ms >= limit
     ]
+    if any(probe.observed_at_ms < quorum.watched_since_ms for probe in failed):
+        yield UnknownResult(rule=ID, subject="names", why="not every name was looked up since the newest gap")
+        return
     if not failed:
         return
     hosts = sorted({probe.endpoint.host for probe in failed})
@@ -240,6 +359,6 @@ RULE = Rule(
     id=ID,
     title="kraftwatch does not observe the quorum",
     text=__doc__ or "",
-    thresholds=(hold(30.0), clear(), ANSWER_AGE, PROBE_AGE),
+    thresholds=(hold(30.0), clear(), CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

@@ -12,7 +12,8 @@ What it means
     were down.
 
 Evidence
-    Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its
+    Which controllers report no leader; which refuse DescribeQuorum polls, and which connections of any kind (with the
+    probes of the recorded endpoints); the last leader and epoch; every voter with its
     recorded endpoint, the state of its process (down, hung, running), the result of the newest probe, and the end of
     its log; and whether an election could be won, for both explanations of a refused connection: the voter has only
     moved, or it is down.
@@ -25,9 +26,11 @@ What to do
     2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
     3. Restore names and ports that were removed: controllers connect to each other at the endpoints in the log, not at
        those in their configuration.
-    4. If a majority runs and there is still no leader, check the network between the controllers, and read in their
+    4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
+       trusted certificate authority. The others do not reach that controller, and cannot fetch from it as leader.
+    5. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request.
-    5. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
+    6. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
        `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
        list of this cluster. `kraftwatch what-if` predicts from the same copies who can be elected.
 
@@ -49,7 +52,13 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.electability import electability, voter_standings, without_refusing_voters
-from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, last_known_endpoint_statuses, probe_outcome
+from rules.analysis.endpoint_status import (
+    EndpointFault,
+    EndpointStatus,
+    certificate_text,
+    last_known_endpoint_statuses,
+    probe_outcome,
+)
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import (
     Leaderless,
@@ -58,6 +67,7 @@ from rules.analysis.leadership import (
     leaderless,
     unreachable_leader,
 )
+from rules.analysis.missing_voter import certificate_steps
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
@@ -121,12 +131,18 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     down = [node for node, process in processes.items() if process is VoterProcess.DOWN]
     hung = [node for node, process in processes.items() if process is VoterProcess.HUNG]
     lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
+    refused = [one for one in statuses if not one.can_lead]
     sentences = [
         *([f"{_controllers(down)} down (connections are refused)."] if down else []),
         *([f"{_controllers(hung)} hung (accepting connections, not answering)."] if hung else []),
         *([f"The recorded name of controller {and_join(lost)} does not resolve."] if lost else []),
+        *(
+            f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
+            for one in refused
+            if one.probe
+        ),
     ]
-    running = len(statuses) - len({*down, *hung, *lost})
+    running = len(statuses) - len({*down, *hung, *lost, *(one.voter.key.id for one in refused)})
     needed = majority(len(statuses))
     if not sentences:
         return f"All {len(statuses)} voters accept connections, and none of them wins an election."
@@ -147,7 +163,8 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
     moved, down = electability(standings), electability(without_refusing_voters(standings, statuses))
     return {
         "no_leader_reported_by": list(state.answered),
-        "connections_refused_by": list(state.refused),
+        "polls_refused_by": list(state.refused),
+        "connections_refused_by": [*sorted({*state.refused, *_refusing(quorum, statuses)})],
         "last_leader": quorum.poll.leader_id if quorum.poll else None,
         "last_leader_epoch": quorum.poll.leader_epoch if quorum.poll else quorum.leader_epoch,
         "last_leader_answer_at_ms": at,
@@ -158,6 +175,12 @@ def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus,
         "electable_if_refusing_voters_are_down": down.electable if statuses else None,
         "voters": {str(status.voter.key): _voter(quorum, status) for status in statuses},
     }
+
+
+def _refusing(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> list[str]:
+    """Returns the recorded endpoints at which the newest probe was refused: the voters that the summary calls down."""
+    down = (one for one in statuses if voter_process(quorum, one.voter.key.id) is VoterProcess.DOWN)
+    return [str(one.endpoint) for one in down]
 
 
 def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
@@ -183,7 +206,8 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
         steps = ["# Check in the controllers' logs why no election is won: the voters' endpoints accept connections"]
     if statuses:
         steps += _majority_steps(quorum, statuses)
-    return (*steps, "# Check which controller is the leader", describe_status(quorum))
+    refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)
+    return (*steps, "# Check which controller is the leader", describe_status(quorum, excluding=refused))
 
 
 def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
@@ -195,7 +219,7 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
             f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
             "reach each other at their recorded endpoints"
         )
-    if any(not status.reachable for status in statuses):
+    if any(not status.reachable and status.faults != (EndpointFault.CERTIFICATE,) for status in statuses):
         yield from rescue_if_moved(quorum)
     down = sum(voter_process(quorum, status.voter.key.id) is VoterProcess.DOWN for status in statuses)
     if len(statuses) - down < needed:
@@ -221,6 +245,8 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
         )
     elif status.refused:
         yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
+    elif not status.can_lead:
+        yield from certificate_steps(status)
     elif status.faults:
         yield f"# Make {endpoint} reach controller {node} again"
     elif _is_hung(quorum, status):

@@ -10,7 +10,11 @@ What it means
     - Info: the topic has one replica. Then, by Kafka's design, the state stays until that changes.
 
     The severity is one step higher for a topic from which Kafka's coordinators load their state, such as
-    __transaction_state: a loss there makes consumer groups go back and transactions inconsistent.
+    __transaction_state, if records of other replicas may be lost: a loss there makes consumer groups go back and
+    transactions inconsistent.
+
+    If the last leader or the only replica was elected, as after a crash of all brokers that hold the partition, no
+    other replica's records are lost: `unclean-election` says what can be.
 
 Evidence
     One alert per topic, with its partitions: leader, epochs, in-sync replicas, the other replicas and their state;
@@ -38,7 +42,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rules.analysis.freshness import ANSWER_AGE
-from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, replica_states
+from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, only_unflushed, replica_states, unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import (
     Finding,
@@ -105,7 +109,7 @@ def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresh
         severity = Severity.INFO
     else:
         severity = Severity.CRITICAL if ReplicaState.NOT_JOINING in others.values() else Severity.WARNING
-    if recovery.topic in _LOSS_CONSEQUENCE:
+    if recovery.topic in _LOSS_CONSEQUENCE and not only_unflushed(recovery):
         severity = _RAISED[severity]
     return _Case(recovery=recovery, condition_age_ms=age, others=others, severity=severity)
 
@@ -174,10 +178,17 @@ def _summary(
     refused = f", except on {plural(leaderless, 'partition')} without a leader" if leaderless else ""
     changes = sum(case.recovery.leader_changes for case in cases)
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
-    consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
-    lost = f"After the unclean election acknowledged records may be lost{consequence}."
     copies = copy_sentence(quorum, _started(cases))
-    return f"{what} {why}{elected} {lost}{copies} Clients are not refused{refused}."
+    return f"{what} {why}{elected} {_lost(name, cases)}{copies} Clients are not refused{refused}."
+
+
+def _lost(name: str, cases: list[_Case]) -> str:
+    """Returns the sentence about lost records."""
+    leaders = {case.recovery.leader for case in cases if case.recovery.leader is not None}
+    if leaders and all(only_unflushed(case.recovery) for case in cases):
+        return unflushed_sentence(leaders, only_replica=all(len(case.recovery.replicas) <= 1 for case in cases))
+    consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
+    return f"After the unclean election acknowledged records may be lost{consequence}."
 
 
 def _evidence(case: _Case) -> dict[str, Plain]:
@@ -199,6 +210,8 @@ def _evidence(case: _Case) -> dict[str, Plain]:
 
 
 def _may_be_lost(cases: list[_Case]) -> str:
+    if all(only_unflushed(case.recovery) for case in cases):
+        return "only records that the elected broker had not flushed to disk when it crashed"
     holders: set[NodeId] = set()
     for recovery in (case.recovery for case in cases if case.recovery.previous_isr is not None):
         holders |= {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())} - {*recovery.isr}

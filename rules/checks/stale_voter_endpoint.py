@@ -3,8 +3,10 @@
 What it means
     In an election the controllers reach each other only at the endpoints in the committed VotersRecord. One of these
     endpoints is stale: its name does not resolve (NXDOMAIN), another process answers there, the controller registered
-    another endpoint, or it refuses connections although the voter fetches. Established connections do not use DNS
-    again, so the quorum may work for days and then fail at the next restart.
+    another endpoint, it refuses connections although the voter fetches, or it presents a certificate that no client
+    accepts: expired, not yet valid, for another host name, or not of a trusted certificate authority. Established
+    connections do not use DNS or check dates again, and a voter fetches over its own connections, so the quorum may
+    work for days and then fail at the next restart or election.
 
     - Warning: if all controllers restarted now, at least one of them could still win an election.
     - Critical: if all controllers restarted now, none could win an election.
@@ -12,6 +14,10 @@ What it means
     A voter that does not fetch and whose name does not resolve is reported by `failure-tolerance` or `voter-lagging`:
     a pod that is down often has no DNS name. This rule reports it only if no leader could be elected.
     Without a leader, `no-leader` reports the endpoints and inhibits this rule.
+
+    A certificate counts against the voter if kraftwatch accepts that of another voter, or if its dates are wrong by the
+    leader's clock too. If kraftwatch accepts no certificate at all, its own truststore or clock may be wrong: this rule
+    is then unknown, and `monitor-blind` reports what cannot be observed.
 
 Evidence
     The recorded and the registered endpoint; the result of the newest probe and the vantage point it was made from;
@@ -24,6 +30,8 @@ What to do
     2. If names do not resolve: make them resolve again on every controller and broker.
     3. Restart these controllers one by one under their new names, the leader last. After each restart wait until the
        new endpoint is recorded. Remove the old names only then.
+    4. If a certificate is wrong: replace the certificate of that controller, and restart this controller alone. While
+       it is wrong the other voters cannot reach the controller: it gives no vote, and they cannot fetch from it.
 
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
     then updates its record within seconds.
@@ -56,12 +64,13 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
+from rules.analysis.missing_voter import certificate_steps
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Connection, Vantage
+from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
@@ -168,7 +177,7 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
         summary=_summary(endpoints, status),
         evidence=_evidence(endpoints, status),
         remedy=tuple(_remedy(endpoints, status)),
-        starts=endpoints.ids,
+        starts=(status.voter.key.id,) if status.faults == (EndpointFault.CERTIFICATE,) else endpoints.ids,
     )
 
 
@@ -212,15 +221,27 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
         "probe_result": probe_outcome(status),
         "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
+        **(_certificate(probe.certificate) if probe and probe.certificate else {}),
         "voter_state": status.liveness.value,
         **endpoints.evidence,
     }
 
 
+def _certificate(certificate: ServerCertificate) -> dict[str, Plain]:
+    return {
+        "certificate_fault": certificate.fault.value if certificate.fault else None,
+        "certificate_begins_at_ms": certificate.valid_from_ms,
+        "certificate_expires_at_ms": certificate.expires_at_ms,
+    }
+
+
 def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]:
     yield from endpoints.shared_steps
-    for fault in () if endpoints.shared_steps else status.faults:
-        yield from _fix(endpoints, status, fault)
+    for fault in status.faults:
+        if not endpoints.shared_steps or fault is EndpointFault.CERTIFICATE:
+            yield from _fix(endpoints, status, fault)
+    if status.faults == (EndpointFault.CERTIFICATE,):
+        return
     yield "# Check the recorded endpoints: CurrentVoters must show each controller's real endpoint"
     yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
 
@@ -264,6 +285,8 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
             )
         case EndpointFault.REGISTRATION_DIFFERS:
             yield from _update_record(endpoints, node)
+        case EndpointFault.CERTIFICATE:
+            yield from certificate_steps(status)
 
 
 def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:

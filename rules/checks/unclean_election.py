@@ -2,11 +2,18 @@
 
 What it means
     No replica in the ISR or ELR (KIP-966) was available, and another replica was made leader: because of
-    unclean.leader.election.enable, or by hand. The partition serves clients again. Records that only the other replicas
-    had acknowledged may be lost.
+    unclean.leader.election.enable, by hand, or because it had led last. The partition serves clients again.
 
-    This alert is a warning, once for each topic: acknowledged records may be lost. `partition-stuck-recovering` reports
-    partitions that do not recover afterwards.
+    One alert for each topic:
+
+    - Critical: a replica was elected that was neither in sync nor eligible. Records that only the other replicas had
+      acknowledged may be lost, for good once those replicas have started.
+    - Warning: the replica that led last was elected, after all brokers that hold the partition crashed, for example by
+      a power loss. It has every acknowledged record that it had flushed to disk. With ELR (KIP-966) a broker that
+      crashed leaves the ELR when it starts; if no other replica is eligible, Kafka elects the last leader.
+    - Info: the same for a topic with one replica, for example after its broker was killed and started.
+
+    `partition-stuck-recovering` reports partitions that do not recover afterwards.
 
 Evidence
     One alert per topic: the partitions, the elected leaders, the in-sync replicas that were not elected, the time by
@@ -16,6 +23,8 @@ What to do
     1. Copy the directories that the alert names before their broker starts: it truncates them to the new leader's log.
     2. Find out whether the election was intended: who ran it, or which topic or broker allows it.
     3. Inform the owner of the topic that acknowledged records may be lost.
+    4. If the last leader was elected: find out why its broker crashed. A killed process loses nothing that it had
+       written; a host that lost power loses what was not flushed; on a new disk all records are lost.
 
 What not to do
     Do not treat this as the end of an outage: first check that the partitions recover.
@@ -28,6 +37,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.replica_recovery import unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, plural, utc_text
@@ -57,37 +67,71 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
     name = one.topic or f"with id {one.topic_id}"
-    recovering = sum(each.topic_id == one.topic_id for each in quorum.recovering)
-    passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
-    elected = f"Broker {and_join(one.leaders, 6)} was elected" if one.leaders else "No broker was elected"
-    steps = []
-    if one.topic is not None:
-        steps += ["# Check the leader and the in-sync replicas now", describe_topic(quorum, one.topic, one.leaders)]
     return Finding(
         rule=ID,
         subject=f"topic {name}",
-        severity=Severity.WARNING,
+        severity=_severity(one),
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
-        f"{utc_text(one.last_timestamp_ms)}. {elected}; in sync before and not elected: "
-        f"{passed_over}. Acknowledged records may be lost.{copy_sentence(quorum, one.passed_over)}",
+        f"{utc_text(one.last_timestamp_ms)}. {_loss(quorum, one)}",
         evidence={
             "topic": one.topic,
             "topic_id": one.topic_id,
             "elections": one.elections,
+            "elections_of_the_last_leader": one.last_leaders,
             "partitions": [*one.partitions],
-            "partitions_recovering_now": recovering,
+            "partitions_recovering_now": sum(each.topic_id == one.topic_id for each in quorum.recovering),
             "elected": [*one.leaders],
             "in_sync_before_and_not_elected": [*one.passed_over],
             "first": utc_text(one.first_timestamp_ms),
             "newest_offset": one.last_offset,
         },
         starts=one.passed_over,
-        remedy=(
-            "# Find out whether it was intended: an election by hand, or unclean.leader.election.enable of the "
-            "topic or of a broker",
-            *steps,
-            "# Inform the owner of the topic that acknowledged records may be lost",
-        ),
+        remedy=_remedy(quorum, one),
+    )
+
+
+def _only_last_leaders(one: UncleanElections) -> bool:
+    """Returns whether no other replica's records can be lost."""
+    return one.last_leaders == one.elections and bool(one.leaders)
+
+
+def _severity(one: UncleanElections) -> Severity:
+    if not _only_last_leaders(one):
+        return Severity.CRITICAL
+    return Severity.INFO if one.most_replicas == 1 else Severity.WARNING
+
+
+def _loss(quorum: Quorum, one: UncleanElections) -> str:
+    """Returns who was elected, and what may be lost."""
+    if _only_last_leaders(one):
+        return unflushed_sentence(one.leaders, only_replica=one.most_replicas == 1)
+    passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
+    brokers = "No broker was" if not one.leaders else f"Broker {one.leaders[0]} was"
+    if len(one.leaders) > 1:
+        brokers = f"Brokers {and_join(one.leaders, 6)} were"
+    return (
+        f"{brokers} elected; in sync before and not elected: {passed_over}. Acknowledged records may be lost."
+        f"{copy_sentence(quorum, one.passed_over)}"
+    )
+
+
+def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
+    check: tuple[str, ...] = ()
+    if one.topic is not None:
+        check = ("# Check the leader and the in-sync replicas now", describe_topic(quorum, one.topic, one.leaders))
+    if _only_last_leaders(one):
+        brokers = f"broker{'' if len(one.leaders) == 1 else 's'} {and_join(one.leaders, 6)}"
+        return (
+            f"# Find out why {brokers} crashed: a killed process loses nothing that it had written, a host that "
+            "lost power loses what was not flushed",
+            f"# Check that {brokers} started with the same log.dirs: on a new disk all records are lost",
+            *check,
+        )
+    return (
+        "# Find out whether it was intended: an election by hand, or unclean.leader.election.enable of the "
+        "topic or of a broker",
+        *check,
+        "# Inform the owner of the topic that acknowledged records may be lost",
     )
 
 

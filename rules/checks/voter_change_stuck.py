@@ -44,7 +44,7 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
 from rules.observability import needed_poll, needed_voters
 from rules.remedy_commands import describe_status
-from rules.voter_steps import bring_back
+from rules.voter_steps import bring_in_sync
 
 ID = "voter-change-stuck"
 
@@ -121,10 +121,7 @@ def _finding(
 
 def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     for status in statuses:
-        if status.activity is VoterActivity.NOT_FETCHING:
-            yield from bring_back(quorum, status.key.id)
-        elif status.activity is VoterActivity.LAGGING:
-            yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
+        yield from bring_in_sync(quorum, status)
     if all(status.activity is VoterActivity.IN_SYNC for status in statuses):
         yield (
             f"# Check in the log of the leader, controller {poll.leader_id}, why it does not commit the change: every "

@@ -14,7 +14,9 @@ Evidence
     fetch and how many are needed.
 
 What to do
-    Run two commands in this order: Kafka allows one voter per id and refuses to add the second.
+    Check first that the old directory is lost for good: if its disk is only not mounted, mount it and restart the
+    controller. Wait until the new replica has caught up. Then run two commands in this order: Kafka allows one voter
+    per id and refuses to add the second.
 
     1. Remove the old voter. The command works from any host that reaches the controllers.
     2. Add the new one, on that controller's host and with its own configuration file. With
@@ -138,11 +140,21 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
+            *(_former_is_lost(old) if remove else ()),
             *wait_for_pending_change(quorum),
-            *remove,
             *(wait if lagging else ()),
+            *remove,
             *add_controller(quorum, new.id),
         ),
+    )
+
+
+def _former_is_lost(old: ReplicaKey) -> tuple[str, ...]:
+    """Returns the check that comes before the removal: a directory that is only not mounted still has the vote."""
+    return (
+        f"# Check on controller {old.id}'s host that the directory {old.directory_id} (directory.id in "
+        "meta.properties) is lost: if its disk is only not mounted, mount it and restart the controller, and it is the "
+        "voter again",
     )
 
 

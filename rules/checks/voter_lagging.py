@@ -8,15 +8,19 @@ What it means
     voter that is catching up (its lag decreases over a window of polls), nor a voter with a new log directory, which
     `voter-disk-replaced` reports.
 
+    A voter that fetches slowly is not one that does not fetch: the alert says since when and by how many records it
+    lags, and over which path it fetches. A fetch that takes longer than Kafka's request timeout (2 s) is given up and
+    repeated with a new connection every few seconds; such a voter gets no further although it fetches.
+
 Evidence
-    The voter's key and recorded endpoint; its state by the leader's clock; its log end offset next to the leader's; how
-    its lag develops, if it fetches; how many failures are still tolerated.
+    The voter's key and recorded endpoint; its state by the leader's clock; its last fetch and the path of its fetches;
+    its log end offset next to the leader's; how its lag develops, if it fetches; how many failures are still tolerated.
 
 What to do
     1. If its process is down, start it.
     2. If it runs and does not fetch, check its network path to the leader and the end of its log. If it hangs (it
        accepts connections and does not answer), take a thread dump of it, then restart it.
-    3. If it fetches and lags, check its disk and its CPU.
+    3. If it fetches and lags, check the path to the leader first, then its disk and its CPU.
     4. If it is lost for good, replace it: add its successor, then remove it.
 
 What not to do
@@ -35,13 +39,26 @@ from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.replica_lag import Readiness, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import (
+    FAILED_NODES,
+    Finding,
+    Need,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
+from rules.formatting import utc_text
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
-from rules.voter_steps import bring_back
+from rules.voter_steps import bring_in_sync
 
 ID = "voter-lagging"
 WINDOW = Threshold(
@@ -86,13 +103,8 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     needed = majority(voters)
     voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
     endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
-    node = status.key.id
+    node, fetched = status.key.id, status.since_last_fetch_ms
     fault = endpoint_sentence(quorum, node) if status.activity is VoterActivity.NOT_FETCHING else ""
-    first = (
-        tuple(bring_back(quorum, node))
-        if status.activity is VoterActivity.NOT_FETCHING
-        else (f"# Check why controller {node} is slow: its network to the leader, its metadata disk, its CPU",)
-    )
     return Finding(
         rule=ID,
         subject=f"voter {node}",
@@ -102,8 +114,12 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "voter": str(status.key),
             "recorded_endpoint": endpoint,
             "state": str(status),
+            FAILED_NODES: [node] if status.activity is VoterActivity.NOT_FETCHING else [],
             "lag_trend": state.value if status.activity is VoterActivity.LAGGING else "not fetching",
+            "path": status.path,
             "log_end_offset": status.log_end_offset,
+            "records_behind": status.lag,
+            "last_fetch": None if fetched is None else utc_text(poll.observed_at_ms - fetched),
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
             "voters_in_sync": in_sync,
             "majority": needed,
@@ -112,7 +128,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader_epoch": poll.leader_epoch,
         },
         starts=(node,) if status.activity is VoterActivity.NOT_FETCHING else (),
-        remedy=(*first, "# Check the log end offset of each voter", describe_status(quorum)),
+        remedy=(*bring_in_sync(quorum, status), "# Check the log end offset of each voter", describe_status(quorum)),
     )
 
 

@@ -1,6 +1,7 @@
-"""Elections, voter set changes, unclean elections and recoveries, with the timestamps of the log."""
+"""Elections, interruptions, voter set changes, unclean elections and recoveries, with the timestamps of the log."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 
@@ -25,7 +26,12 @@ class Recovery:
     After a second unclean election: those before either. Records that only they acknowledged may be lost.
     """
     previous_elr: tuple[NodeId, ...] | None
-    """The eligible leader replicas (KIP-966) before the unclean election; None if the log no longer contains them."""
+    """The eligible leader replicas (KIP-966) before the unclean election; None if the log no longer contains them.
+
+    The last known ones if no replica was in sync or eligible.
+    """
+    last_leader: bool = False
+    """Whether the elected replica had led last, or is the only one: no other replica's records are lost (KIP-966)."""
     added: tuple[NodeId, ...] = ()
     """Replicas that a reassignment added since: they must copy the whole partition before they can join."""
     added_timestamp_ms: Millis | None = None
@@ -86,6 +92,29 @@ class ControllerStart:
     timestamp_ms: Millis
 
 
+class NodeKind(StrEnum):
+    """The role in which a node was interrupted."""
+
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """A time in which a node did not serve: of a broker, from its fencing to its unfencing."""
+
+    kind: NodeKind
+    id: NodeId
+    offset: Offset
+    timestamp_ms: Millis
+    announced: bool
+    """Whether it left by a controlled shutdown."""
+    restarted: bool = False
+    """Whether its process started again since: it has registered with another incarnation id."""
+    ended_offset: Offset | None = None
+    ended_timestamp_ms: Millis | None = None
+    """None while it lasts. The same holds for `ended_offset`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterSetChange:
     """A VotersRecord that followed another one in the log, as the difference of the two."""
@@ -130,6 +159,10 @@ class UncleanElections:
     first_timestamp_ms: Millis
     last_timestamp_ms: Millis
     last_offset: Offset
+    last_leaders: int = 0
+    """How many of the elections elected the last leader or the only replica: no other replica's records are lost."""
+    most_replicas: int = 0
+    """The largest number of replicas of the partitions; 0 if an older version stored the elections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +174,7 @@ class RecentHistory:
 
     elections: tuple[Election, ...] = ()
     starts: tuple[ControllerStart, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
     reconfigurations: tuple[Reconfiguration, ...] = ()
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()

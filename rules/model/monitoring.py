@@ -45,6 +45,31 @@ class Answer(StrEnum):
     NOT_ASKED = "not-asked"
 
 
+class CertificateFault(StrEnum):
+    """Why a client does not accept a server's certificate."""
+
+    EXPIRED = "expired"
+    """This, or one of its chain."""
+    NOT_YET_VALID = "not-yet-valid"
+    WRONG_HOST = "wrong-host"
+    """It is for other host names than the one that was dialled."""
+    UNTRUSTED = "untrusted"
+    """No certificate authority that the monitor trusts has issued it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCertificate:
+    """The certificate that a node presents in the TLS handshake, as the monitor verifies it."""
+
+    valid_from_ms: Millis | None
+    expires_at_ms: Millis | None
+    """None, as `valid_from_ms`, if its dates could not be read."""
+    fault: CertificateFault | None = None
+    """None if it was verified, or if the handshake ended for another reason."""
+    verified: bool = False
+    """The monitor accepted it: the truststore and the clock of the monitor's host are right for this node."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """One probe of one endpoint of one node, from the monitor's vantage point."""
@@ -58,6 +83,8 @@ class Probe:
     answer: Answer
     answered_by: NodeId | None = None
     detail: str = ""
+    certificate: ServerCertificate | None = None
+    """None without TLS, or if none was presented."""
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:
@@ -103,8 +130,12 @@ class Reason(StrEnum):
     """The gatherer could not open a socket: its process, or the machine, has no file descriptor left."""
     METADATA_LOST = "metadata-lost"
     """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
+    TASK_FAILED = "task-failed"
+    """A task of the gatherer failed because of a bug, and was restarted."""
     INTERRUPTED = "interrupted"
-    """The gatherer itself was restarted."""
+    """The gatherer itself was restarted, or did not run: nothing was observed."""
+    CLOCK_STEPPED = "clock-stepped"
+    """The clock of the gatherer's host was set forward: the time since the row before has not passed."""
 
 
 NO_LEADER_REASONS = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
@@ -168,6 +199,8 @@ class FailedObservation:
     first_at_ms: Millis
     """The start of the unbroken run of failures of this source at this endpoint."""
     last_at_ms: Millis
+    node: NodeId | None = None
+    """The node of that endpoint, if known."""
 
 
 class Invariant(StrEnum):
@@ -225,6 +258,8 @@ class Access:
     """The listener requires TLS, a login or both: Kafka's tools need a --command-config there."""
     principal: str | None = None
     """The monitor's principal for Kafka's authorizer, such as `User:kraftwatch`; None if only Kafka knows it."""
+    tls: bool = False
+    """The listener uses TLS: every node presents a certificate."""
     log: bool = True
     """The metadata log is read. False: only polls are made, by choice; they need only DESCRIBE."""
 

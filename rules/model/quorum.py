@@ -30,6 +30,8 @@ from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterRemoval, VoterSet
 
 _FactT = TypeVar("_FactT")
+START = Millis(0)
+"""Before every observation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,11 @@ class Quorum:
     cluster_id: str | None
     now_ms: Millis
     """observed_at of this cluster's newest row: rules use no other current time."""
+    watched_since_ms: Millis = START
+    """When the monitor began again to observe after its newest gap; 0 without one.
+
+    What was observed before it is history and not current, however short the gap was.
+    """
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
     kraft_version: int | None = None

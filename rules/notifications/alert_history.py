@@ -13,9 +13,11 @@ class TransitionStatus:
 
     alert: Alert
     delivered: bool
-    """The sink accepted the transition or rejected it permanently."""
+    """The sink accepted the transition."""
     maybe_delivered: bool = False
     """The transition was sent, but the sink's acceptance was not confirmed: the sink may have it."""
+    escalations: int = 0
+    """How often the incident had escalated, this transition included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

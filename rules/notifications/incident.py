@@ -1,23 +1,72 @@
 """Incidents: alerts that have one root cause and are notified together while at least one of them is firing.
 
-An alert joins an open incident of its cluster if a firing alert of that incident has the same rule, or if one of the
-two rules explains the other (`Rule.inhibited_by`, `Rule.grouped_with`). Otherwise the alert opens a new incident.
+An alert joins an open incident of its cluster if a firing alert of that incident has the same rule, if one of the two
+rules explains the other (`Rule.inhibited_by`, `Rule.grouped_with`), or if both name a failed node with the same id
+(`FAILED_NODES`): the controller and the broker of a combined node are one process. Otherwise it opens a new incident.
+
+A critical alert has to reach a person who has acknowledged the incident: it joins only what it is part of. That is an
+incident with a rule that explains it; one that began with it or after it; and one that is not critical yet, if the two
+rules are grouped or name the same node. Otherwise it opens a new incident. An incident that becomes critical while it
+is open *escalates*: services that page people get a new page for it (`deduplication_key`).
+
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
 """
 
 import hashlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass, field, replace
 
 from rules.alert import Alert, AlertState
-from rules.finding import Rule
+from rules.finding import FAILED_NODES, Rule, Severity
 from rules.model.identifiers import Millis
 
 STORM_AT = 20
 """When this many incidents were opened within the window, further ones are merged."""
 STORM_WINDOW_MS = Millis(600_000)
+SAME_FAULT_MS = Millis(15_000)
+"""A critical alert that began so soon after an incident may be the same fault: brokers are fenced, and voters stop
+fetching, up to a session timeout (9 s) apart."""
+RETURN_MS = Millis(60_000)
+"""An incident that was critical so recently does not escalate: sinks collect a decrease as long before they send it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FiringAlert:
+    rule: str
+    started_at_ms: Millis
+    critical_since_ms: Millis | None
+    """None: it is not critical."""
+    failed: frozenset[tuple[str, str]]
+    """The failed nodes that it names: the cluster's id, and theirs."""
+
+
+@dataclass(slots=True)
+class _OpenIncident:
+    firing: dict[str, _FiringAlert] = field(default_factory=dict)
+    """By fingerprint."""
+    members: dict[str, None] = field(default_factory=dict)
+    """The fingerprints of all its alerts, firing or not."""
+    escalations: int = 0
+    critical_at_ms: Millis | None = None
+    """The newest transition to or from critical; None: it was never critical."""
+
+    def copy(self) -> "_OpenIncident":
+        return replace(self, firing=dict(self.firing), members=dict(self.members))
+
+    @property
+    def critical_since_ms(self) -> Millis | None:
+        """When its newest critical alert became critical; None: no alert is."""
+        times_ms = (each.critical_since_ms for each in self.firing.values())
+        return max((at_ms for at_ms in times_ms if at_ms is not None), default=None)
+
+    @property
+    def reference_ms(self) -> Millis:
+        """The time with which a critical alert is compared: its newest critical alert, or else its beginning."""
+        since_ms = self.critical_since_ms
+        return min(each.started_at_ms for each in self.firing.values()) if since_ms is None else since_ms
 
 
 class IncidentGrouper:
@@ -25,11 +74,11 @@ class IncidentGrouper:
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         """`rules` by id: they say which rule explains which."""
+        self._rules = rules
         self._related = _related(rules)
         self._incident_of: dict[str, str] = {}
-        """The incident of each firing alert, by fingerprint."""
-        self._firing: dict[str, dict[str, None]] = {}
-        """The fingerprints of the firing alerts of each open incident."""
+        """The open incident of each of its alerts, firing or resolved, by fingerprint."""
+        self._open: dict[str, _OpenIncident] = {}
         self._firing_by_rule: dict[tuple[str, str], dict[str, str]] = {}
         """By (cluster id, rule): the firing fingerprints and their incidents."""
         self._opened_at_ms: deque[Millis] = deque()
@@ -39,7 +88,7 @@ class IncidentGrouper:
         """Returns an independent copy of the current state."""
         other = copy(self)
         other._incident_of = dict(self._incident_of)
-        other._firing = {incident: dict(firing) for incident, firing in self._firing.items()}
+        other._open = {incident: each.copy() for incident, each in self._open.items()}
         other._firing_by_rule = {key: dict(firing) for key, firing in self._firing_by_rule.items()}
         other._opened_at_ms = deque(self._opened_at_ms)
         return other
@@ -53,37 +102,98 @@ class IncidentGrouper:
         """
         incident = self._incident_of.get(alert.fingerprint)
         if incident is None:
-            incident = self._related_incident(alert)
+            incident = next(self._joinable(alert), None)
         if incident is None:
             incident = self._new_incident(alert, at_ms)
         self.add(alert, incident, at_ms=at_ms)
         return incident
 
-    def add(self, alert: Alert, incident: str, *, at_ms: Millis) -> None:
-        """Adds an alert whose incident is known, for example when a ledger is re-read."""
-        same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})
-        if alert.state is AlertState.FIRING:
-            if incident not in self._firing:
-                self._count_opened(incident, at_ms)
-            self._incident_of[alert.fingerprint] = incident
-            self._firing.setdefault(incident, {})[alert.fingerprint] = None
-            same_rule[alert.fingerprint] = incident
-            return
-        self._incident_of.pop(alert.fingerprint, None)
-        same_rule.pop(alert.fingerprint, None)
-        still_firing = self._firing.get(incident, {})
-        still_firing.pop(alert.fingerprint, None)
-        if not still_firing:
-            self._firing.pop(incident, None)
-            if incident == self._storm_incident:
-                self._storm_incident = None
+    def escalations(self, incident: str) -> int:
+        """Returns how often an open incident has escalated; 0 for one that is not open."""
+        return self._open[incident].escalations if incident in self._open else 0
 
-    def _related_incident(self, alert: Alert) -> str | None:
-        for rule in (alert.rule, *self._related.get(alert.rule, ())):
-            firing = self._firing_by_rule.get((alert.cluster_id, rule))
-            if firing:
-                return next(iter(firing.values()))
-        return None
+    def add(self, alert: Alert, incident: str, *, at_ms: Millis, escalations: int = 0) -> None:
+        """Adds an alert whose incident is known, for example when a ledger is re-read.
+
+        Args:
+            alert: the next transition.
+            incident: the id of its incident.
+            at_ms: the wall clock when it was recorded.
+            escalations: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
+        """
+        fingerprint, firing = alert.fingerprint, alert.state is AlertState.FIRING
+        same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})
+        found = self._open.get(incident)
+        if found is None:
+            if not firing:
+                same_rule.pop(fingerprint, None)
+                return
+            self._count_opened(incident, at_ms)
+            found = self._open[incident] = _OpenIncident()
+        before = found.firing.pop(fingerprint, None)
+        was_critical = before is not None and before.critical_since_ms is not None
+        if firing:
+            since_ms = _critical_since_ms(alert, before)
+            found.escalations += self._escalates(found, alert, since_ms, was_critical=was_critical)
+            found.escalations = max(found.escalations, escalations)
+            found.firing[fingerprint] = _FiringAlert(
+                rule=alert.rule,
+                started_at_ms=alert.started_at_ms,
+                critical_since_ms=since_ms,
+                failed=_failed_nodes(alert),
+            )
+            found.members[fingerprint] = None
+            self._incident_of[fingerprint] = same_rule[fingerprint] = incident
+        else:
+            same_rule.pop(fingerprint, None)
+        if was_critical or (firing and alert.severity is Severity.CRITICAL):
+            found.critical_at_ms = alert.observed_at_ms
+        if not found.firing:
+            self._close(incident)
+
+    def _close(self, incident: str) -> None:
+        for fingerprint in self._open.pop(incident).members:
+            if self._incident_of.get(fingerprint) == incident:
+                del self._incident_of[fingerprint]
+        if incident == self._storm_incident:
+            self._storm_incident = None
+
+    def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis | None, *, was_critical: bool) -> bool:
+        """Returns whether a transition makes an open incident worse than a person may have acknowledged."""
+        if since_ms is None or was_critical or not found.members:
+            return False
+        newest_ms = found.critical_since_ms
+        if newest_ms is None:
+            recently = found.critical_at_ms is not None and alert.observed_at_ms - found.critical_at_ms <= RETURN_MS
+            return not recently
+        rule = self._rules.get(alert.rule)
+        related = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
+        explained = any(each.critical_since_ms is not None and each.rule in related for each in found.firing.values())
+        in_storm = self._storm_incident is not None and found is self._open.get(self._storm_incident)
+        return not explained and not in_storm and since_ms - newest_ms > SAME_FAULT_MS
+
+    def _joinable(self, alert: Alert) -> Iterator[str]:
+        """Yields the open incidents that an alert belongs to: of its cause, of the same node, of what is related."""
+        rule = self._rules.get(alert.rule)
+        causes, grouped = (rule.inhibited_by, rule.grouped_with) if rule else ((), ())
+        for cause in causes:
+            yield from self._firing_by_rule.get((alert.cluster_id, cause), {}).values()
+        failed = _failed_nodes(alert)
+        for incident, found in self._open.items() if failed else ():
+            same_node = any(not each.failed.isdisjoint(failed) for each in found.firing.values())
+            if same_node and self._is_part_of(alert, found, grouped=True):
+                yield incident
+        for other in (alert.rule, *self._related.get(alert.rule, ())):
+            other_rule = self._rules.get(other)
+            is_grouped = other in grouped or (other_rule is not None and alert.rule in other_rule.grouped_with)
+            for incident in self._firing_by_rule.get((alert.cluster_id, other), {}).values():
+                if self._is_part_of(alert, self._open[incident], grouped=is_grouped):
+                    yield incident
+
+    def _is_part_of(self, alert: Alert, found: _OpenIncident, *, grouped: bool) -> bool:
+        if alert.severity is not Severity.CRITICAL or (grouped and found.critical_since_ms is None):
+            return True
+        return alert.started_at_ms - found.reference_ms <= SAME_FAULT_MS
 
     def _new_incident(self, alert: Alert, at_ms: Millis) -> str:
         new = hashlib.sha256(f"{alert.fingerprint}\x00{alert.started_at_ms}".encode()).hexdigest()[:16]
@@ -102,6 +212,20 @@ class IncidentGrouper:
         while self._opened_at_ms and not 0 <= at_ms - self._opened_at_ms[0] < STORM_WINDOW_MS:
             self._opened_at_ms.popleft()
         return len(self._opened_at_ms)
+
+
+def _critical_since_ms(alert: Alert, before: _FiringAlert | None) -> Millis | None:
+    """Returns since when a firing alert is critical: from its beginning, or since it became critical."""
+    if alert.severity is not Severity.CRITICAL:
+        return None
+    if before is None:
+        return alert.started_at_ms
+    return alert.observed_at_ms if before.critical_since_ms is None else before.critical_since_ms
+
+
+def _failed_nodes(alert: Alert) -> frozenset[tuple[str, str]]:
+    nodes = alert.evidence.get(FAILED_NODES)
+    return frozenset((alert.cluster_id, str(node)) for node in nodes) if isinstance(nodes, list) else frozenset()
 
 
 def _related(rules: Mapping[str, Rule]) -> Mapping[str, tuple[str, ...]]:

@@ -46,6 +46,12 @@ class Notification:
 
     False for a resolved incident means: it fired and resolved while the sink could not be reached.
     """
+    worse: bool = False
+    """Whether an open incident got worse, or another alert that is as severe joined it: people must notice it."""
+    escalations: int = 0
+    """How often the incident has escalated (`rules.notifications.incident`): each is a new page."""
+    escalations_before: int = 0
+    """What `escalations` may have been when the sink was notified last: those pages are superseded."""
 
     @property
     def root(self) -> Alert:

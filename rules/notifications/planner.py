@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.alert import Alert, AlertState
-from rules.finding import Rule
+from rules.finding import Rule, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import AlertHistory, TransitionStatus, alert_histories
 from rules.notifications.notification import Notification, NotifyReason
@@ -165,6 +165,7 @@ class NotificationPlanner:
             return None
         if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):
             return None
+        escalations, escalations_before = _escalations(decisions)
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         rules = Counter(alert.rule for alert in firing or newest.values())
         ended_ms = Millis(max(alert.observed_at_ms for alert in newest.values()))
@@ -174,6 +175,9 @@ class NotificationPlanner:
             alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules, ended_ms))),
             new_transitions=new,
             previously_notified=any(one.history.notified for one in decisions),
+            worse=reason is NotifyReason.CHANGED and _is_noticeable([one.history for one in listed], new),
+            escalations=escalations,
+            escalations_before=escalations_before,
         )
 
     def _reason(
@@ -186,8 +190,7 @@ class NotificationPlanner:
             return None if 0 <= now_ms - last_notified_ms < self._repeat_ms else NotifyReason.REPEATED
         if all(history.resolved for history in listed):
             return NotifyReason.RESOLVED
-        # Also an alert whose resolution was not sent yet: the incident is still open in the sink.
-        notified = [each for history in listed for each in history.delivered[-1:] if each.state is AlertState.FIRING]
+        notified = _open_in_sink(listed)
         if not notified:
             return NotifyReason.FIRING
         if _is_worse([alert for alert in new if alert.state is AlertState.FIRING], notified):
@@ -216,6 +219,40 @@ class NotificationPlanner:
 def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:
     """Returns the transitions that were not delivered and may be sent."""
     return tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+
+
+def _open_in_sink(listed: Iterable[AlertHistory]) -> list[Alert]:
+    """Returns the alerts that fire as far as the sink was notified, also if their resolution was not sent yet."""
+    return [each for history in listed for each in history.delivered[-1:] if each.state is AlertState.FIRING]
+
+
+def _is_noticeable(listed: Sequence[AlertHistory], new: Sequence[Alert]) -> bool:
+    """Returns whether one of the new transitions makes an incident worse, or is another alert that is as severe."""
+    notified = _open_in_sink(listed)
+    if not notified:
+        return False
+    worst, known = max(alert.severity.rank for alert in notified), {alert.fingerprint for alert in notified}
+    fired = [alert for alert in new if alert.state is AlertState.FIRING]
+    return _is_worse(fired, notified) or any(
+        alert.severity.rank == worst and alert.fingerprint not in known for alert in fired
+    )
+
+
+def _escalations(decisions: Iterable[_AlertDecision]) -> tuple[int, int]:
+    """Returns how often the incident has escalated as far as the sink is notified: now, and when it was last notified.
+
+    Only critical transitions escalate an incident: what a silence or a route holds back is no page of this sink.
+    """
+    known = [(status, one.sendable) for one in decisions for status in one.history.transitions]
+    now = max((status.escalations for status, sendable in known if _pages(status, sendable=sendable)), default=0)
+    if any(status.delivered for status, _ in known):
+        return now, max((status.escalations for status, _ in known if _pages(status, sendable=False)), default=0)
+    return now, 0 if any(status.maybe_delivered for status, _ in known) else now
+
+
+def _pages(status: TransitionStatus, *, sendable: bool) -> bool:
+    critical = status.alert.severity is Severity.CRITICAL and status.alert.state is AlertState.FIRING
+    return critical and (status.delivered or sendable)
 
 
 def _is_worse(fired: Iterable[Alert], notified: Sequence[Alert]) -> bool:

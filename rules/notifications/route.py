@@ -9,10 +9,11 @@ from rules.finding import Severity
 from rules.notifications.alert_history import AlertHistory
 
 JOB_CLUSTER_ID = "kraftwatch"
-"""The cluster id of alerts about the job itself. They match every pattern of clusters and rules.
-
-No Kafka cluster has this id.
+"""The cluster id of alerts about the job itself. They match every pattern of clusters and rules, unless they list
+clusters. No Kafka cluster has this id.
 """
+CLUSTERS = "clusters"
+"""The key of evidence in which an alert about the job lists the clusters that it reports: it is routed like theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,10 @@ class Route:
         if alert.severity.rank < self.min_severity.rank:
             return False
         if alert.cluster_id == JOB_CLUSTER_ID:
-            return True
+            clusters = alert.evidence.get(CLUSTERS)
+            if not isinstance(clusters, list):
+                return True
+            return any(_any_matches(self.clusters, str(name)) for name in clusters) and self.includes_rule(alert.rule)
         return _any_matches(self.clusters, alert.cluster) and self.includes_rule(alert.rule)
 
     def includes_rule(self, rule: str) -> bool:

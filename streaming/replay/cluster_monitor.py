@@ -14,7 +14,7 @@ from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, begins_next, next_due
+from rules.lifecycle import TrackedConditions, advance, begins_next, interrupted, next_due
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
@@ -126,6 +126,10 @@ class ClusterMonitor:
         return changed
 
     def _advance(self) -> tuple[Alert, ...]:
+        if self.machine.observed_nothing:
+            passed = not self.machine.time_stepped
+            self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
+            return ()
         evaluation = self.evaluation()
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)

@@ -1,5 +1,6 @@
 """A Log being replayed: its image, its partitions, and its open transaction (KIP-868)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
@@ -23,7 +24,8 @@ from connectors.log_event import (
     TransactionEnded,
     VotersSet,
 )
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.registration import BrokerRegistration
 from streaming.replay import recent_history, registrations, voters
 from streaming.replay.image import Image
 from streaming.replay.partitions import Partitions
@@ -182,9 +184,18 @@ class Log:
                     )
                 image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
             case BrokerRegistered():
-                image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))
+                image = self._with_brokers(record, registrations.with_broker(image.brokers, record, origin))
             case BrokerChanged():
-                image = replace(image, brokers=registrations.with_change(image.brokers, record, origin))
+                image = self._with_brokers(record, registrations.with_change(image.brokers, record, origin))
             case BrokerUnregistered():
                 image = replace(image, brokers={k: v for k, v in image.brokers.items() if k != record.id})
         self.image = image
+
+    def _with_brokers(
+        self, record: BrokerRegistered | BrokerChanged, brokers: Mapping[NodeId, BrokerRegistration]
+    ) -> Image:
+        """Returns the image with these brokers; a record of the log, unlike one of a snapshot, is also history."""
+        image, history = self.image, self.image.history
+        if self.origin is None and record.id in brokers:
+            history = recent_history.with_broker(history, image.brokers.get(record.id), brokers[record.id], record.at)
+        return replace(image, brokers=brokers, history=history)

@@ -7,7 +7,8 @@ quorum, on any machine, in any batching, at any time.
 Theory of operation
 ===================
 
-An observation is applied completely or not at all, and once: observations are skipped by their sequence number.
+An observation is applied completely or not at all, and once: observations are skipped by their sequence number, unless
+they are newer than all applied ones.
 
 There are two kinds of observations. *Polls and probes*, also failed ones, report the current state; the newest one of
 each wins. The *log* reports decisions, in order; it is replayed as Kafka's own controllers replay it:
@@ -61,6 +62,7 @@ from streaming.replay.log import Control, Log, Record
 from streaming.replay.machine_state import MachineState
 from streaming.replay.observed_events import ObservedEvent, remaining_events
 from streaming.replay.page_store import PageStore
+from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.snapshot_origin import SnapshotOrigin
 
@@ -74,6 +76,10 @@ class Machine(MachineState):
     _quorum: Quorum | None = None
     _epoch_before = Epoch(-1)
     """The newest epoch in the log before the current observation."""
+    observed_nothing = False
+    """Whether the newest row only reports that the monitor did not observe until now."""
+    time_stepped = False
+    """Whether it also reports that the time since the row before has not passed."""
 
     @property
     def behind(self) -> bool:
@@ -88,7 +94,7 @@ class Machine(MachineState):
         """
         if sequence < 0:
             raise ValueError(f"an observation of cluster {self.cluster} has sequence {sequence}: record it first")
-        if sequence <= self.sequence:
+        if self.has_applied(sequence, observed_at_ms):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
@@ -97,6 +103,13 @@ class Machine(MachineState):
         for log in filter(None, (self.log, self.loading)):
             log.end_observation()
         return True
+
+    def has_applied(self, sequence: int, observed_at_ms: Millis) -> bool:
+        """Returns whether an observation was applied before. One that is newer than all of them was not.
+
+        So the sequences of a relay may begin again at a lower number, after one whose clock was ahead.
+        """
+        return sequence <= self.sequence and observed_at_ms <= self.now_ms
 
     def skip(self, *, sequence: int, observed_at_ms: Millis, reason: str) -> None:
         """Counts an observation as applied that cannot be applied: only time advances, and the violation is kept."""
@@ -112,6 +125,7 @@ class Machine(MachineState):
         self.sequence = sequence
         self.now_ms = max(self.now_ms, observed_at_ms)
         self._quorum = None
+        self.observed_nothing = self.time_stepped = False
         for kept in (self.probe_state, self.leadership, self.invariants, self.contract_violations):
             kept.expire(self.now_ms)
 
@@ -284,6 +298,10 @@ class Machine(MachineState):
         if event.reason is Reason.METADATA_LOST:
             self._metadata_lost(event.detail, event.endpoint)
             self.log, self.loading = Log(), None
+            return
+        if event.reason in GAPS:
+            self.time_stepped = event.reason is Reason.CLOCK_STEPPED
+            self.observed_nothing = self.probe_state.gap_ended(event, self.now_ms) or self.time_stepped
             return
         self.probe_state.observation_failed(event, self.now_ms)
         if event.source is not ObservationSource.PROBE:

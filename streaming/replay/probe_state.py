@@ -14,6 +14,7 @@ from rules.model.monitoring import (
     Resolution,
     probe_key,
 )
+from rules.model.quorum import START
 
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
@@ -21,6 +22,10 @@ LOST_MS = Millis(3_600_000)
 """Loss of committed metadata is kept this long: no later success undoes it."""
 PROBE_MS = Millis(600_000)
 """A probe or a leader view expires if it is not repeated for this long."""
+GAPS = frozenset({Reason.INTERRUPTED, Reason.CLOCK_STEPPED})
+"""What is no observation, but the report that there was none before."""
+_GAP = "gap"
+"""The name of the failure that reports it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +38,8 @@ class ProbeState:
     """The addresses each host last resolved to. Kept when the name no longer resolves: the fix is to restore them."""
     leader_views: dict[str, LeaderView] = field(default_factory=dict)
     """By the polled HOST:PORT."""
+    watched_since_ms: Millis = START
+    """When the newest gap in the observations ended; 0 without one, and in older checkpoints."""
 
     def expire(self, now_ms: Millis) -> None:
         """Drops failures, probes and leader views that were not repeated for too long."""
@@ -46,6 +53,16 @@ class ProbeState:
             views = self.leader_views.items()
             self.leader_views = {name: view for name, view in views if now_ms - view.observed_at_ms <= PROBE_MS}
 
+    def gap_ended(self, event: ObservationFailed, now_ms: Millis) -> bool:
+        """Applies the report of a gap; returns False if nothing succeeded since the one before.
+
+        A gatherer that only restarts, again and again, is a failure to observe.
+        """
+        first = _GAP not in self.failures
+        self.watched_since_ms = now_ms
+        self.observation_failed(event, now_ms)
+        return first
+
     def observation_failed(self, event: ObservationFailed, now_ms: Millis) -> None:
         """Starts or continues the run of failures of this data source at this endpoint."""
         name = _name(event.source, event.endpoint, event.reason)
@@ -57,6 +74,7 @@ class ProbeState:
             detail=event.detail,
             first_at_ms=now_ms if previous is None else previous.first_at_ms,
             last_at_ms=now_ms,
+            node=event.node,
         )
 
     def log_fetched(self) -> None:
@@ -66,8 +84,9 @@ class ProbeState:
                 del self.failures[name]
 
     def quorum_polled(self, endpoint: str) -> None:
-        """Ends the failures of DescribeQuorum at an endpoint that answered."""
+        """Ends the failures of DescribeQuorum at an endpoint that answered, and the report of a gap."""
         self._end_failures(ObservationSource.QUORUM, endpoint)
+        self.failures.pop(_GAP, None)
 
     def endpoint_probed(self, event: EndpointProbed, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
@@ -81,6 +100,7 @@ class ProbeState:
             answer=event.answer,
             answered_by=event.answered_by,
             detail=event.detail,
+            certificate=event.certificate,
         )
         self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
@@ -126,6 +146,8 @@ class ProbeState:
 
 def _name(source: ObservationSource, endpoint: str, reason: Reason | None = None) -> str:
     # The loss of metadata has its own name: otherwise the newest failure at the same endpoint would overwrite it.
+    if reason in GAPS:
+        return _GAP
     return f"{source} {endpoint} lost" if reason is Reason.METADATA_LOST else f"{source} {endpoint}"
 
 

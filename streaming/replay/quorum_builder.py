@@ -19,6 +19,7 @@ def build_quorum(state: MachineState) -> Quorum:
         cluster=state.cluster,
         cluster_id=state.cluster_id,
         now_ms=state.now_ms,
+        watched_since_ms=state.probe_state.watched_since_ms,
         vantage=state.vantage,
         access=state.access,
         kraft_version=image.kraft,

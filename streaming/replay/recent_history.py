@@ -1,4 +1,4 @@
-"""Recent history: elections, controller starts and forced reconfigurations of the last hour, read from the log.
+"""Recent history: elections, controller starts, interruptions and so on of the last hour, read from the log.
 
 Ages are differences of the log's own time, so that a log replayed at once keeps the same entries.
 """
@@ -12,22 +12,28 @@ from rules.model.history import (
     ControllerStart,
     ElectedRecovered,
     Election,
+    Interruption,
+    NodeKind,
     RecentHistory,
     Reconfiguration,
     UncleanElections,
     VoterSetChange,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
-from rules.model.registration import ControllerRegistration
+from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterSet
 
 REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""
 REMEMBERED = 64
 """The maximum number of entries of a kind, the newest ones: many elections must not fill the state."""
+INTERRUPTIONS = 1_024
+"""The maximum number of interruptions of all nodes: enough for all brokers of a large cluster to be interrupted."""
+INTERRUPTIONS_OF_A_NODE = 32
+"""The maximum number of interruptions of one node: one that flaps must not displace those of the others."""
 PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
-_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Reconfiguration | ElectedRecovered)
+_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | Reconfiguration | ElectedRecovered)
 
 
 class UncleanElection(NamedTuple):
@@ -39,6 +45,9 @@ class UncleanElection(NamedTuple):
     leader: NodeId | None
     passed_over: tuple[NodeId, ...]
     """The replicas that were in sync or eligible before."""
+    last_leader: bool
+    """Whether the leader had led last, or is the only replica: no other replica's records are lost."""
+    replicas: int
     offset: Offset
     timestamp_ms: Millis
 
@@ -77,6 +86,41 @@ def with_controller_start(
         return history
     one = ControllerStart(id=event.id, offset=event.at.offset, timestamp_ms=event.at.timestamp_ms)
     return replace(history, starts=_bounded(history.starts, one))
+
+
+def with_broker(
+    history: RecentHistory, before: BrokerRegistration | None, after: BrokerRegistration, at: RecordPosition
+) -> RecentHistory:
+    """Adds the fencing of a broker that was alive, or what a later record says of it: a new process, the unfencing."""
+    if before is None:
+        return history
+    restarted, known = before.incarnation_id != after.incarnation_id, history.interruptions
+    if before.alive and after.fenced:
+        one = Interruption(
+            kind=NodeKind.BROKER,
+            id=after.id,
+            offset=at.offset,
+            timestamp_ms=at.timestamp_ms,
+            announced=before.in_controlled_shutdown or after.in_controlled_shutdown,
+            restarted=restarted,
+        )
+        of_node = [index for index, old in enumerate(known) if (old.kind, old.id) == (one.kind, one.id)]
+        if len(of_node) >= INTERRUPTIONS_OF_A_NODE:
+            known = known[: of_node[0]] + known[of_node[0] + 1 :]
+        return replace(history, interruptions=_bounded(known, one, most=INTERRUPTIONS))
+    if before.fenced and (after.alive or restarted):
+        open_ = (index for index in reversed(range(len(known))) if _is_open(known[index], NodeKind.BROKER, after.id))
+        index = next(open_, None)
+        if index is not None:
+            one = replace(known[index], restarted=known[index].restarted or restarted)
+            if after.alive:
+                one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
+            return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))
+    return history
+
+
+def _is_open(one: Interruption, kind: NodeKind, node: NodeId) -> bool:
+    return (one.kind, one.id) == (kind, node) and one.ended_offset is None
 
 
 def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet, at: RecordPosition) -> RecentHistory:
@@ -138,10 +182,12 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
         first_timestamp_ms=previous.first_timestamp_ms if previous else one.timestamp_ms,
         last_timestamp_ms=one.timestamp_ms,
         last_offset=one.offset,
+        last_leaders=one.last_leader + (previous.last_leaders if previous else 0),
+        most_replicas=max(one.replicas, previous.most_replicas if previous else 0),
     )
 
 
-def _bounded(known: tuple[_Entry, ...], one: _Entry) -> tuple[_Entry, ...]:
+def _bounded(known: tuple[_Entry, ...], one: _Entry, most: int = REMEMBERED) -> tuple[_Entry, ...]:
     # Also at most as much later: one false timestamp in the future would stay.
     recent = [old for old in known if abs(old.timestamp_ms - one.timestamp_ms) <= REMEMBERED_MS]
-    return tuple([*recent, one][-REMEMBERED:])
+    return tuple([*recent, one][-most:])

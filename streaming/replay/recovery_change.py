@@ -3,11 +3,63 @@
 from dataclasses import replace
 from typing import Final
 
-from connectors.log_event import PartitionChanged, RecordPosition
+from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import Recovery
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis, NodeId, Offset
 from streaming.replay.assignment import Assignment
+from streaming.replay.recent_history import UncleanElection
 from streaming.replay.snapshot_origin import SnapshotOrigin
+
+
+def recovery_began(
+    event: PartitionSet | PartitionChanged,
+    topic: str | None,
+    before: Assignment | None,
+    now: Assignment,
+    origin: RecordPosition | SnapshotOrigin,
+) -> Recovery:
+    """Returns a recovery that a record began: an unclean election, or one that the record only carries over."""
+    by_election = elected(event, before) if isinstance(event, PartitionChanged) else None
+    return Recovery(
+        topic_id=event.topic_id,
+        topic=topic,
+        partition=event.partition,
+        replicas=now.replicas,
+        isr=now.isr,
+        leader=now.leader,
+        since_offset=Offset(origin.offset),
+        since_timestamp_ms=Millis(origin.timestamp_ms),
+        at_least=isinstance(origin, SnapshotOrigin),
+        previous_isr=before.isr if before else None,
+        previous_elr=eligible(before) if before else None,
+        last_leader=by_election is True and elects_last_leader(before, now),
+        leader_epoch=now.leader_epoch,
+        partition_epoch=now.partition_epoch,
+        elected=by_election,
+    )
+
+
+def unclean_election(
+    event: PartitionSet | PartitionChanged,
+    topic: str | None,
+    before: Assignment | None,
+    now: Assignment,
+    origin: RecordPosition | SnapshotOrigin,
+) -> UncleanElection:
+    """Returns the unclean election that a record shows."""
+    last_leader = elects_last_leader(before, now)
+    holders = () if before is None or last_leader else union(before.isr, eligible(before))
+    return UncleanElection(
+        topic_id=event.topic_id,
+        topic=topic,
+        partition=event.partition,
+        leader=now.leader,
+        passed_over=tuple(node for node in holders if node not in now.isr),
+        last_leader=last_leader,
+        replicas=len(now.replicas),
+        offset=Offset(origin.offset),
+        timestamp_ms=Millis(origin.timestamp_ms),
+    )
 
 
 def continued(
@@ -19,9 +71,11 @@ def continued(
     recovery state (PartitionChangeBuilder), and the passed-over replicas may hold acknowledged records that the new
     leader lacks.
     """
-    isr, elr = known.previous_isr, known.previous_elr
-    if isr is not None and passed_over(before, now):
-        isr, elr = union(isr, before.isr), union(elr or (), before.elr)
+    isr, elr, last = known.previous_isr, known.previous_elr, known.last_leader
+    if passed_over(before, now):
+        last = False
+        if isr is not None:
+            isr, elr = union(isr, before.isr), union(elr or (), eligible(before))
     new = tuple(node for node in now.replicas if node not in known.replicas) if known.replicas else ()
     return replace(
         known,
@@ -30,6 +84,7 @@ def continued(
         leader=now.leader,
         previous_isr=isr,
         previous_elr=elr,
+        last_leader=last,
         added=tuple(node for node in (*known.added, *new) if node in now.replicas),
         added_timestamp_ms=Millis(origin.timestamp_ms) if new else known.added_timestamp_ms,
         leader_epoch=now.leader_epoch,
@@ -40,8 +95,27 @@ def continued(
 
 def passed_over(before: Assignment, now: Assignment) -> bool:
     """Returns whether no replica that is in sync now was in sync or eligible before."""
-    holders = {*before.isr, *before.elr}
-    return bool(now.isr and holders and holders.isdisjoint(now.isr))
+    holders = {*before.isr, *eligible(before)}
+    return bool(now.isr and holders and holders.isdisjoint(now.isr)) and not elects_last_leader(before, now)
+
+
+def eligible(before: Assignment) -> tuple[NodeId, ...]:
+    """Returns the eligible leader replicas (KIP-966); the last known ones if none is in sync or eligible.
+
+    A broker that starts after a crash leaves the ELR of its partitions before it can be elected.
+    """
+    return before.elr or (() if before.isr else before.last_known_elr)
+
+
+def elects_last_leader(before: Assignment | None, now: Assignment) -> bool:
+    """Returns whether an unclean election elects the replica that led last, or the only one.
+
+    It has every record that was acknowledged, except those that it had not flushed before it crashed. Kafka stores the
+    last leader as the last known ELR, and elects it when no replica is in sync or eligible (PartitionChangeBuilder).
+    """
+    if now.leader is None or {*now.isr} != {now.leader}:
+        return False
+    return {*now.replicas} == {now.leader} or (before is not None and now.leader in before.last_known_elr)
 
 
 def elected(event: PartitionChanged, before: Assignment | None) -> bool:

@@ -22,6 +22,7 @@ from connectors.sinks.sink_config import SinkSpec, Webhook
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.model.identifiers import Millis
+from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.scripts.script_quorum import SECOND, START
 from tests.scripts.test_scripts import REWRITE, SCRIPTS, ScriptRun, blocks
@@ -30,6 +31,7 @@ from tests.unit.streaming.replay import stored_checkpoint, test_former_release
 
 TABLE = Path(__file__).parent / "notifications.table"
 RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
+ALL = Route()
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +55,9 @@ class DeliveringRun(ScriptRun):
 class SentNotifications:
     """Delivers alerts to a real HTTP sink; has a line for each request that the sink got."""
 
-    def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int) -> None:
-        sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook"))), state_folder=folder)
+    def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int, route: Route = ALL) -> None:
+        spec = SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook")), route=route)
+        sink = open_sink(spec, state_folder=folder)
         self._dispatcher = Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
         self._server, self._start_ms = server, start_ms
         self.lines: list[str] = []

@@ -9,10 +9,21 @@ from typing import TypeVar
 
 from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.finding import Evaluation, Finding
-from rules.model.history import ControllerStart, Election, OpenTransaction, Reconfiguration, Recovery, UncleanElections
+from rules.model.history import (
+    ControllerStart,
+    Election,
+    Interruption,
+    NodeKind,
+    OpenTransaction,
+    Reconfiguration,
+    Recovery,
+    UncleanElections,
+)
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import (
+    Access,
     Answer,
+    CertificateFault,
     Connection,
     ContractViolation,
     FailedObservation,
@@ -24,6 +35,7 @@ from rules.model.monitoring import (
     Probe,
     Reason,
     Resolution,
+    ServerCertificate,
     Snapshot,
 )
 from rules.model.poll import LagSample, LogRegression, Poll, Replica, ReplicaHistory
@@ -236,6 +248,48 @@ def probed(
         observed_at_ms=Millis(NOW - ago_ms),
     )
     return replace(quorum, probes={**quorum.probes, name: seen})
+
+
+def with_certificates(
+    quorum: Quorum,
+    faults: Mapping[int, CertificateFault] | None = None,
+    *,
+    days: Mapping[int, float] | None = None,
+) -> Quorum:
+    """Every recorded endpoint presents a certificate; some are not accepted, or expire in this many days."""
+    faults, days = faults or {}, days or {}
+
+    def certificate(node: int) -> ServerCertificate:
+        fault = faults.get(node)
+        left = days.get(node, -1 if fault is CertificateFault.EXPIRED else 300)
+        begins = 2 if fault is CertificateFault.NOT_YET_VALID else -60
+        return ServerCertificate(
+            valid_from_ms=Millis(NOW + begins * DAY_MS),
+            expires_at_ms=Millis(NOW + round(left * DAY_MS)),
+            fault=fault,
+            verified=fault is None,
+        )
+
+    def probe(found: Probe) -> Probe:
+        if found.connection is not Connection.ACCEPTED:
+            return found
+        answer = Answer.NOT_ALLOWED if found.node in faults else found.answer
+        return replace(found, certificate=certificate(found.node), answer=answer)
+
+    return replace(
+        quorum,
+        access=Access(secured=True, tls=True),
+        probes={name: probe(found) for name, found in quorum.probes.items()},
+    )
+
+
+def leaders_clock(quorum: Quorum, *, ahead_ms: int) -> Quorum:
+    """The leader's clock is ahead of the monitor's."""
+    assert quorum.poll is not None
+    rows = tuple(
+        replace(each, last_fetch_ms=Millis((each.last_fetch_ms or 0) + ahead_ms)) for each in quorum.poll.voters
+    )
+    return replace(quorum, poll=replace(quorum.poll, voters=rows))
 
 
 def name_not_found(quorum: Quorum, *nodes: int) -> Quorum:
@@ -510,6 +564,7 @@ def recovering(
     at_least: bool = False,
     previous_isr: tuple[int, ...] | None = (101,),
     isr: tuple[int, ...] | None = None,
+    last_leader: bool = False,
 ) -> Quorum:
     """These partitions are RECOVERING after an unclean election."""
     alone = () if leader is None else (leader,)
@@ -527,6 +582,7 @@ def recovering(
             at_least=at_least,
             previous_isr=None if previous_isr is None else tuple(NodeId(node) for node in previous_isr),
             previous_elr=None if previous_isr is None else (),
+            last_leader=last_leader,
             leader_epoch=5,
             partition_epoch=8,
         )
@@ -539,6 +595,24 @@ def with_broker(quorum: Quorum, node: int, *, fenced: bool = False, alive_for_ms
     return replace(
         quorum, brokers={**quorum.brokers, NodeId(node): broker(node, fenced=fenced, alive_for_ms=alive_for_ms)}
     )
+
+
+def flapping(quorum: Quorum, node: int, times: int, *, restarted: bool = False) -> Quorum:
+    """The broker was fenced this many times, a minute apart and for four seconds each, the last one a minute ago."""
+    fencings = tuple(
+        Interruption(
+            kind=NodeKind.BROKER,
+            id=NodeId(node),
+            offset=Offset(9_900 - 10 * age),
+            timestamp_ms=Millis(NOW - 300 - age * 60_000),
+            announced=False,
+            restarted=restarted,
+            ended_offset=Offset(9_901 - 10 * age),
+            ended_timestamp_ms=Millis(NOW + 3_700 - age * 60_000),
+        )
+        for age in range(times, 0, -1)
+    )
+    return replace(quorum, history=replace(quorum.history, interruptions=fencings))
 
 
 def shut_down(quorum: Quorum, node: int) -> Quorum:
@@ -623,18 +697,27 @@ def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
     return replace(quorum, leader_views=leading)
 
 
-def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_ms: int = 45_000) -> Quorum:
-    """Broker 102 became leader of these partitions while 101, which was in sync, was down."""
+def unclean(
+    quorum: Quorum,
+    *partitions: int,
+    topic: str | None = "orders",
+    ago_ms: int = 45_000,
+    replicas: int = 2,
+    last_leader: bool = False,
+) -> Quorum:
+    """Broker 102 became leader of these partitions while 101, which was in sync, was down; or it led last."""
     one = UncleanElections(
         topic_id=TOPIC,
         topic=topic,
         elections=len(partitions),
         partitions=partitions,
         leaders=(NodeId(102),),
-        passed_over=(NodeId(101),),
+        passed_over=() if last_leader else (NodeId(101),),
         first_timestamp_ms=Millis(NOW - 300 - ago_ms),
         last_timestamp_ms=Millis(NOW - 300 - ago_ms),
         last_offset=Offset(9_500),
+        last_leaders=len(partitions) if last_leader else 0,
+        most_replicas=replicas,
     )
     return replace(quorum, history=replace(quorum.history, unclean=(*quorum.history.unclean, one)))
 

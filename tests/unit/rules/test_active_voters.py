@@ -168,14 +168,16 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     )
     (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
     assert finding.summary == (
-        "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed. "
-        "Voter 2 has not fetched from leader 3 yet."
+        "Voter 2 has not fetched from leader 3 yet. "
+        "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed."
     )
     since = replace(elected(quorum, 1, 3), leader_epoch=EPOCH)
     election = replace(since.history.elections[-1], leader_epoch=EPOCH)
     since = replace(since, history=replace(since.history, elections=(election,)))
     (finding,) = findings(replace(since, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
-    assert finding.summary.endswith("Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:13:19 UTC.")
+    assert finding.summary.startswith(
+        "Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:13:19 UTC."
+    )
     assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 
 
@@ -223,8 +225,8 @@ def test_voters_after_one_with_a_replaced_disk_are_evaluated() -> None:
 @pytest.mark.parametrize(
     ("lag_ms", "sentence"),
     [
-        (60_000, "Voter 2 has lagged behind the leader since 2026-09-21 14:12:19 UTC."),
-        (None, "Voter 2 lags behind the leader."),
+        (60_000, "Voter 2 fetches, but has lagged behind leader 5 since 2026-09-21 14:12:19 UTC, by 1000 records."),
+        (None, "Voter 2 fetches, but lags behind leader 5, by 1000 records."),
     ],
 )
 def test_sentence_about_a_voter_that_lags_names_a_time_only_if_it_is_known(lag_ms: int | None, sentence: str) -> None:
@@ -233,7 +235,48 @@ def test_sentence_about_a_voter_that_lags_names_a_time_only_if_it_is_known(lag_m
     statuses = voter_statuses(quorum, quorum.poll, thresholds_for({})["voter-lagging"])
     (status,) = (each for each in statuses if each.activity is VoterActivity.LAGGING)
     known = replace(status, lag_ms=None if lag_ms is None else Millis(lag_ms))
-    assert known.sentence == sentence
+    assert known.sentence == f"{sentence} The path voter 2 -> leader 5 or the voter itself is slow."
+
+
+@pytest.mark.parametrize(
+    ("fetched_ago_ms", "caught_up_ago_ms", "lags"),
+    [
+        (15_000, 300_000, True),
+        (60_000, 300_000, True),
+        # It fetched last when it lagged, but that is too long ago.
+        (60_001, 300_000, False),
+        # It had caught up when it last fetched, as a voter has that fails.
+        (15_000, 15_500, False),
+        (15_000, 25_000, False),
+        (15_000, 25_001, True),
+        # It has never caught up with this leader.
+        (15_000, None, True),
+    ],
+)
+def test_voter_that_lagged_when_it_last_fetched_fetches_slowly(
+    fetched_ago_ms: int, caught_up_ago_ms: int | None, lags: bool
+) -> None:
+    """Seen on Kafka 4.3.1: a path with 0.9 s each way gives fetches up to eleven seconds apart, without progress."""
+    quorum = voters_lagging(healthy(5), 2)
+    assert quorum.poll is not None
+    voters = tuple(
+        replace(
+            each,
+            last_fetch_ms=Millis(NOW - fetched_ago_ms),
+            last_caught_up_ms=None if caught_up_ago_ms is None else Millis(NOW - caught_up_ago_ms),
+        )
+        if each.key.id == 2
+        else each
+        for each in quorum.poll.voters
+    )
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "voter-lagging")
+
+    assert finding.summary.startswith("Voter 2 fetches, but ") is lags
+    assert finding.summary.startswith("Voter 2 has not fetched since") is not lags
+    if lags:
+        assert (finding.evidence["path"], finding.evidence["records_behind"]) == ("voter 2 -> leader 5", 1_000)
+        assert finding.remedy[0].startswith("# Check the path voter 2 -> leader 5 for long round trips")
+        assert finding.starts == ()
 
 
 def test_summary_names_three_voters_that_are_not_in_sync_and_counts_the_others() -> None:

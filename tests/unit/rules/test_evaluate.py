@@ -89,6 +89,7 @@ def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
     assert finding_lines(behind) == []
     assert {rule for rule, _ in unknown(behind)} == {
         "broker-fenced",
+        "broker-flapping",
         "epoch-churn",
         "forced-reconfiguration",
         "ghost-registration",
@@ -113,6 +114,7 @@ def test_no_leader_inhibits_its_consequences() -> None:
     assert finding_lines(faulty) == ["critical no-leader: quorum"]
     assert {(rule, subject) for rule, subject in unknown(faulty) if subject is None} == {
         ("broker-fenced", None),
+        ("broker-flapping", None),
         ("epoch-churn", None),
         ("failure-tolerance", None),
         ("ghost-registration", None),

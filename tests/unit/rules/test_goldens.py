@@ -16,7 +16,7 @@ from rules.finding import Evaluation, Rule
 from rules.formatting import alert_text
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Answer, Invariant, ObservationSource, Reason, Vantage
+from rules.model.monitoring import Answer, CertificateFault, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
@@ -27,6 +27,7 @@ from tests.unit.rules.situation import (
     endpoint,
     epoch_jumped,
     failing,
+    flapping,
     forced_change,
     foreign,
     healthy,
@@ -55,6 +56,7 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
     voters_lagging,
     with_broker,
+    with_certificates,
     with_contract_violation,
     with_invariant_violation,
     with_protocols,
@@ -72,6 +74,20 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.warning.name-gone": ("voter 1", name_not_found(healthy(), 1)),
     "stale-voter-endpoint.warning.registration-differs": ("voter 1", registered_elsewhere(healthy(), 1)),
     "stale-voter-endpoint.warning.refused-while-fetching": ("voter 1", refuses(healthy(), 1)),
+    "certificate-expiring.warning": ("certificates", with_certificates(healthy(), days={1: 9.5, 2: 12.0})),
+    "certificate-expiring.critical": ("certificates", with_certificates(healthy(), days={1: 0.5})),
+    "stale-voter-endpoint.warning.certificate": (
+        "voter 1",
+        with_certificates(healthy(), {1: CertificateFault.EXPIRED}),
+    ),
+    "stale-voter-endpoint.warning.untrusted": (
+        "voter 1",
+        with_certificates(healthy(), {1: CertificateFault.UNTRUSTED}),
+    ),
+    "no-leader.critical.certificate": (
+        "quorum",
+        leaderless(with_certificates(refuses(healthy(), 3), {1: CertificateFault.EXPIRED}), 2),
+    ),
     "stale-voter-endpoint.warning.leads-elsewhere": ("voter 1", probed(healthy(), 1, answer=Answer.OTHER_CLUSTER)),
     "stale-voter-endpoint.warning.from-outside": (
         "voter 3",
@@ -149,6 +165,8 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "broker-fenced.info": ("broker 101", shut_down(healthy(), 101)),
     "observer-lagging.warning": ("broker 101", broker_lagging(healthy(), 101)),
     "observer-lagging.warning.silent": ("broker 101", broker_lagging(healthy(), 101, silent=True)),
+    "broker-flapping.warning": ("broker 101", flapping(healthy(), 101, 5)),
+    "broker-flapping.warning.restarts": ("broker 101", flapping(FENCED_BROKER, 101, 6, restarted=True)),
     "epoch-churn.warning.jump": ("epoch 40", epoch_jumped(healthy(), 20)),
     "epoch-churn.warning": ("quorum", elected(healthy(), 1, 2, 1, 2, 3, started=(2,))),
     "version-drift.warning": ("nodes", upgraded(healthy(), 30, 1, 2, 3, 102)),
@@ -164,7 +182,9 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "views-disagree.warning.no-leader": ("controller 1", with_views(healthy(), view(1, leader=None, epoch=9))),
     "views-disagree.warning.foreign": ("controller 1", with_views(healthy(), foreign(view(1)))),
     "views-disagree.critical": ("quorum", with_views(healthy(), view(1, leader=2))),
-    "unclean-election.warning": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
+    "unclean-election.critical": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
+    "unclean-election.info": ("topic orders", unclean(healthy(), 0, 3, replicas=1, last_leader=True)),
+    "unclean-election.warning": ("topic orders", unclean(healthy(), 0, 3, last_leader=True)),
     "voter-lagging.warning": ("voter 1", voter_not_fetching(healthy(5), 1)),
     "voter-lagging.warning.behind": ("voter 1", voters_lagging(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
@@ -232,13 +252,15 @@ SEVERITIES = {
     "open-transaction": {"warning"},
     "broker-fenced": {"critical", "info", "warning"},
     "observer-lagging": {"warning"},
+    "broker-flapping": {"warning"},
     "epoch-churn": {"warning"},
     "raft-invariant-broken": {"critical"},
     "recovery-invariant-broken": {"critical"},
     "version-drift": {"info", "warning"},
+    "certificate-expiring": {"critical", "warning"},
     "snapshot-stale": {"warning"},
     "views-disagree": {"critical", "warning"},
-    "unclean-election": {"warning"},
+    "unclean-election": {"critical", "info", "warning"},
     "data-contract-broken": {"critical", "warning"},
 }
 
@@ -265,4 +287,4 @@ def test_a_step_is_one_command_or_one_sentence(case: str, step: str) -> None:
         assert ". " not in step, "one sentence"
         assert not step.endswith(".")
     assert "$BOOTSTRAP" not in step
-    assert {part for part in step.split() if part.startswith("$")} <= {"$NODE_PROPERTIES"}
+    assert {part.removesuffix(":") for part in step.split() if part.startswith("$")} <= {"$NODE_PROPERTIES"}

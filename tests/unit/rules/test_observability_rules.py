@@ -7,10 +7,11 @@ import pytest
 from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.formatting import and_join
-from rules.model.identifiers import Epoch
-from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Vantage
+from rules.formatting import and_join, utc_text
+from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.monitoring import Access, Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
+from rules.remedy_commands import WHY_NOT_UP
 from tests.unit.rules.situation import (
     EPOCH,
     adding,
@@ -34,6 +35,7 @@ from tests.unit.rules.situation import (
     view,
     voter_not_fetching,
     with_broker,
+    with_certificates,
     with_views,
 )
 
@@ -128,10 +130,38 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
     }
 
 
+def test_the_evidence_says_whether_polls_or_connections_are_refused() -> None:
+    """Controller 3 answered the poll; the probes of the other two were refused."""
+    (finding,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
+    assert "Controllers 1 and 2 are down (connections are refused)." in finding.summary
+    assert finding.evidence["connections_refused_by"] == ["c1.test:9093", "c2.test:9093"]
+    assert finding.evidence["polls_refused_by"] == []
+
+
+@pytest.mark.parametrize("rule", ["voter-lagging", "no-leader", "failure-tolerance"])
+def test_a_start_names_why_a_controller_may_not_stay_up_and_where_to_look(rule: str) -> None:
+    down = voter_not_fetching(refuses(healthy(5 if rule == "voter-lagging" else 3), 2), 2)
+    (finding,) = findings(leaderless(refuses(down, 1), 3) if rule == "no-leader" else down, rule)
+    starts = [at for at, step in enumerate(finding.remedy) if step.startswith("# Start controller")]
+    assert finding.remedy[starts[-1] + 1] == WHY_NOT_UP
+    for word in (
+        "server.log",
+        "journalctl",
+        "kubectl logs",
+        "full disk",
+        "damaged log",
+        "port in use",
+        "log directory",
+    ):
+        assert word in WHY_NOT_UP
+    assert finding.remedy.count(WHY_NOT_UP) == 1
+
+
 def test_the_remedy_names_the_endpoints() -> None:
     (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
     assert finding.remedy == (
         "# Start controller 1 at c1.test:9093; if it runs elsewhere, make that address reach it again",
+        WHY_NOT_UP,
         "# Make c2.test resolve again (it was 10.0.0.2): it is the recorded endpoint of controller 2",
         "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
         "recorded endpoints",
@@ -145,9 +175,10 @@ def test_the_remedy_names_the_endpoints() -> None:
 
 def test_a_lost_majority_must_be_started_and_no_override_helps() -> None:
     (finding,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
-    assert finding.remedy[:6] == (
+    assert finding.remedy[:7] == (
         "# Start controller 1 at c1.test:9093; if it runs elsewhere, make that address reach it again",
         "# Start controller 2 at c2.test:9093; if it runs elsewhere, make that address reach it again",
+        WHY_NOT_UP,
         "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
         "recorded endpoints",
         "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "
@@ -463,17 +494,110 @@ def test_rejected_request_stays_unknown_while_there_is_no_leader() -> None:
     ]
 
 
-def test_nothing_is_reported_at_the_moment_of_a_gatherers_restart() -> None:
-    restarted = failing(not_observed_for(healthy()), Reason.INTERRUPTED, "")
-    (interrupted,) = restarted.failures
-    just_now = replace(restarted, failures=(replace(interrupted, first_at_ms=restarted.now_ms),))
-    assert findings(just_now, "monitor-blind") == []
-    assert unknown_reasons(just_now, "monitor-blind") == [("quorum", "the gatherer has only just started again")]
-    assert finding_lines(restarted) == BLIND, "it has been restarting for 20 s"
-    earlier = replace(interrupted, last_at_ms=interrupted.first_at_ms)
-    assert finding_lines(replace(restarted, failures=(earlier,))) == BLIND, "it restarted once, 20 s ago"
+def after_a_gap(quorum: Quorum, ended_s_ago: int = 0) -> Quorum:
+    """Returns the quorum whose observations have a gap that ended then."""
+    ended_ms = Millis(quorum.now_ms - 1_000 * ended_s_ago)
+    (gap,) = failing(quorum, Reason.INTERRUPTED, "").failures[-1:]
+    gap = replace(gap, first_at_ms=ended_ms, last_at_ms=ended_ms)
+    return replace(quorum, failures=(*quorum.failures, gap), watched_since_ms=ended_ms)
+
+
+def test_what_was_not_tried_since_a_gap_is_unknown() -> None:
+    restarted = after_a_gap(not_observed_for(healthy()), 2)
+    why = f"nothing was observed until {utc_text(restarted.watched_since_ms)}, and no attempt has ended since"
+    assert findings(restarted, "monitor-blind") == []
+    assert unknown_reasons(restarted, "monitor-blind") == [(None, why)]
+
+    one = failing(restarted, Reason.TIMED_OUT, ALL[0])
+    assert unknown_reasons(one, "monitor-blind") == [(None, why)], "the other data source was not tried"
+    both = failing(one, Reason.TIMED_OUT, ALL[0], source=ObservationSource.QUORUM)
+    assert finding_lines(both) == BLIND
+
+
+def test_gatherer_that_only_restarts_observes_nothing() -> None:
+    restarted = after_a_gap(not_observed_for(healthy()))
+    (gap,) = restarted.failures
+    again = replace(gap, first_at_ms=Millis(gap.first_at_ms - 20_000))
+    assert finding_lines(replace(restarted, failures=(again,))) == BLIND
+
+
+def test_names_are_unknown_until_they_were_looked_up_again() -> None:
+    quorum = after_a_gap(resolver_fails(healthy(), 1, 2))
+    assert findings(quorum, "monitor-blind") == []
+    why = "not every name was looked up since the newest gap"
+    assert unknown_reasons(quorum, "monitor-blind") == [("names", why)]
 
 
 def test_a_voter_of_a_static_quorum_is_started_wherever_it_was() -> None:
     (finding,) = findings(static(voter_not_fetching(healthy(), 2)), "failure-tolerance")
     assert finding.remedy[0] == "# Start controller 2, or check in its log why it does not fetch from the leader"
+
+
+def silent(quorum: Quorum, node: int, reason: Reason = Reason.NOT_AUTHENTICATED, detail: str = "") -> Quorum:
+    """The leader view poll of one controller fails; its last view has expired."""
+    failed = failing(quorum, reason, str(endpoint(node)), source=ObservationSource.LEADER_VIEW, detail=detail)
+    views = {name: each for name, each in failed.leader_views.items() if each.node != node}
+    *others, newest = failed.failures
+    return replace(failed, leader_views=views, failures=(*others, replace(newest, node=NodeId(node))))
+
+
+ONE_SILENT = ["warning monitor-blind: controller 2"]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "firing"),
+    [
+        *(
+            (silent(healthy(), 2, reason), ONE_SILENT)
+            for reason in (Reason.TLS_FAILED, Reason.DENIED, Reason.TIMED_OUT)
+        ),
+        # The leader itself answers polls and fetches on its established connections.
+        (silent(healthy(), 3), ["warning monitor-blind: controller 3"]),
+        (silent(silent(healthy(), 1), 2), ["warning monitor-blind: controller 1", *ONE_SILENT]),
+        # If no controller answers, the monitor's own access is the reason.
+        (silent(silent(silent(healthy(), 1), 2), 3), []),
+        (silent(healthy(), 2, Reason.NOT_READY), []),
+        (silent(healthy(), 4), []),
+        # Without leader views, the probes count.
+        (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED), ONE_SILENT),
+        (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NO_ANSWER), ONE_SILENT),
+        (probed(replace(healthy(), leader_views={}), 2, connection=Connection.TIMED_OUT), ONE_SILENT),
+        (probed(healthy(), 2, connection=Connection.TIMED_OUT), []),
+        (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED, ago_ms=31_000), []),
+        # A voter that is down, or whose endpoint is stale, is reported by other rules.
+        (silent(voter_not_fetching(healthy(), 2), 2, Reason.TIMED_OUT), []),
+        (silent(with_certificates(healthy(), {2: CertificateFault.EXPIRED}), 2, Reason.TLS_FAILED), []),
+        # Without any answer, the alert about the quorum is critical, as before.
+        (failing(not_observed_for(silent(healthy(), 2)), Reason.TIMED_OUT, *ALL), BLIND),
+    ],
+)
+def test_one_of_several_controllers_that_does_not_answer_is_a_warning(quorum: Quorum, firing: list[str]) -> None:
+    assert [line for line in finding_lines(quorum) if "monitor-blind" in line] == firing
+
+
+def test_a_silent_controller_is_named_with_its_reason_and_a_hold_of_its_own() -> None:
+    (finding,) = findings(silent(healthy(), 2, detail="the node rejected the login"), "monitor-blind")
+    assert finding.summary == (
+        f"Controller 2 does not answer the monitor: not-authenticated (the node rejected the login) at {endpoint(2)}. "
+        "It fetches, and controllers 1 and 3 can be observed. If controller 2 becomes the leader, the quorum is not "
+        "observed."
+    )
+    assert finding.evidence == {
+        "vantage": "inside",
+        "controller": 2,
+        "endpoint": str(endpoint(2)),
+        "reason": "not-authenticated",
+        "detail": "the node rejected the login",
+        "failing_since": "2026-09-21 14:13:00 UTC",
+        "observed_controllers": [1, 3],
+    }
+    assert finding.remedy[:2] == (
+        f"# Fix the monitor's login: it is rejected at {endpoint(2)}",
+        "# Compare controller 2's listeners, certificates, logins and super.users with those of controllers 1 and 3",
+    )
+    assert finding.hold_ms == 300_000
+
+
+def test_while_a_silent_controller_may_be_down_its_alert_stays_as_it_is() -> None:
+    down = silent(voter_not_fetching(healthy(), 2), 2, Reason.TIMED_OUT)
+    assert unknown_reasons(down, "monitor-blind") == [("controller 2", "it does not fetch, so it may be down")]

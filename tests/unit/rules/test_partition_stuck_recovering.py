@@ -241,6 +241,25 @@ def test_records_may_be_lost_that_only_the_previous_isr_and_elr_acknowledged(
     )
 
 
+@pytest.mark.parametrize(
+    ("replicas", "severity", "which"),
+    [((102,), Severity.INFO, "has the only replica"), ((101, 102), Severity.WARNING, "led last")],
+)
+@pytest.mark.parametrize("topic", ["orders", "__transaction_state"])
+def test_after_an_election_of_the_last_leader_only_unflushed_records_can_be_lost(
+    replicas: tuple[int, ...], severity: Severity, which: str, topic: str
+) -> None:
+    """The same severities and words as of unclean-election."""
+    quorum = recovering(with_101_fenced(), 0, replicas=replicas, previous_isr=(), topic=topic, last_leader=True)
+    (finding,) = findings(quorum, RULE)
+
+    assert finding.severity is severity
+    assert f"Broker 102 {which}: only records that it had not flushed to disk when it crashed" in finding.summary
+    assert "acknowledged records may be lost" not in finding.summary
+    assert str(finding.evidence["may_be_lost"]).startswith("only records that the elected broker had not flushed")
+    assert not any("before you have copied" in step for step in finding.remedy)
+
+
 def test_six_brokers_that_may_hold_lost_records_are_named_and_the_others_counted() -> None:
     quorum = recovering(with_101_fenced(), 0, previous_isr=tuple(range(103, 112)))
     (finding,) = findings(quorum, RULE)

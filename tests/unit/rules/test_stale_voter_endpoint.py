@@ -7,9 +7,10 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Endpoint
-from rules.model.monitoring import Answer, Connection, Reason, Vantage
+from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    DAY_MS,
     all_refuse,
     endpoint,
     failing,
@@ -18,6 +19,7 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
+    leaders_clock,
     name_not_found,
     not_observed_for,
     observer,
@@ -30,6 +32,7 @@ from tests.unit.rules.situation import (
     unknown,
     unknown_reasons,
     voter_not_fetching,
+    with_certificates,
 )
 
 RULE = "stale-voter-endpoint"
@@ -125,6 +128,91 @@ def test_endpoint_that_is_not_stale_is_not_reported(quorum: Quorum) -> None:
 def test_result_is_unknown_without_a_conclusive_probe(quorum: Quorum) -> None:
     assert stale(quorum) == []
     assert [each for each in unknown(quorum) if each[0] == RULE] == [(RULE, "voter 1")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence", "step"),
+    [
+        (
+            CertificateFault.EXPIRED,
+            "expired at 2026-09-20 14:13:20 UTC.",
+            "# Renew the certificate of controller 1: the one at c1.test:9093 expired at 2026-09-20 14:13:20 UTC",
+        ),
+        (
+            CertificateFault.NOT_YET_VALID,
+            "is not valid before 2026-09-23 14:13:20 UTC.",
+            "# Renew the certificate of controller 1: the one at c1.test:9093 is not valid before "
+            "2026-09-23 14:13:20 UTC",
+        ),
+        (
+            CertificateFault.WRONG_HOST,
+            "is not for c1.test.",
+            "# Issue a certificate for controller 1 that names c1.test (subjectAltName): the one at c1.test:9093 is "
+            "not for c1.test",
+        ),
+        (
+            CertificateFault.UNTRUSTED,
+            "is not trusted.",
+            "# Issue a certificate for controller 1 by the certificate authority of the other controllers: the one at "
+            "c1.test:9093 is not trusted",
+        ),
+    ],
+)
+def test_certificate_that_is_not_accepted_at_one_voter_is_its_fault(
+    fault: CertificateFault, sentence: str, step: str
+) -> None:
+    (finding,) = findings(with_certificates(healthy(), {1: fault}), RULE)
+
+    assert finding.summary.startswith(
+        f"Voter 1's recorded endpoint c1.test:9093 presents a certificate that {sentence}"
+    )
+    assert "If any of controllers 2 and 3 stopped too, no leader could be elected." in finding.summary
+    assert (finding.severity, finding.evidence["stale_because"]) == (Severity.WARNING, ["certificate"])
+    assert finding.remedy[0] == step
+    assert any("restart controller 1" in line for line in finding.remedy)
+
+
+@pytest.mark.parametrize("fault", [CertificateFault.WRONG_HOST, CertificateFault.UNTRUSTED])
+def test_certificate_fault_at_every_voter_may_be_the_monitors_own_truststore(fault: CertificateFault) -> None:
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), fault))
+
+    assert stale(quorum) == []
+    assert [each for each in unknown(quorum) if each[0] == RULE] == [(RULE, f"voter {node}") for node in (1, 2, 3)]
+    assert "check ssl_cafile" in dict(unknown_reasons(quorum, RULE))["voter 1"]
+
+
+def test_certificates_of_all_voters_that_expired_by_the_leaders_clock_too_are_critical() -> None:
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.EXPIRED))
+
+    assert stale(quorum) == [f"critical voter {node}: certificate" for node in (1, 2, 3)]
+    assert stale(replace(quorum, vantage=Vantage.OUTSIDE)) == [
+        f"warning voter {node}: certificate" for node in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "ahead_ms"), [(CertificateFault.EXPIRED, -3 * DAY_MS), (CertificateFault.NOT_YET_VALID, 3 * DAY_MS)]
+)
+def test_certificate_that_is_valid_by_the_leaders_clock_is_unknown(fault: CertificateFault, ahead_ms: int) -> None:
+    quorum = leaders_clock(with_certificates(healthy(), {1: fault}), ahead_ms=ahead_ms)
+
+    assert stale(quorum) == []
+    assert "check the clock of the monitor's host" in dict(unknown_reasons(quorum, RULE))["voter 1"]
+
+
+def test_expired_issuer_is_the_voters_fault_only_if_another_certificate_is_accepted() -> None:
+    chain = {1: 200.0, 2: 200.0, 3: 200.0}
+    one = with_certificates(healthy(), {1: CertificateFault.EXPIRED}, days=chain)
+    every = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.EXPIRED), days=chain)
+
+    assert stale(one) == ["warning voter 1: certificate"]
+    assert "has expired, or its issuer's" in findings(one, RULE)[0].summary
+    assert stale(every) == []
+
+
+def test_two_certificates_of_three_that_expired_are_critical() -> None:
+    faults = dict.fromkeys((1, 2), CertificateFault.EXPIRED)
+    assert stale(with_certificates(healthy(), faults)) == [f"critical voter {node}: certificate" for node in (1, 2)]
 
 
 def test_time_out_from_outside_is_not_unknown() -> None:
@@ -287,12 +375,12 @@ def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> 
     (never_resolved,) = (each.remedy for each in findings(without_addresses, "voter-lagging"))
     (taken,) = (each.remedy for each in findings(probed(down, 1, answer=Answer.OTHER_CLUSTER), "voter-lagging"))
 
-    assert lost[1] == (
+    assert lost[2] == (
         "# Make c1.test (it was 10.0.0.1) resolve again on every controller and broker, unless it does so by itself "
         "when controller 1 runs"
     )
-    assert never_resolved[1].startswith("# Make c1.test resolve again on every controller and broker, unless")
-    assert taken[1] == "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers"
+    assert never_resolved[2].startswith("# Make c1.test resolve again on every controller and broker, unless")
+    assert taken[2] == "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers"
 
 
 # The remedy.

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import TopicId
+from rules.finding import Severity
+from rules.model.identifiers import NodeId, TopicId
 from tests.unit.rules.situation import (
     evaluation_of,
     finding_lines,
@@ -17,7 +18,7 @@ from tests.unit.rules.situation import (
 )
 
 RULE = "unclean-election"
-FIRES = [f"warning {RULE}: topic orders"]
+FIRES = [f"critical {RULE}: topic orders"]
 
 
 @pytest.mark.kip("B002")
@@ -68,3 +69,31 @@ def test_summary_says_so_if_neither_the_elected_broker_nor_the_previous_isr_is_k
     past = replace(quorum.history, unclean=(replace(one, leaders=(), passed_over=()),))
     (finding,) = findings(replace(quorum, history=past), RULE)
     assert ". No broker was elected; in sync before and not elected: unknown." in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("replicas", "severity", "why"),
+    [
+        (1, Severity.INFO, "Broker 102 has the only replica: only records that it had not flushed to disk when it"),
+        (3, Severity.WARNING, "Broker 102 led last: only records that it had not flushed to disk when it"),
+    ],
+)
+def test_election_of_the_last_leader_loses_no_other_replicas_records(
+    replicas: int, severity: Severity, why: str
+) -> None:
+    (finding,) = findings(unclean(healthy(), 0, 1, replicas=replicas, last_leader=True), RULE)
+
+    assert finding.severity is severity
+    assert f". {why} crashed can be lost." in finding.summary
+    assert "Acknowledged records may be lost" not in finding.summary
+    assert finding.remedy[0].startswith("# Find out why broker 102 crashed")
+
+
+def test_one_election_of_another_replica_among_those_of_last_leaders_is_critical() -> None:
+    quorum = unclean(healthy(), 0, 1)
+    (one,) = quorum.history.unclean
+    mixed = replace(one, last_leaders=1, most_replicas=3, leaders=(NodeId(102), NodeId(103)))
+    (finding,) = findings(replace(quorum, history=replace(quorum.history, unclean=(mixed,))), RULE)
+
+    assert finding.severity is Severity.CRITICAL
+    assert "Brokers 102 and 103 were elected; in sync before and not elected: 101." in finding.summary

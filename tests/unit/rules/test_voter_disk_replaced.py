@@ -42,7 +42,8 @@ def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
     assert finding.severity is Severity.WARNING
     assert f"voter {key(2)} is not fetching, observer {NEW} is." in finding.summary
     assert (finding.evidence["old_voter"], finding.evidence["new_replica"]) == (str(key(2)), str(NEW))
-    assert finding.remedy == (
+    assert finding.remedy[0].startswith(f"# Check on controller 2's host that the directory {key(2).directory_id} ")
+    assert finding.remedy[1:] == (
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 remove-controller --controller-id 2 "
         f"--controller-directory-id {key(2).directory_id}",
         "# On controller 2's host, with its own configuration file as $NODE_PROPERTIES",
@@ -68,8 +69,9 @@ def test_after_the_removal_it_still_fires_with_only_the_second_command() -> None
 def test_remedy_waits_for_a_lagging_replica() -> None:
     (finding,) = findings(replaced(lag=9_000), RULE)
     assert [step.split()[1] for step in finding.remedy] == [
-        "--bootstrap-controller",
+        "Check",
         "Wait",
+        "--bootstrap-controller",
         "On",
         "--bootstrap-controller",
     ]

@@ -89,11 +89,13 @@ def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in
     )
     quorum = adding(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 6)
     (finding,) = findings(quorum, "voter-change-stuck")
-    assert finding.remedy[:4] == (
+    assert finding.remedy[:5] == (
         "# Check in the log of controller 1 why it does not fetch from the leader: its process accepts connections at "
         "c1.test:9093",
         "# If controller 1 hangs, take a thread dump before you restart it: jcmd PID Thread.print",
-        "# Check why controller 2 is slow: it fetches and does not catch up",
+        "# Check the path voter 2 -> leader 5 for long round trips and lost packets: a fetch that takes longer than "
+        "controller.quorum.request.timeout.ms (2 s) is given up and repeated",
+        "# Check the metadata disk and the CPU of controller 2",
         "# Do not start another change of the voter set until this one is committed or dropped",
     )
 

@@ -9,7 +9,7 @@ from rules.analysis.safe_to_restart import RestartSafety, known_controllers, saf
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Access, Reason
+from rules.model.monitoring import Access, CertificateFault, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     all_refuse,
@@ -29,6 +29,7 @@ from tests.unit.rules.situation import (
     row,
     static,
     voter_not_fetching,
+    with_certificates,
 )
 
 
@@ -302,3 +303,23 @@ def test_changed_directory_id_counts_as_a_voter_set_change() -> None:
     result = restart_of(replace(quorum, poll=replace(quorum.poll, voters=other)), 1)
 
     assert any("a change of the voter set" in each for each in result.against)
+
+
+def test_voter_with_an_expired_certificate_is_a_reason_against_the_restart_of_others_only() -> None:
+    quorum = with_certificates(healthy(), {1: CertificateFault.EXPIRED})
+
+    assert restart_of(quorum, 2).against[0] == (
+        "voter 1 presents a certificate at c1.test:9093 that expired at 2026-09-20 14:13:20 UTC: the other voters "
+        "cannot reach it, and cannot fetch from it"
+    )
+    assert any("no voter could win an election" in reason for reason in restart_of(quorum, 2).against)
+    own = restart_of(quorum, 1)
+    assert own.safe
+    assert own.notes[-1] == (
+        "its certificate expired at 2026-09-20 14:13:20 UTC: install a new one before you restart it"
+    )
+
+
+def test_certificates_that_only_the_monitor_may_not_accept_make_a_restart_unknown() -> None:
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    assert restart_of(quorum, 1).against[0].startswith("unknown whether voter 1 can be reached: ")

@@ -1,7 +1,12 @@
 """Which alerts are grouped into one incident."""
 
-from rules.alert import Alert
+from typing import Any
+
+import pytest
+
+from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
+from rules.finding import FAILED_NODES, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.incident import STORM_AT, STORM_WINDOW_MS, IncidentGrouper
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -135,3 +140,172 @@ def test_copy_has_the_same_incidents_and_is_independent() -> None:
     assert incident_of(grouper, stale("voter 5", cluster="cluster3")) == opened[3], "still open in the origin"
     last = incident_of(grouper, stale("voter 1", cluster="a fourth"))
     assert incident_of(grouper, stale("voter 1", cluster="a fifth")) != last, "the origin counts its own openings"
+
+
+def firing(rule: str, subject: str, at_s: int, severity: Severity = Severity.CRITICAL, **changed: Any) -> Alert:
+    """An alert that began so many seconds after noon and fires five seconds later, unless `changed` says otherwise."""
+    started_at_ms = NOON_MS + 1_000 * at_s
+    return alert(
+        subject, rule=rule, cluster_id="id of alpha", severity=severity, started_at_ms=started_at_ms, **changed
+    )
+
+
+def warning(rule: str, subject: str, at_s: int = 0) -> Alert:
+    return firing(rule, subject, at_s, Severity.WARNING)
+
+
+def critical(rule: str, subject: str, at_s: int, *, observed_s: int) -> Alert:
+    """An alert that began earlier as a warning."""
+    return firing(rule, subject, at_s, observed_at_ms=Millis(NOON_MS + 1_000 * observed_s))
+
+
+@pytest.mark.parametrize("rule", ["no-leader", "high-watermark-stalled", "committed-metadata-lost"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        warning("voter-disk-replaced", "controller 2"),
+        warning("broker-fenced", "broker 4"),
+        firing("broker-fenced", "broker 4", 0),
+        warning("failure-tolerance", "quorum"),
+    ],
+    ids=lambda before: f"{before.severity} {before.rule}",
+)
+def test_an_outage_does_not_join_an_incident_that_began_long_before(rule: str, before: Alert) -> None:
+    grouper = IncidentGrouper(RULES)
+    opened = incident_of(grouper, before)
+    outage = incident_of(grouper, firing(rule, "quorum", 3_600))
+    assert outage != opened
+    assert grouper.escalations(opened) == grouper.escalations(outage) == 0
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.CRITICAL])
+def test_what_began_together_with_the_outage_is_its_consequence(severity: Severity) -> None:
+    grouper = IncidentGrouper(RULES)
+    fenced = incident_of(grouper, firing("broker-fenced", "broker 4", -1, severity))
+    assert incident_of(grouper, firing("no-leader", "quorum", 0)) == fenced
+    assert grouper.escalations(fenced) == (severity is Severity.WARNING), "it pages if the fenced broker was no page"
+
+
+def test_an_alert_joins_what_explains_it_before_what_has_its_rule() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident_of(grouper, warning("broker-fenced", "broker 4"))
+    outage = incident_of(grouper, firing("no-leader", "quorum", 3_600))
+    assert incident_of(grouper, warning("broker-fenced", "broker 5", 3_700)) == outage
+
+
+def test_another_critical_subject_of_one_rule_later_is_another_incident() -> None:
+    grouper = IncidentGrouper(RULES)
+    first = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
+    assert incident_of(grouper, firing("broker-fenced", "broker 5", 9)) == first
+    assert incident_of(grouper, firing("broker-fenced", "broker 6", 20)) == first, "a site fails within seconds"
+    assert incident_of(grouper, firing("broker-fenced", "broker 7", 600)) != first
+
+
+def test_a_warning_that_becomes_critical_escalates_its_incident_once() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, warning("failure-tolerance", "quorum"))
+    assert incident_of(grouper, critical("failure-tolerance", "quorum", 0, observed_s=600)) == incident
+    assert grouper.escalations(incident) == 1
+    incident_of(grouper, warning("voter-lagging", "voter 3", 610))
+    incident_of(grouper, critical("failure-tolerance", "quorum", 0, observed_s=620))
+    assert grouper.escalations(incident) == 1
+
+
+def test_a_return_to_critical_escalates_again_unless_the_decrease_was_not_sent_yet() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, warning("failure-tolerance", "quorum"))
+    for observed_s, severity, escalations in (
+        (100, Severity.CRITICAL, 1),
+        (200, Severity.WARNING, 1),
+        (250, Severity.CRITICAL, 1),
+        (300, Severity.WARNING, 1),
+        (361, Severity.CRITICAL, 2),
+    ):
+        observed_at_ms = Millis(NOON_MS + 1_000 * observed_s)
+        incident_of(grouper, firing("failure-tolerance", "quorum", 0, severity, observed_at_ms=observed_at_ms))
+        assert grouper.escalations(incident) == escalations
+
+
+def test_an_outage_that_returns_while_its_incident_is_open_escalates_it() -> None:
+    """Its key is that of the incident in every job: a new incident would have a key that only this job knows."""
+    grouper = IncidentGrouper(RULES)
+    outage = incident_of(grouper, firing("no-leader", "quorum", 0))
+    incident_of(grouper, warning("failure-tolerance", "quorum", 20))
+    incident_of(grouper, firing("no-leader", "quorum", 0, state=AlertState.RESOLVED))
+    assert incident_of(grouper, firing("no-leader", "quorum", 600)) == outage
+    assert grouper.escalations(outage) == 1
+
+
+def test_another_alert_of_a_critical_incident_that_becomes_critical_escalates_it_unless_it_is_the_same_fault() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, firing("broker-fenced", "broker 4", 0))
+    incident_of(grouper, warning("broker-fenced", "broker 5", 5))
+    incident_of(grouper, critical("broker-fenced", "broker 5", 5, observed_s=600))
+    assert grouper.escalations(incident) == 1
+
+    grouper = IncidentGrouper(RULES)
+    election = incident_of(grouper, firing("unclean-election", "quorum", 0))
+    assert incident_of(grouper, warning("broker-fenced", "broker 4", -300)) == election
+    incident_of(grouper, critical("broker-fenced", "broker 4", -300, observed_s=600))
+    assert grouper.escalations(election) == 0, "the election made the copy on that broker the only one"
+
+
+def test_a_storm_escalates_once() -> None:
+    grouper = IncidentGrouper(RULES)
+    names = [f"cluster{number}" for number in range(STORM_AT + 1)]
+    fleet = [alert(cluster=name, cluster_id=name, severity=Severity.WARNING) for name in names]
+    *_, storm = [incident_of(grouper, each) for each in fleet]
+    for number in range(50):
+        observed_at_ms = Millis(NOON_MS + 60_000 * number)
+        outage = alert(cluster=f"c{number}", cluster_id=f"c{number}", observed_at_ms=observed_at_ms)
+        assert grouper.assign(outage, at_ms=NOON_MS) == storm
+    assert grouper.escalations(storm) == 1
+
+
+def test_the_number_of_escalations_is_known_again_although_older_alerts_were_dropped() -> None:
+    grouper = IncidentGrouper(RULES)
+    grouper.add(critical("failure-tolerance", "quorum", 0, observed_s=600), "1n", at_ms=NOON_MS, escalations=3)
+    assert grouper.escalations("1n") == 3
+    assert grouper.copy().escalations("1n") == 3
+
+
+def of_node(rule: str, subject: str, node: int, **changed: Any) -> Alert:
+    evidence = {FAILED_NODES: [node]}
+    return alert(subject, rule=rule, evidence=evidence, **{"severity": Severity.WARNING, **changed})
+
+
+TOLERANCE = of_node("failure-tolerance", "quorum", 3)
+
+
+@pytest.mark.parametrize("first", [TOLERANCE, of_node("voter-lagging", "voter 3", 3)], ids=lambda one: str(one.rule))
+def test_a_combined_node_that_fails_is_one_incident_in_either_order(first: Alert) -> None:
+    fenced = of_node("broker-fenced", "broker 3", 3, started_at_ms=NOON_MS + 60_000)
+    for order in ((first, fenced), (fenced, first)):
+        grouper = IncidentGrouper(RULES)
+        assert len({incident_of(grouper, each) for each in order}) == 1
+
+
+def test_a_controller_and_another_broker_that_fail_are_two_incidents() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, TOLERANCE)
+    others = [
+        of_node("broker-fenced", "broker 4", 4),
+        of_node("broker-fenced", "broker 3", 3, cluster_id="another"),
+        alert("broker 3", rule="broker-fenced", severity=Severity.WARNING, evidence={FAILED_NODES: None}),
+    ]
+    assert incident not in {incident_of(grouper, each) for each in others}
+
+
+def test_a_broker_joins_the_incident_of_its_own_process_before_that_of_other_brokers() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident_of(grouper, of_node("broker-fenced", "broker 4", 4))
+    incident = incident_of(grouper, TOLERANCE)
+    assert incident_of(grouper, of_node("broker-fenced", "broker 3", 3)) == incident
+
+
+def test_a_combined_node_that_may_hold_the_only_copy_escalates_its_incident() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, TOLERANCE)
+    only_copy = of_node("broker-fenced", "broker 3", 3, severity=Severity.CRITICAL, started_at_ms=NOON_MS + 300_000)
+    assert incident_of(grouper, only_copy) == incident
+    assert grouper.escalations(incident) == 1

@@ -12,6 +12,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import TransitionStatus
 from rules.notifications.incident import IncidentGrouper
+from rules.notifications.notification import Notification
 from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
 from rules.notifications.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -30,6 +31,8 @@ class SimulatedSink:
         self.last_notified_ms: dict[str, Millis] = {}
         self.now = NOON_MS
         self.silences: list[Silence] = []
+        self.sent: Sequence[Notification] = ()
+        """The notifications of the newest step."""
 
     def plan(self) -> NotificationPlan:
         return self.planner.plan(
@@ -41,8 +44,10 @@ class SimulatedSink:
         self.now = Millis(self.now + after_ms)
         for each in alerts:
             incident = self.grouper.assign(each, at_ms=self.now)
-            self.transitions.setdefault(incident, []).append(TransitionStatus(alert=each, delivered=False))
+            status = TransitionStatus(alert=each, delivered=False, escalations=self.grouper.escalations(incident))
+            self.transitions.setdefault(incident, []).append(status)
         plan = self.plan()
+        self.sent = plan.notifications
         lines = []
         for notification in plan.notifications:
             new = {each.fingerprint for each in notification.new_transitions}
@@ -301,3 +306,69 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert sink.step(stale(2), after_ms=-HOUR) == ["changed warning: voter1 +voter2"]
     assert sink.step(after_ms=-24 * HOUR) == ["repeated warning: voter1 voter2"]
     assert sink.step(after_ms=4 * HOUR - 1) == []
+
+
+def escalations(sink: SimulatedSink) -> list[tuple[int, int, bool]]:
+    return [(each.escalations_before, each.escalations, each.worse) for each in sink.sent]
+
+
+def grave(node: int = 1, *, at_ms: int = 90_000) -> Alert:
+    return stale(node, severity=Severity.CRITICAL, at_ms=at_ms)
+
+
+def test_an_incident_that_becomes_critical_supersedes_what_the_sink_was_notified_of() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1))
+    assert escalations(sink) == [(0, 0, False)]
+    assert sink.step(grave(), reached=False) == ["changed critical: +voter1"]
+    assert escalations(sink) == [(0, 1, True)]
+    assert sink.step(after_ms=1_000) == ["changed critical: +voter1"]
+    assert escalations(sink) == [(0, 1, True)], "until the sink has accepted it"
+    sink.step(after_ms=4 * HOUR)
+    assert escalations(sink) == [(1, 1, False)]
+    sink.step(stale(1, resolved=True, severity=Severity.CRITICAL), after_ms=1)
+    assert escalations(sink) == [(1, 1, False)]
+
+
+def test_an_end_supersedes_all_pages_that_the_sink_may_have() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1))
+    over = stale(1, resolved=True, severity=Severity.CRITICAL, at_ms=95_000)
+    assert sink.step(grave(), over) == ["resolved critical: +voter1"]
+    assert escalations(sink) == [(0, 1, False)]
+
+
+def test_a_sink_that_gets_only_critical_alerts_has_nothing_that_is_superseded() -> None:
+    sink = SimulatedSink()
+    incident = sink.grouper.assign(stale(1), at_ms=NOON_MS)
+    assert sink.step(grave()) == ["firing critical: +voter1"]
+    assert escalations(sink) == [(1, 1, False)]
+    status = replace(sink.transitions[incident][0], delivered=False, maybe_delivered=True)
+    sink.transitions[incident] = [status]
+    sink.step()
+    assert escalations(sink) == [(0, 1, False)], "a killed job may have sent anything"
+
+
+def test_a_silenced_alert_that_becomes_critical_is_no_page_until_the_silence_ends() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    sink.silence(subject="voter2")
+    sink.step(grave(2), stale(3, at_ms=90_000))
+    sink.step(after_ms=UPDATE_INTERVAL_MS)
+    assert escalations(sink) == [(0, 0, True)]
+    sink.silences.clear()
+    assert sink.step() == ["changed critical: +voter2 voter1 voter3"]
+    assert escalations(sink) == [(0, 1, True)]
+
+
+def test_another_alert_that_is_as_severe_is_noticeable_and_a_minor_change_is_not() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    sink.step(alert("quorum", rule="failure-tolerance", severity=Severity.WARNING), after_ms=1_000)
+    assert escalations(sink) == [(0, 0, True)], "another rule: at once"
+    sink.step(stale(3), after_ms=1_000)
+    sink.step(after_ms=UPDATE_INTERVAL_MS)
+    assert escalations(sink) == [(0, 0, True)], "another subject of the same rule: after it was collected"
+    sink.step(stale(1, resolved=True), stale(4, severity=Severity.INFO), after_ms=1_000)
+    sink.step(after_ms=UPDATE_INTERVAL_MS)
+    assert escalations(sink) == [(0, 0, False)]

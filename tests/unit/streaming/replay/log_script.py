@@ -192,6 +192,7 @@ class LogScript:
         replicas: tuple[int, ...] | None = None,
         isr: tuple[int, ...] | None = None,
         elr: tuple[int, ...] | None = None,
+        last_known_elr: tuple[int, ...] | None = None,
         leader: int | None = None,
         recovering: bool | None = None,
     ) -> PartitionChanged:
@@ -206,6 +207,7 @@ class LogScript:
                 leader=None if leader is None else NodeId(leader),
                 leader_set=leader is not None,
                 recovering=recovering,
+                last_known_elr=None if last_known_elr is None else ids(*last_known_elr),
             )
         )
 

@@ -7,7 +7,7 @@ from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
 from streaming.replay.assignment import Assignment
 from streaming.replay.recent_history import UncleanElection
-from streaming.replay.recovery_change import UNKNOWN, continued, elected, passed_over, raised, union
+from streaming.replay.recovery_change import UNKNOWN, continued, passed_over, raised, recovery_began, unclean_election
 from streaming.replay.snapshot_origin import SnapshotOrigin
 from streaming.replay.topic_codec import Topic
 
@@ -119,47 +119,11 @@ class PartitionObjects:
         elif known is not None:
             self._recovering[key] = continued(known, before or UNKNOWN, now, origin)
             if before is not None and passed_over(before, now):
-                self._record_unclean(key, topic, before, now, origin)
+                self.unclean.append(unclean_election(event, topic, before, now, origin))
         elif event.recovering:
-            self._recovering[key] = began = Recovery(
-                topic_id=key[0],
-                topic=topic,
-                partition=key[1],
-                replicas=now.replicas,
-                isr=now.isr,
-                leader=now.leader,
-                since_offset=origin.offset,
-                since_timestamp_ms=origin.timestamp_ms,
-                at_least=isinstance(origin, SnapshotOrigin),
-                previous_isr=before.isr if before else None,
-                previous_elr=before.elr if before else None,
-                leader_epoch=now.leader_epoch,
-                partition_epoch=now.partition_epoch,
-                elected=elected(event, before) if isinstance(event, PartitionChanged) else None,
-            )
+            self._recovering[key] = began = recovery_began(event, topic, before, now, origin)
             if began.elected:
-                self._record_unclean(key, topic, before, now, origin)
-
-    def _record_unclean(
-        self,
-        key: tuple[TopicId, int],
-        topic: str | None,
-        before: Assignment | None,
-        now: Assignment,
-        origin: RecordPosition | SnapshotOrigin,
-    ) -> None:
-        holders = () if before is None else union(before.isr, before.elr)
-        self.unclean.append(
-            UncleanElection(
-                topic_id=key[0],
-                topic=topic,
-                partition=key[1],
-                leader=now.leader,
-                passed_over=tuple(node for node in holders if node not in now.isr),
-                offset=Offset(origin.offset),
-                timestamp_ms=Millis(origin.timestamp_ms),
-            )
-        )
+                self.unclean.append(unclean_election(event, topic, before, now, origin))
 
     def _record_elected_recovered(
         self, known: Recovery, event: PartitionChanged, origin: RecordPosition | SnapshotOrigin

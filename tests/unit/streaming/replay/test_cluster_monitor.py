@@ -7,14 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.errors import UsageError
+from connectors.observation_event import EndpointProbed
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
-from rules.model.monitoring import Reason, Vantage
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
-from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
 
@@ -161,3 +163,153 @@ def test_changed_severity_fires_again_with_the_same_fingerprint() -> None:
         (AlertState.RESOLVED, Severity.WARNING),
     ]
     assert {each.fingerprint for each in milder} == {before.fingerprint}
+
+
+VOTERS = ("1-a", "2-b", "3-c", "4-d", "5-e")
+
+
+def healthy_seconds(script: LogScript, seconds: int, *, dead: str | None = None) -> list[DecodedRow]:
+    """Returns a fetch and a poll of each second; the voter `dead` does not fetch."""
+    rows = []
+    for _ in range(seconds):
+        script.noops(2)
+        voters = (replica(name, fetch=60_000, caught_up=60_000) if name == dead else replica(name) for name in VOTERS)
+        rows += [script.read(after_ms=500), script.row(poll(*voters), after_ms=500)]
+    return rows
+
+
+def started() -> tuple[LogScript, list[DecodedRow]]:
+    script = LogScript()
+    script.leader(1)
+    script.voters(*VOTERS)
+    return script, [script.read(), *healthy_seconds(script, 5)]
+
+
+def refused(script: LogScript, ms: int) -> list[DecodedRow]:
+    """Returns what all controllers' refusals for this long look like."""
+    return [
+        script.row(failed(Reason.REFUSED, place, source), after_ms=ms // 6)
+        for source in (ObservationSource.QUORUM, ObservationSource.LOG)
+        for place in ADDRESSES
+    ]
+
+
+def restarted(script: LogScript, after_ms: int) -> DecodedRow:
+    return script.row(failed(Reason.INTERRUPTED, ""), after_ms=after_ms)
+
+
+def probed(script: LogScript) -> DecodedRow:
+    probe = EndpointProbed(
+        node=NodeId(2),
+        endpoint=endpoint(2),
+        resolution=Resolution.RESOLVED,
+        addresses=("10.0.0.2",),
+        connection=Connection.ACCEPTED,
+        answer=Answer.THIS_CLUSTER,
+        answered_by=NodeId(2),
+        detail="",
+    )
+    return script.row(probe, after_ms=20)
+
+
+@pytest.mark.parametrize("gap_ms", [*range(3_000, 12_000, 500), 60_000, 7_200_000])
+def test_restart_after_a_short_refusal_of_a_healthy_quorum_sends_no_alert(gap_ms: int) -> None:
+    script, rows = started()
+    rows += refused(script, 3_000)
+    rows += [restarted(script, gap_ms), probed(script), *healthy_seconds(script, 60)]
+
+    assert monitor().observe(rows) == ()
+
+
+@pytest.mark.parametrize("gap_ms", [5_000, 7_000, 30_000, 600_000])
+def test_missing_leader_before_and_after_a_gap_fires_at_the_first_observation_after_it(gap_ms: int) -> None:
+    script, rows = started()
+    rows += refused(script, 3_000)
+    began_ms = rows[-3].observed_at_ms
+    rows += [restarted(script, gap_ms), probed(script)]
+    watched = monitor()
+    assert watched.observe(rows) == ()
+
+    (alert,) = watched.observe(refused(script, 120))
+
+    assert (alert.rule, alert.started_at_ms) == ("no-leader", began_ms)
+    assert alert.observed_at_ms - script.now_ms < 120
+
+
+def test_hold_continues_over_restarts_of_the_monitor() -> None:
+    script, rows = started()
+    watched = monitor()
+    hold_ms = THRESHOLDS["voter-lagging"].ms("hold")
+    assert watched.observe(rows) == ()
+    alerts: list[Alert] = []
+    begun_ms = script.now_ms
+    while script.now_ms - begun_ms < hold_ms + 40_000:
+        # Fifteen seconds of observations, then half a minute in which the monitor starts again.
+        for row in healthy_seconds(script, 15, dead="3-c"):
+            alerts += watched.observe([row])
+        assert watched.observe([restarted(script, 30_000)]) == ()
+        watched = monitor(watched.to_bytes())
+
+    (alert,) = alerts
+    assert (alert.rule, alert.subject, alert.state) == ("voter-lagging", "voter 3", AlertState.FIRING)
+    assert 0 <= alert.observed_at_ms - alert.started_at_ms - hold_ms < 32_000
+
+
+def test_condition_that_is_over_after_a_gap_does_not_fire() -> None:
+    script, rows = started()
+    rows += healthy_seconds(script, 200, dead="3-c")
+    rows += [restarted(script, 90_000), probed(script), *healthy_seconds(script, 30)]
+    rows += healthy_seconds(script, 250, dead="3-c")
+
+    assert monitor().observe(rows) == ()
+
+
+def test_monitor_that_is_cut_off_fires_also_if_its_gatherer_restarts() -> None:
+    script, rows = started()
+    watched = monitor()
+    assert watched.observe(rows) == ()
+    alerts: list[Alert] = []
+    for _ in range(6):
+        alerts += watched.observe([restarted(script, 5_000), probed(script)])
+        assert [each.state for each in alerts] == [AlertState.FIRING] * len(alerts)
+        for source in (ObservationSource.LOG, ObservationSource.QUORUM):
+            alerts += watched.observe(
+                [script.row(failed(Reason.TIMED_OUT, place, source), after_ms=1_000) for place in ADDRESSES]
+            )
+
+    (alert,) = alerts
+    assert (alert.rule, alert.subject, alert.severity) == ("monitor-blind", "quorum", Severity.CRITICAL)
+
+
+def test_monitor_that_was_cut_off_until_a_restart_sends_no_alert() -> None:
+    script, rows = started()
+    for _ in range(14):
+        rows += [
+            script.row(failed(Reason.TIMED_OUT, place, source), after_ms=500)
+            for place in ADDRESSES[:2]
+            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
+        ]
+    rows += [restarted(script, 25_000), probed(script), *healthy_seconds(script, 60)]
+
+    assert monitor().observe(rows) == ()
+
+
+def test_clock_that_is_set_forward_completes_no_hold() -> None:
+    script, rows = started()
+    watched = monitor()
+    rows += healthy_seconds(script, 100, dead="3-c")
+    rows += [script.row(failed(Reason.CLOCK_STEPPED, ""), after_ms=3_600_000)]
+    rows += healthy_seconds(script, 190, dead="3-c")
+    assert watched.observe(rows) == ()
+
+    (alert,) = watched.observe(healthy_seconds(script, 20, dead="3-c"))
+
+    assert alert.rule == "voter-lagging"
+    assert 300_000 <= alert.observed_at_ms - alert.started_at_ms < 302_000
+
+
+def test_clock_that_is_set_forward_does_not_make_a_healthy_quorum_stale() -> None:
+    script, rows = started()
+    rows += [script.row(failed(Reason.CLOCK_STEPPED, ""), after_ms=3_600_000), probed(script)]
+    rows += healthy_seconds(script, 60)
+    assert monitor().observe(rows) == ()

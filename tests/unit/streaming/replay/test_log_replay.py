@@ -8,7 +8,7 @@ from connectors.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.cluster_monitor import DecodedRow
-from streaming.replay.machine import BEHIND_MS
+from streaming.replay.machine import BEHIND_MS, Machine
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -218,6 +218,26 @@ def test_an_observation_is_applied_once_and_a_re_read_record_is_skipped() -> Non
     after = apply(replay, [replace_sequence(first, 10, script.now_ms)])
     assert after.committed == before.committed
     assert after.last_offset == before.last_offset
+
+
+def test_a_lower_sequence_counts_once_its_time_is_newer_than_all_that_was_applied() -> None:
+    """The clock of a relay was 30 s ahead: its rows had higher sequences than those of the relay that replaces it."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    ahead = replace_sequence(script.read(), 10_000, START + 30_000)
+    script.leader(2)
+    right = script.read()
+    apply(replay, [ahead])
+
+    assert not applied(replay, replace_sequence(right, 20, START + 30_000)), "it may be a repetition"
+    assert applied(replay, replace_sequence(right, 21, START + 30_001))
+    assert replay.quorum().leader_epoch == script.epoch
+    assert not applied(replay, replace_sequence(right, 21, START + 30_001))
+    assert applied(replay, replace_sequence(script.read(), 22, START + 30_001))
+
+
+def applied(to: Machine, row: DecodedRow) -> bool:
+    return to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
 
 
 def replace_sequence(row: DecodedRow, sequence: int, observed_at_ms: int) -> DecodedRow:

@@ -63,6 +63,65 @@ def test_an_isr_without_any_replica_in_sync_before_counts_without_a_leader() -> 
     assert (one.elections, one.leaders) == (2, ids(102))
 
 
+def leaderless(script: LogScript, number: int, *, elr: tuple[int, ...], last: int) -> None:
+    """The last in-sync replica was fenced: with ELR (KIP-966) the ISR is empty, and Kafka stores the last leader."""
+    change = script.change("orders", number, isr=(), elr=elr, last_known_elr=(last,), leader=-1)
+    script.events[-1] = replace(change, leader=None)
+
+
+def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replica() -> None:
+    """The records of Kafka 4.3.1 with eligible.leader.replicas.version 1: see tests/kafka/test_alert_texts_live.py."""
+    script, replay = with_orders(), machine()
+    script.partition("orders", 3, 101)
+    # The only replica: its broker was killed and starts again, which empties the ELR.
+    leaderless(script, 3, elr=(101,), last=101)
+    script.change("orders", 3, elr=())
+    script.change("orders", 3, isr=(101,), leader=101, last_known_elr=(), recovering=True)
+    # All brokers were killed at once: 103 led last, 101 is still listed as eligible when 103 is elected.
+    script.change("orders", 0, isr=(103,), elr=(101,), leader=103)
+    leaderless(script, 0, elr=(101, 103), last=103)
+    script.change("orders", 0, elr=(101,))
+    script.change("orders", 0, isr=(103,), elr=(), leader=103, last_known_elr=(), recovering=True)
+    quorum = apply(replay, [script.read()])
+    one = of_orders(quorum)
+
+    assert (one.elections, one.last_leaders, one.passed_over, one.most_replicas) == (2, 2, (), 3)
+    assert [each.last_leader for each in quorum.recovering] == [True, True]
+
+
+def test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(101,), elr=())
+    leaderless(script, 0, elr=(101,), last=101)
+    # Broker 101 registered after its crash, and crashed again.
+    script.change("orders", 0, elr=())
+    script.change("orders", 0, isr=(102,), leader=102, last_known_elr=(), recovering=True)
+    quorum = apply(replay, [script.read()])
+    (recovery,) = quorum.recovering
+
+    assert (of_orders(quorum).last_leaders, of_orders(quorum).passed_over) == (0, ids(101))
+    assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101))
+
+
+def test_a_second_election_while_recovering_counts_only_if_it_passes_over_the_last_leader() -> None:
+    script, replay = with_orders(), machine()
+    for elected in (101, 102):
+        script.change("orders", 0, isr=(101,), elr=())
+        leaderless(script, 0, elr=(101,), last=101)
+        script.change("orders", 0, elr=())
+        recovering = True if elected == 101 else None
+        script.change("orders", 0, isr=(elected,), leader=elected, last_known_elr=(), recovering=recovering)
+    leaderless(script, 0, elr=(102,), last=102)
+    script.change("orders", 0, elr=())
+    script.change("orders", 0, isr=(102,), leader=102, last_known_elr=())
+    quorum = apply(replay, [script.read()])
+    (recovery,) = quorum.recovering
+
+    one = of_orders(quorum)
+    assert (one.elections, one.last_leaders, one.passed_over) == (2, 1, ids(101))
+    assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101)), "the records of 101 stay lost"
+
+
 def test_clean_elections_and_recoveries_are_not_recorded() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(102, 103), leader=102)

@@ -1,0 +1,75 @@
+"""The voters that do not answer the monitor, although other voters answer the same requests."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rules.analysis.freshness import PROBE_AGE, fresh_views, is_current
+from rules.finding import Thresholds
+from rules.model.identifiers import Millis, NodeId, ReplicaKey
+from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
+from rules.model.quorum import Quorum
+
+_FAILURE_MS = Millis(60_000)
+"""A failure is repeated at least twice in this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentController:
+    """One voter that does not answer."""
+
+    key: ReplicaKey
+    endpoint: str
+    reason: str
+    """Of the failed leader view, or what the probe found."""
+    failed: Reason | None
+    """Why the leader view fails; None if only the probe does."""
+    detail: str
+    since_ms: Millis | None
+    """The start of the unbroken run of failures, if known."""
+    answering: Sequence[NodeId]
+    """The voters that answer."""
+
+
+def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[SilentController]:
+    """Yields the voters whose leader view, or else whose probe, fails while that of another voter is answered.
+
+    If none is answered, the reason is the monitor's access and not one controller.
+    """
+    voters = {row.key.id: row.key for row in quorum.poll.voters} if quorum.poll else {}
+    views = {
+        each.node: each
+        for each in quorum.failures
+        if each.source is ObservationSource.LEADER_VIEW and is_current(quorum, each.last_at_ms, _FAILURE_MS)
+    }
+    viewed = {each.node for each in fresh_views(quorum, thresholds) if each.this_cluster} - views.keys()
+    age_ms = thresholds.ms(PROBE_AGE.name)
+    probes = {each.node: each for each in quorum.probes.values() if is_current(quorum, each.observed_at_ms, age_ms)}
+    probed = {node for node, each in probes.items() if each.answer is Answer.THIS_CLUSTER}
+    for node, key in sorted(voters.items()):
+        view, probe = views.get(node), probes.get(node)
+        if view is not None and view.reason not in NO_LEADER_REASONS and viewed & voters.keys():
+            yield SilentController(
+                key=key,
+                endpoint=view.endpoint,
+                reason=view.reason.value,
+                failed=view.reason,
+                detail=view.detail,
+                since_ms=view.first_at_ms,
+                answering=sorted(voters.keys() & viewed),
+            )
+        elif probe is not None and node not in viewed and _unanswered(probe) and probed & voters.keys():
+            yield SilentController(
+                key=key,
+                endpoint=str(probe.endpoint),
+                reason=(probe.answer if probe.connection is Connection.ACCEPTED else probe.connection).value,
+                failed=None,
+                detail=probe.detail,
+                since_ms=None,
+                answering=sorted(voters.keys() & probed),
+            )
+
+
+def _unanswered(probe: Probe) -> bool:
+    if probe.connection is Connection.ACCEPTED:
+        return probe.answer in (Answer.NOT_ALLOWED, Answer.NO_ANSWER)
+    return probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)

@@ -1,0 +1,142 @@
+"""A broker is fenced again and again, each time for a short while.
+
+What it means
+    Within 15 minutes the broker was fenced four times or more. With each fencing the partitions that it leads move to
+    other brokers, clients reconnect and its replicas leave the ISR; afterwards it copies what it missed. Each of these
+    times may be too short for `broker-fenced`.
+
+    A rolling restart or upgrade fences each broker once or twice, and does not fire.
+
+Evidence
+    Each fencing by the log's own timestamps: how long it lasted, whether the broker left by a controlled shutdown, and
+    whether its process had started again (a new incarnation id) when it was unfenced.
+
+What to do
+    1. Its process restarted: read the end of each run in the broker's log. The causes are memory, a full or broken
+       disk, or a liveness probe that stops it.
+    2. Its process did not restart: its heartbeats did not arrive within broker.session.timeout.ms. Check its host for
+       long pauses, and the network to the active controller.
+    3. If it does not become stable, shut it down until the cause is known: its partitions then stay where they are.
+
+What not to do
+    Do not raise broker.session.timeout.ms before the cause is known: a broker that hangs then keeps its leaders longer.
+
+Thresholds
+    hold (0 s): the fencings have already happened. clear (10 s). window (15 min) and fencings (4): this many fencings
+    of one broker within the window are flapping; it resolves when fewer are left in the window. answer_age (10 s): the
+    metadata log must have been read this recently.
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import ANSWER_AGE
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import ms_text, plural, utc_text
+from rules.model.history import Interruption, NodeKind
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
+
+ID = "broker-flapping"
+WINDOW = Threshold(
+    name="window",
+    default=900.0,
+    unit="s",
+    meaning="the time over which the fencings of a broker are counted, by the timestamps in the log. At most an "
+    "hour is remembered",
+)
+FENCINGS = Threshold(
+    name="fencings",
+    default=4.0,
+    unit="fencings",
+    meaning="this many fencings of one broker within the window are flapping. At most 32 are remembered",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each registered broker that was fenced too often."""
+    newest = quorum.newest_timestamp_ms
+    if newest is None:
+        return
+    since = newest - thresholds.ms(WINDOW.name)
+    recent: dict[tuple[NodeKind, NodeId], list[Interruption]] = {}
+    for one in quorum.history.interruptions:
+        if one.timestamp_ms >= since:
+            recent.setdefault((one.kind, one.id), []).append(one)
+    for node in sorted(quorum.brokers) if recent else ():
+        fencings = recent.get((NodeKind.BROKER, node))
+        if fencings and len(fencings) >= thresholds[FENCINGS.name]:
+            yield _finding(quorum, node, fencings, thresholds.ms(WINDOW.name))
+
+
+def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window: Millis) -> Finding:
+    restarts = sum(one.restarted for one in fencings)
+    now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
+    return Finding(
+        rule=ID,
+        subject=f"broker {node}",
+        severity=Severity.WARNING,
+        summary=f"Broker {node} was fenced {len(fencings)} times within {ms_text(window)}, the last time at "
+        f"{utc_text(fencings[-1].timestamp_ms)}. {_why(len(fencings), restarts)} {now}. Each time its partitions move "
+        "to other brokers and clients reconnect.",
+        evidence={
+            "broker": node,
+            "fencings_within_the_window": len(fencings),
+            "fencings_with_a_restart": restarts,
+            "fencings_after_a_controlled_shutdown": sum(one.announced for one in fencings),
+            "fenced_now": quorum.brokers[node].fenced,
+            "fencings": [_evidence(one) for one in fencings[-16:]],
+        },
+        remedy=(
+            *_cause_steps(node, len(fencings), restarts),
+            f"# If it does not become stable, shut broker {node} down until the cause is known",
+            "# Check which controller is the leader: brokers send their heartbeats to it",
+            describe_status(quorum),
+        ),
+        starts=(node,),
+    )
+
+
+def _why(fencings: int, restarts: int) -> str:
+    if restarts == 0:
+        return "Its process did not restart: its heartbeats were interrupted."
+    return "Its process restarted each time." if restarts == fencings else f"Its process restarted {_times(restarts)}."
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else plural(count, "time")
+
+
+def _cause_steps(node: NodeId, fencings: int, restarts: int) -> Iterable[str]:
+    if restarts:
+        yield (
+            f"# Read the end of each run in the log of broker {node}: why its process ended (memory, a full or broken "
+            "disk, a liveness probe)"
+        )
+    if restarts < fencings:
+        yield (
+            f"# Check the host of broker {node} for long pauses and its network to the active controller: heartbeats "
+            "did not arrive within broker.session.timeout.ms"
+        )
+
+
+def _evidence(one: Interruption) -> dict[str, Plain]:
+    ended = one.ended_timestamp_ms
+    return {
+        "at": utc_text(one.timestamp_ms),
+        "offset": one.offset,
+        "lasted": "until now" if ended is None else ms_text(Millis(max(0, ended - one.timestamp_ms))),
+        "controlled_shutdown": one.announced,
+        "restarted": one.restarted,
+    }
+
+
+RULE = Rule(
+    id=ID,
+    title="A broker is fenced again and again",
+    text=__doc__ or "",
+    thresholds=(hold(0.0), clear(), WINDOW, FENCINGS, ANSWER_AGE),
+    evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+)

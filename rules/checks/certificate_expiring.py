@@ -1,0 +1,174 @@
+"""A certificate of a controller expires soon.
+
+What it means
+    The certificate that a controller presents at its recorded endpoint is valid for a few more days only. Nothing fails
+    yet. When it has expired, the other controllers and the brokers cannot connect to this controller any more: open
+    connections stay, and it fetches over its own, so a healthy quorum may hide it until the next restart or election.
+    Then no other controller can fetch from it as leader, and no candidate gets its vote. Certificates that were issued
+    together expire together, and with a majority of them the quorum cannot elect a leader.
+
+    - Warning: a certificate expires within `warning` days.
+    - Critical: a certificate expires within `critical` days.
+
+    A certificate that has expired is reported by `stale-voter-endpoint`; an alert of this rule keeps firing until it is
+    renewed. A static quorum records no endpoints: there this rule reports expired certificates too.
+
+Evidence
+    Each certificate that expires soon: node, endpoint, and when it expires.
+
+What to do
+    1. Renew each certificate that is listed, and install it in the controller's keystore (ssl.keystore.location).
+    2. Restart these controllers one by one, the leader last; `kraftwatch safe-to-restart` tells whether the next may be
+       restarted.
+    3. Check why the certificates were not renewed: the process that renews them may have stopped.
+
+What not to do
+    Do not wait for the expiry, and do not restart several controllers at once: a controller whose certificate is
+    invalid after the restart is lost for elections.
+
+Thresholds
+    warning (14 days) and critical (3 days): two weeks are time for a planned rolling restart; three days are a weekend.
+    hold (60 s) and clear (10 s).
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from rules.finding import (
+    Finding,
+    Need,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
+from rules.formatting import and_join, first_entries, first_steps, plural, utc_text
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import CertificateFault, Probe, Vantage
+from rules.model.quorum import Quorum
+
+ID = "certificate-expiring"
+SUBJECT = "certificates"
+_DAY_MS = 86_400_000
+WARNING = Threshold(
+    name="warning",
+    default=14.0,
+    unit="days",
+    meaning="a certificate that expires within this time is reported: time to renew it in a planned rolling restart",
+)
+CRITICAL = Threshold(
+    name="critical",
+    default=3.0,
+    unit="days",
+    meaning="a certificate that expires within this time is critical: the default is a long weekend",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for the cluster while a certificate at a probed endpoint expires soon."""
+    probes = [quorum.probes[name] for name in sorted(quorum.probes)]
+    soon = [probe for probe in probes if _expires_within(quorum, probe, _days_ms(thresholds, WARNING))]
+    renewable = [probe for probe in soon if not (_expired(quorum, probe) and _reported_as_stale(quorum, probe))]
+    if renewable:
+        urgent = any(_expires_within(quorum, probe, _days_ms(thresholds, CRITICAL)) for probe in renewable)
+        severity = Severity.CRITICAL if urgent else Severity.WARNING
+        yield _finding(quorum, sorted(soon, key=_expires_at_and_node), severity)
+    elif soon:
+        nodes = and_join(sorted({probe.node for probe in soon}))
+        why = f"the certificate of {nodes} has expired: stale-voter-endpoint reports it"
+        yield UnknownResult(rule=ID, subject=SUBJECT, why=why)
+    elif quorum.access.tls and quorum.vantage is Vantage.INSIDE:
+        unread = sorted({probe.node for probe in probes if _expires_at(probe) is None})
+        if unread or not probes:
+            missing = f"the certificate of {and_join(unread)}" if unread else "no certificate"
+            yield UnknownResult(
+                rule=ID, subject=SUBJECT, why=f"{missing} was {'not ' if unread else ''}read by the newest probes"
+            )
+
+
+def _days_ms(thresholds: Thresholds, threshold: Threshold) -> Millis:
+    return Millis(round(thresholds[threshold.name] * _DAY_MS))
+
+
+def _expires_at(probe: Probe) -> Millis | None:
+    return probe.certificate.expires_at_ms if probe.certificate else None
+
+
+def _expires_at_and_node(probe: Probe) -> tuple[Millis, NodeId, str]:
+    return (_expires_at(probe) or Millis(0), probe.node, str(probe.endpoint))
+
+
+def _expires_within(quorum: Quorum, probe: Probe, within_ms: Millis) -> bool:
+    at = _expires_at(probe)
+    return at is not None and quorum.now_ms > at - within_ms
+
+
+def _expired(quorum: Quorum, probe: Probe) -> bool:
+    return _expires_within(quorum, probe, Millis(0))
+
+
+def _reported_as_stale(quorum: Quorum, probe: Probe) -> bool:
+    """Returns whether `stale-voter-endpoint` evaluates this endpoint: the one that other voters dial."""
+    voter = quorum.committed.by_id(probe.node) if quorum.committed else None
+    recorded = voter is not None and probe.endpoint in voter.endpoints[:1]
+    return recorded and probe.certificate is not None and probe.certificate.fault is CertificateFault.EXPIRED
+
+
+def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Finding:
+    """`soon`: by expiry."""
+    nodes = sorted({probe.node for probe in soon})
+    return Finding(
+        rule=ID,
+        subject=SUBJECT,
+        severity=severity,
+        summary=f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
+        "expired: it can neither vote nor lead.",
+        evidence={
+            "certificates": first_entries({f"{each.node}@{each.endpoint}": _when(quorum, each) for each in soon}),
+        },
+        remedy=(
+            *first_steps(
+                [f"# Renew the certificate of controller {p.node} at {p.endpoint}: it {_when(quorum, p)}" for p in soon]
+            ),
+            f"# Install {'it' if len(nodes) == 1 else 'each'} in the controller's keystore (ssl.keystore.location) and "
+            f"restart {'the controller' if len(nodes) == 1 else 'the controllers one by one, the leader last'}",
+            "# Check why it was not renewed in time: the process that renews the certificates may have stopped",
+        ),
+        starts=tuple(nodes),
+    )
+
+
+def _summary(quorum: Quorum, soon: Sequence[Probe], nodes: Sequence[NodeId]) -> str:
+    if len(nodes) == 1:
+        return f"The certificate of controller {nodes[0]} {_when(quorum, soon[0])}."
+    first = soon[0]
+    return (
+        f"The certificates of controllers {and_join(nodes)} expire soon: that of controller {first.node} "
+        f"{_when(quorum, first)}."
+    )
+
+
+def _when(quorum: Quorum, probe: Probe) -> str:
+    """Returns when it expires and the days left, as the rest of a sentence."""
+    at = _expires_at(probe) or Millis(0)
+    if _expires_within(quorum, probe, Millis(0)):
+        return f"expired at {utc_text(at)}"
+    # Compared day by day: the finding is the same until one day less is left.
+    days = next(days for days in count() if _expires_within(quorum, probe, Millis((days + 1) * _DAY_MS)))
+    left = f"in {plural(days, 'day')}" if days else "in less than a day"
+    return f"expires {left}, at {utc_text(at)}"
+
+
+RULE = Rule(
+    id=ID,
+    title="A controller's certificate expires soon",
+    text=__doc__ or "",
+    thresholds=(hold(60.0), clear(), WARNING, CRITICAL),
+    evaluate=evaluate,
+    # Without the log by choice no endpoint is probed.
+    needs=(Need.METADATA_LOG,),
+)

@@ -1,0 +1,154 @@
+"""broker-flapping: how often a broker was fenced, from the records of the log to the finding."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.model.history import NodeKind
+from rules.model.quorum import Quorum
+from streaming.replay.machine import Machine
+from streaming.replay.recent_history import INTERRUPTIONS_OF_A_NODE
+from tests.unit.rules.situation import findings
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+
+RULE = "broker-flapping"
+
+
+def with_brokers(*nodes: int) -> LogScript:
+    script = LogScript()
+    script.leader(1)
+    for node in nodes:
+        script.broker(node)
+        script.broker_change(node, fenced=False)
+    return script
+
+
+def flap(script: LogScript, node: int, times: int, *, every_ms: int = 30_000, restart: bool = False) -> None:
+    """Fences the broker this many times, for two seconds each."""
+    for _ in range(times):
+        script.broker_change(node, fenced=True)
+        script.now_ms += 2_000
+        if restart:
+            script.broker(node)
+        script.broker_change(node, fenced=False)
+        script.now_ms += every_ms - 2_000
+
+
+def lines(quorum: Quorum) -> list[str]:
+    return [f"{one.severity} {one.subject}" for one in findings(quorum, RULE)]
+
+
+def read(replay: Machine, script: LogScript) -> Quorum:
+    return apply(replay, [script.read()])
+
+
+@pytest.mark.parametrize(("times", "expected"), [(3, []), (4, ["warning broker 101"]), (20, ["warning broker 101"])])
+def test_a_broker_that_is_fenced_four_times_within_the_window_is_one_finding(times: int, expected: list[str]) -> None:
+    script = with_brokers(101, 102)
+    flap(script, 102, 1)
+    flap(script, 101, times)
+
+    assert lines(read(machine(), script)) == expected
+
+
+def test_the_finding_ends_when_the_fencings_leave_the_window() -> None:
+    script, replay = with_brokers(101), machine()
+    flap(script, 101, 5)
+    assert lines(read(replay, script)) == ["warning broker 101"]
+    # Of the five fencings, at most three are left.
+    script.now_ms += 900_000 - 5 * 30_000 + 45_000
+    script.noops(1)
+    assert lines(read(replay, script)) == []
+
+
+def test_two_rolling_restarts_by_controlled_shutdown_are_not_flapping() -> None:
+    script, replay = with_brokers(*range(101, 106)), machine()
+    for _ in range(2):
+        for node in range(101, 106):
+            script.broker_change(node, shutdown=True)
+            script.broker_change(node, fenced=True)
+            script.now_ms += 10_000
+            script.broker(node)
+            script.broker_change(node, fenced=False)
+    quorum = read(replay, script)
+
+    assert lines(quorum) == []
+    assert len(quorum.history.interruptions) == 10
+    assert {(one.announced, one.restarted) for one in quorum.history.interruptions} == {(True, True)}
+
+
+@pytest.mark.parametrize(
+    ("restart", "why", "step"),
+    [
+        (False, "Its process did not restart: its heartbeats were interrupted.", "# Check the host of broker 101"),
+        (True, "Its process restarted each time.", "# Read the end of each run in the log of broker 101"),
+    ],
+)
+def test_the_text_says_whether_its_process_restarted(restart: bool, why: str, step: str) -> None:
+    script = with_brokers(101)
+    flap(script, 101, 4, restart=restart)
+    (finding,) = findings(read(machine(), script), RULE)
+
+    assert finding.summary.startswith(
+        "Broker 101 was fenced 4 times within 15 min, the last time at 1970-01-01 00:18:1"
+    )
+    assert f". {why} It is not fenced now." in finding.summary
+    assert finding.remedy[0].startswith(step)
+    fencings = finding.evidence["fencings"]
+    assert isinstance(fencings, list)
+    assert [one["lasted"] for one in fencings if isinstance(one, dict)] == ["2 s"] * 4
+
+
+def test_some_restarts_among_the_fencings_are_counted() -> None:
+    script = with_brokers(101)
+    flap(script, 101, 3)
+    flap(script, 101, 1, restart=True)
+    script.broker_change(101, fenced=True)
+    (finding,) = findings(read(machine(), script), RULE)
+
+    assert "Its process restarted once. It is fenced now." in finding.summary
+    assert finding.evidence["fencings_with_a_restart"] == 1
+
+
+def test_a_process_that_registers_again_before_it_is_fenced_is_a_fencing() -> None:
+    """Kafka fences the former incarnation by the registration of the next one."""
+    script, replay = with_brokers(101), machine()
+    for _ in range(4):
+        script.broker(101)
+        script.broker_change(101, fenced=False)
+    quorum = read(replay, script)
+
+    assert lines(quorum) == ["warning broker 101"]
+    assert all(one.restarted and one.ended_offset for one in quorum.history.interruptions)
+
+
+def test_fencings_survive_a_restart_and_a_snapshot_adds_none() -> None:
+    script, replay = with_brokers(101), machine()
+    flap(script, 101, 3)
+    read(replay, script)
+    restored = again(replay.to_bytes())
+    flap(script, 101, 1)
+    assert lines(read(restored, script)) == ["warning broker 101"]
+
+    records = [script.broker(101, fenced=True)]
+    script.events.clear()
+    script.noops(9)
+    assert len(apply(restored, script.snapshot(records)).history.interruptions) == 4
+
+
+def test_an_unregistered_broker_does_not_flap() -> None:
+    script, replay = with_brokers(101, 102), machine()
+    flap(script, 101, 5)
+    quorum = read(replay, script)
+    brokers = {node: one for node, one in quorum.brokers.items() if node != 101}
+    assert lines(replace(quorum, brokers=brokers)) == []
+
+
+def test_a_flapping_broker_displaces_no_fencing_of_another() -> None:
+    script, replay = with_brokers(101, 102), machine()
+    flap(script, 102, 1)
+    flap(script, 101, INTERRUPTIONS_OF_A_NODE + 20, every_ms=5_000)
+    known = read(replay, script).history.interruptions
+
+    assert [one.id for one in known] == [*ids(102), *ids(101) * INTERRUPTIONS_OF_A_NODE]
+    assert {one.kind for one in known} == {NodeKind.BROKER}

@@ -1,0 +1,113 @@
+"""certificate-expiring: one finding for a cluster, from the dates of the certificates that its controllers present."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.finding import Finding
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Access, CertificateFault, Connection, Vantage
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import (
+    DAY_MS,
+    evaluation_of,
+    finding_lines,
+    findings,
+    healthy,
+    probed,
+    refuses,
+    static,
+    unknown_reasons,
+    with_certificates,
+)
+
+RULE = "certificate-expiring"
+SECOND = 1 / 86_400
+
+
+def expiring(quorum: Quorum) -> list[str]:
+    return [f"{one.severity} {one.subject}: {', '.join(_listed(one))}" for one in findings(quorum, RULE)]
+
+
+def _listed(finding: Finding) -> list[str]:
+    certificates = finding.evidence["certificates"]
+    assert isinstance(certificates, dict)
+    return [str(name).partition("@")[0] for name in certificates]
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ({}, []),
+        ({1: 14 + SECOND}, []),
+        ({1: 14 - SECOND}, ["warning certificates: 1"]),
+        ({1: 9.0, 2: 4.0, 3: 13.0}, ["warning certificates: 2, 1, 3"]),
+        ({1: 3 + SECOND}, ["warning certificates: 1"]),
+        ({1: 3 - SECOND}, ["critical certificates: 1"]),
+        ({1: 10.0, 3: 1.0}, ["critical certificates: 3, 1"]),
+    ],
+)
+def test_certificates_that_expire_soon_are_one_finding_with_the_first_one_first(
+    days: dict[int, float], expected: list[str]
+) -> None:
+    assert expiring(with_certificates(healthy(), days=days)) == expected
+
+
+@pytest.mark.parametrize(
+    ("days", "sentence"),
+    [
+        (9.5, "The certificate of controller 1 expires in 9 days, at 2026-10-01 02:13:20 UTC."),
+        (1.5, "The certificate of controller 1 expires in 1 day, at 2026-09-23 02:13:20 UTC."),
+        (
+            0.5,
+            "The certificate of controller 1 expires in less than a day, at 2026-09-22 02:13:20 UTC.",
+        ),
+    ],
+)
+def test_summary_names_the_days_left_and_the_date(days: float, sentence: str) -> None:
+    (finding,) = findings(with_certificates(healthy(), days={1: days}), RULE)
+    assert finding.summary.startswith(sentence)
+
+
+def test_expired_certificate_is_left_to_stale_voter_endpoint_and_stays_listed() -> None:
+    expired = with_certificates(healthy(), {1: CertificateFault.EXPIRED})
+    both = with_certificates(healthy(), {1: CertificateFault.EXPIRED}, days={1: -1.0, 2: 10.0})
+
+    assert finding_lines(expired) == ["warning stale-voter-endpoint: voter 1"]
+    assert unknown_reasons(expired, RULE) == [
+        ("certificates", "the certificate of 1 has expired: stale-voter-endpoint reports it")
+    ]
+    assert expiring(both) == ["warning certificates: 1, 2"]
+
+
+def test_static_quorum_has_no_other_rule_for_an_expired_certificate() -> None:
+    assert expiring(static(with_certificates(healthy(), {1: CertificateFault.EXPIRED}))) == ["critical certificates: 1"]
+
+
+def test_certificate_that_is_not_read_is_unknown() -> None:
+    refusing = with_certificates(refuses(healthy(), 2))
+    timing_out = with_certificates(probed(healthy(), 2, connection=Connection.TIMED_OUT))
+    none = replace(with_certificates(healthy()), probes={})
+
+    assert unknown_reasons(refusing, RULE) == [
+        ("certificates", "the certificate of 2 was not read by the newest probes")
+    ]
+    assert unknown_reasons(none, RULE) == [("certificates", "no certificate was read by the newest probes")]
+    assert unknown_reasons(replace(timing_out, vantage=Vantage.OUTSIDE), RULE) == []
+
+
+def test_listener_without_tls_has_no_certificates() -> None:
+    assert unknown_reasons(healthy(), RULE) == []
+    assert expiring(healthy()) == []
+
+
+def test_polls_alone_read_no_certificates_and_the_rule_is_not_applicable() -> None:
+    polls_only = replace(with_certificates(healthy()), probes={}, access=Access(secured=True, tls=True, log=False))
+    assert unknown_reasons(polls_only, RULE) == []
+    assert RULE in {each.rule for each in evaluation_of(polls_only).not_applicable}
+
+
+def test_thresholds_are_compared_with_the_time_of_the_newest_observation() -> None:
+    quorum = with_certificates(healthy(), days={1: 20.0})
+    later = replace(quorum, now_ms=Millis(quorum.now_ms + 7 * DAY_MS))
+    assert (expiring(quorum), expiring(later)) == ([], ["warning certificates: 1"])

@@ -1,6 +1,6 @@
 """The exceptions of kraftwatch. An unhealthy quorum is never an exception: it is a Finding."""
 
-from rules.model.monitoring import Reason
+from rules.model.monitoring import CertificateFault, Reason
 
 
 class KraftwatchError(Exception):
@@ -14,11 +14,19 @@ class UsageError(KraftwatchError):
 class ObservationError(KraftwatchError):
     """A poll, probe, fetch or name lookup failed; the gatherer records the reason in an ObservationFailed event."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        """`detail` describes the failure and must not contain a secret."""
+    def __init__(self, reason: Reason, detail: str, *, certificate_fault: CertificateFault | None = None) -> None:
+        """`detail` describes the failure and must not contain a secret.
+
+        `certificate_fault`: why the node's certificate was not accepted, if that is the failure.
+        """
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+        self.certificate_fault = certificate_fault
+
+    def copy(self) -> "ObservationError":
+        """Returns the same failure without the traceback, whose frames hold what the node sent."""
+        return ObservationError(self.reason, self.detail, certificate_fault=self.certificate_fault)
 
 
 class UndecodableError(KraftwatchError):

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
-from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    LeaderLog,
+    ObservationSource,
+    Reason,
+    Resolution,
+    ServerCertificate,
+)
 from rules.model.poll import Replica
 from rules.model.stored_keys import STORED_KEYS
 
@@ -49,6 +57,8 @@ class EndpointProbed:
     answer: Answer
     answered_by: NodeId | None
     detail: str
+    certificate: ServerCertificate | None = None
+    """None without TLS, or if none was presented."""
     type: Literal["endpoint-probed"] = "endpoint-probed"
 
 

@@ -16,9 +16,9 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation_event import ObservationFailed, ObservationsAudited
-from connectors.wall_clock import wall_ms
-from rules.model.monitoring import ObservationSource, Reason
+from connectors.observation_event import ObservationsAudited
+from connectors.wall_clock import RowClock, wall_ms
+from rules.model.monitoring import ObservationSource
 
 
 class ClusterGatherer:
@@ -36,8 +36,13 @@ class ClusterGatherer:
         known_endpoints: KnownEndpoints,
         fetch_pause_s: float = 0.0,
         slowdown: Callable[[], int] = lambda: 1,
+        newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
-        """`slowdown`: how many times as long to wait between polls, and between fetches with a pause."""
+        """Connects to nothing yet.
+
+        `slowdown`: how many times as long to wait between polls, and between fetches with a pause; `newest_gap`: how
+        often the loop did not run, and for how many seconds the last time.
+        """
         self._cluster = cluster
         self._loop = loop
         self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
@@ -46,7 +51,13 @@ class ClusterGatherer:
         self._nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
         )
-        self._writer = ObservationWriter(cluster.name, publisher, self._nodes, not_before_ms=last_observed_ms or 0)
+        self._writer = ObservationWriter(
+            cluster.name,
+            publisher,
+            self._nodes,
+            clock=RowClock(not_before_ms=last_observed_ms or 0),
+            newest_gap=newest_gap,
+        )
         self._last_observed_ms = last_observed_ms
         self._position = start
         self._fetch_pause_s = fetch_pause_s
@@ -64,10 +75,10 @@ class ClusterGatherer:
         """The endpoints that a restarted gatherer must know of this cluster."""
         return self._nodes.known_endpoints
 
-    def poll_in(self, seconds: float) -> None:
-        """Sends one more DescribeQuorum this many seconds from now."""
+    def poll_at(self, at_ms: int) -> None:
+        """Sends one more DescribeQuorum at this time of the rows."""
         if self._quorum_poll is not None:
-            self._quorum_poll.poll_in(seconds)
+            self._quorum_poll.poll_in(self._writer.ms_until(at_ms) / 1000)
 
     def write_audit(self, event: ObservationsAudited) -> None:
         """Writes the result of an audit."""
@@ -77,10 +88,7 @@ class ClusterGatherer:
         """Starts the tasks."""
         if self._last_observed_ms is not None:
             gap_ms = max(0, wall_ms() - self._last_observed_ms)
-            detail = f"no observations for {gap_ms} ms: the gatherer was restarted"
-            self._writer.write_failure(
-                ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail)
-            )
+            self._writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
         tasks = (
             (ObservationSource.LOG, self._follow_log),
             (ObservationSource.QUORUM, self._poll_quorum),

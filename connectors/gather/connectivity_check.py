@@ -147,9 +147,9 @@ class _Checker:
         sock = await connect(self._loop, addresses, address.port, deadline=deadline)
         transport = await secure(self._loop, sock, address.host, self._cluster.options, deadline=deadline)
         try:
-            return TransportCheck(
-                certificate_expires_at=transport.certificate_expires_at if isinstance(transport, TlsTransport) else None
-            )
+            certificate = transport.certificate() if isinstance(transport, TlsTransport) else None
+            expires_at_ms = None if certificate is None else certificate.expires_at_ms
+            return TransportCheck(certificate_expires_at=None if expires_at_ms is None else expires_at_ms / 1000)
         finally:
             transport.abort()
 

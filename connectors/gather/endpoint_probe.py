@@ -6,7 +6,7 @@ addresses or the outcome changed, 15 s after an inconclusive answer, and once a 
 used.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from connectors.errors import ObservationError
@@ -19,7 +19,7 @@ from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 
 _IDENTIFY_EVERY_S = 60.0
 _IDENTIFY_RETRY_S = 15.0
@@ -51,6 +51,7 @@ class _ProbeResult:
     answer: Answer
     answered_by: NodeId | None
     detail: str
+    certificate: ServerCertificate | None
     identify_at: float
 
 
@@ -127,11 +128,12 @@ class EndpointProbe:
             answer=result.answer,
             answered_by=result.answered_by,
             detail=result.detail,
+            certificate=result.certificate,
         )
 
     async def _identify(self, target: ProbeTarget, addresses: tuple[str, ...]) -> _ProbeResult:
         address = Address(target.endpoint.host, target.endpoint.port)
-        answer, answered_by, detail = await self._identify_node(target.node, address)
+        answer, answered_by, detail, certificate = await self._identify_node(target.node, address)
         self._client.disconnect(ObservationSource.PROBE, address)
         conclusive = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
         pause = _IDENTIFY_EVERY_S if conclusive else _IDENTIFY_RETRY_S
@@ -140,25 +142,44 @@ class EndpointProbe:
             answer=answer,
             answered_by=answered_by,
             detail=detail,
+            certificate=certificate,
             identify_at=self._loop.now() + pause,
         )
 
-    async def _identify_node(self, node: NodeId, address: Address) -> tuple[Answer, NodeId | None, str]:
+    async def _identify_node(
+        self, node: NodeId, address: Address
+    ) -> tuple[Answer, NodeId | None, str, ServerCertificate | None]:
         request = empty_fetch_request(self._nodes.cluster_id)
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
         except ObservationError as problem:
-            return _answer_from_error(problem), None, problem.detail
+            answer = _answer_from_error(problem)
+            certificate = self._client.server_certificate(ObservationSource.PROBE, address)
+            if certificate is None and answer is Answer.NOT_ALLOWED:
+                certificate = await self._refused_certificate(address, problem)
+            return answer, None, problem.detail, certificate
+        certificate = self._client.server_certificate(ObservationSource.PROBE, address)
         if self._nodes.cluster_id is None:
-            return Answer.NOT_ASKED, None, "a Kafka node answers, but the id of this cluster is not known"
+            unknown = "a Kafka node answers, but the id of this cluster is not known"
+            return Answer.NOT_ASKED, None, unknown, certificate
         try:
-            answer = await self._client.send(address, describe_node_request(node), source=ObservationSource.PROBE)
+            response = await self._client.send(address, describe_node_request(node), source=ObservationSource.PROBE)
         except ObservationError:
-            return Answer.THIS_CLUSTER, None, ""
-        answered_by = parse_node_id(answer, requested=node)
+            return Answer.THIS_CLUSTER, None, "", certificate
+        answered_by = parse_node_id(response, requested=node)
         if answered_by is not None and answered_by != node:
-            return Answer.OTHER_NODE, answered_by, f"node {answered_by} answers here"
-        return Answer.THIS_CLUSTER, answered_by, ""
+            return Answer.OTHER_NODE, answered_by, f"node {answered_by} answers here", certificate
+        return Answer.THIS_CLUSTER, answered_by, "", certificate
+
+    async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
+        """Returns the certificate of a node to which no connection is open: TLS or the login failed."""
+        presented = await self._client.presented_certificate(address)
+        if presented is None:
+            fault = problem.certificate_fault
+            return None if fault is None else ServerCertificate(valid_from_ms=None, expires_at_ms=None, fault=fault)
+        # The login comes after the handshake, in which the certificate was verified.
+        verified = problem.reason is not Reason.TLS_FAILED
+        return replace(presented, fault=problem.certificate_fault, verified=verified)
 
     def _write(
         self,
@@ -170,6 +191,7 @@ class EndpointProbe:
         answer: Answer = Answer.NOT_ASKED,
         answered_by: NodeId | None = None,
         detail: str = "",
+        certificate: ServerCertificate | None = None,
     ) -> None:
         self._output.write_probe(
             EndpointProbed(
@@ -181,6 +203,7 @@ class EndpointProbe:
                 answer=answer,
                 answered_by=answered_by,
                 detail=detail,
+                certificate=certificate,
             )
         )
 

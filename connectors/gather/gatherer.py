@@ -34,7 +34,6 @@ from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.rate_limiter import RateLimiter
-from connectors.wall_clock import wall_ms
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3
 READY = "ready"
@@ -143,7 +142,7 @@ class Gatherer:
             match message:
                 case PollRequest(at_ms=at_ms):
                     if self._publisher.publish_first_row_from(message.cluster, at_ms):
-                        gatherer.poll_in((at_ms - wall_ms()) / 1000)
+                        gatherer.poll_at(at_ms)
                 case AuditResult(audited=audited):
                     gatherer.write_audit(audited)
 
@@ -195,6 +194,7 @@ class Gatherer:
             known_endpoints=self._endpoint_cache.of(cluster.name),
             fetch_pause_s=fetch_pause_s(self._settings.clusters_of_all),
             slowdown=lambda: self._unread_rows.slowdown,
+            newest_gap=self._heartbeat.newest_gap,
         )
 
 

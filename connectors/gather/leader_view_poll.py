@@ -24,7 +24,7 @@ from connectors.kafka.response_numbers import millis
 from connectors.log_event import SnapshotBegan
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
-from connectors.observation_event import LeaderViewPolled
+from connectors.observation_event import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
@@ -35,7 +35,10 @@ _HEADER_BYTES = 64 * 1024
 """Enough for the first batch of a snapshot: header, kraft.version and voters."""
 _REFUSED = frozenset({Reason.UNSUPPORTED, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
 """Answers of a broker, or of a controller that denies access: polled again only after _REFUSED_RETRY_S."""
-_REFUSED_RETRY_S = 60.0
+_PROBED = frozenset({Reason.REFUSED, Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TOO_FEW_DESCRIPTORS})
+"""Failures that the endpoint probe reports."""
+_REFUSED_RETRY_S = 25.0
+"""Shorter than a failure is kept: it must be repeated while it lasts."""
 _UNKNOWN_NODE_INTERVAL_S = 60.0
 """Poll interval of a configured address that no node reports as a controller's endpoint."""
 _STARTUP_INTERVAL_S = 0.5
@@ -58,6 +61,8 @@ class LeaderViewPoll:
         """The last contained timestamp of the leader's newest snapshot."""
         self._controllers_known = False
         """True once the address of a controller was reported."""
+        self._answered = False
+        """True once a controller answered."""
 
     async def run(self) -> None:
         """Polls until cancelled.
@@ -83,16 +88,13 @@ class LeaderViewPoll:
             response, version = await self._fetch_view(address, node)
             log = None if response.error else await self._leader_log(address, response, version)
         except ObservationError as problem:
-            if problem.reason is Reason.WRONG_CLUSTER:
-                self._write(address, node, this_cluster=False)
-            elif problem.reason in _REFUSED:
-                self._not_before[address, node] = self._loop.now() + _REFUSED_RETRY_S
-            # Other failures are recorded by log follower, quorum poll and endpoint probe; the last view expires.
+            self._failed(address, node, problem)
             return
         if node is None:
             self._not_before[address, node] = self._loop.now() + (
                 _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
             )
+        self._answered = True
         leader = response.leader_id
         self._write(
             address,
@@ -101,6 +103,28 @@ class LeaderViewPoll:
             epoch=None if response.leader_epoch is None else Epoch(response.leader_epoch),
             log=log,
         )
+
+    def _failed(self, address: Address, node: NodeId | None, problem: ObservationError) -> None:
+        """Writes why a controller did not answer; its last view expires."""
+        if problem.reason is Reason.WRONG_CLUSTER:
+            self._write(address, node, this_cluster=False)
+            return
+        if problem.reason in _REFUSED:
+            pause = _UNKNOWN_NODE_INTERVAL_S if node is None else _REFUSED_RETRY_S
+            self._not_before[address, node] = self._loop.now() + pause
+        # A configured address without a node may be a broker's: log follower and quorum poll report what fails there.
+        # A monitor without CLUSTER_ACTION is denied by every controller.
+        denied_everywhere = problem.reason is Reason.DENIED and not self._answered
+        if node is not None and problem.reason not in _PROBED and not denied_everywhere:
+            self._output.write_failure(
+                ObservationFailed(
+                    source=ObservationSource.LEADER_VIEW,
+                    endpoint=str(address),
+                    reason=problem.reason,
+                    detail=problem.detail,
+                    node=node,
+                )
+            )
 
     async def _fetch_view(self, address: Address, node: NodeId | None) -> tuple[FetchResult, int]:
         """Returns the response and the Fetch version. A leader with another epoch is queried again with its epoch."""

@@ -16,6 +16,8 @@ from connectors.stored_json import parse_json
 
 STALLED_S: Final = 5.0
 """A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
+INTERRUPTED_S: Final = 2.0
+"""A loop that did not run for this long did not observe: its next row reports the gap first."""
 _TURN_S: Final = 0.25
 _REMEMBERED_S: Final = 60.0
 
@@ -30,15 +32,30 @@ class LoopHeartbeat:
         """Monotonic seconds of the newest turn."""
         self.stalled_s_total = 0.0
         """Sum of the time by which turns came late since the start."""
+        self._runs = False
+        self._gap_s = 0.0
+        self._gaps = 0
 
     async def run(self) -> None:
         """Measures until cancelled."""
+        self.turn_at_s, self._runs = self._loop.now(), True
         while True:
-            due = self._loop.now() + _TURN_S
             await self._loop.sleep(_TURN_S)
-            self._turn(max(0.0, self._loop.now() - due))
+            self._turn(max(0.0, self._loop.now() - self.turn_at_s - _TURN_S))
+
+    def newest_gap(self) -> tuple[int, float]:
+        """Returns how often the loop did not run for INTERRUPTED_S, and for how long the last time.
+
+        A socket may be served before the late turn itself: a gap counts as soon as it is over.
+        """
+        late_s = self._loop.now() - self.turn_at_s - _TURN_S
+        if self._runs and late_s >= INTERRUPTED_S:
+            self._turn(late_s)
+        return self._gaps, self._gap_s
 
     def _turn(self, late_s: float) -> None:
+        if late_s >= INTERRUPTED_S:
+            self._gaps, self._gap_s = self._gaps + 1, late_s
         self.turn_at_s = self._loop.now()
         self.stalled_s_total += late_s
         self._stalls.append((self.turn_at_s, late_s))

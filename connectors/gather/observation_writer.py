@@ -18,8 +18,9 @@ from connectors.observation_event import (
     ObservationsAudited,
     QuorumPolled,
 )
-from connectors.wall_clock import wall_ms
-from rules.model.monitoring import ObservationSource
+from connectors.wall_clock import RowClock
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ObservationSource, Reason
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
@@ -35,16 +36,16 @@ class ObservationWriter:
         publisher: Publisher,
         nodes: NodeDirectory,
         *,
-        not_before_ms: int = 0,
-        clock: Callable[[], int] = wall_ms,
+        clock: RowClock | None = None,
+        newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
         self._cluster = cluster
         self._publisher = publisher
         self._nodes = nodes
-        self._clock = clock
-        self._newest_ms = not_before_ms
-        self._read_ms: int | None = None
-        """Last reading of the clock; after the clock was set back, new readings are compared with it."""
+        self._clock = clock or RowClock()
+        self._newest_gap = newest_gap
+        self._gaps = 0
+        """The gaps that were written."""
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
         self._quiet = QuietObservations()
@@ -92,7 +93,8 @@ class ObservationWriter:
 
     def write_probe(self, event: EndpointProbed) -> None:
         """As `ObservationOutput.write_probe`. A result that differs from the previous one is urgent."""
-        shape = (event.resolution, frozenset(event.addresses), event.connection, event.answer, event.answered_by)
+        reached = (event.resolution, frozenset(event.addresses), event.connection)
+        shape = (*reached, event.answer, event.answered_by, event.certificate)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
         at_ms = self._now_ms()
         quiet = self._quiet.is_quiet_probe(event, at_ms, changed=changed)
@@ -114,6 +116,14 @@ class ObservationWriter:
         self._quiet.disturbed(at_ms)
         self._write(ObservationKind.FAILED, to_json(event), at_ms, urgent=changed)
 
+    def write_gap(self, detail: str, reason: Reason = Reason.INTERRUPTED) -> None:
+        """Writes that nothing was observed until now, or that the time since the row before has not passed."""
+        self.write_failure(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=reason, detail=detail))
+
+    def ms_until(self, at_ms: int) -> int:
+        """Returns when, in milliseconds from now, the rows have this time."""
+        return at_ms - self._clock.read()
+
     def write_audit(self, event: ObservationsAudited) -> None:
         """Writes the result of an audit; a violated contract is urgent."""
         self._write(ObservationKind.AUDIT, to_json(event), self._now_ms(), urgent=bool(event.broken))
@@ -134,20 +144,18 @@ class ObservationWriter:
         for key in [key for key in self._last if key[0] == source.value and key[1].startswith("!")]:
             del self._last[key]
 
-    def _now_ms(self) -> int:
-        """Returns the wall clock's time, never earlier than the newest row's.
-
-        While the clock is behind the newest row (it was set back), nine tenths of the elapsed time are added: if time
-        stood still, no alert could fire or resolve until the clock has caught up.
-        """
-        read_ms, before_ms = self._clock(), self._read_ms
-        passed_ms = 0 if before_ms is None else read_ms - before_ms
-        if read_ms >= self._newest_ms:
-            self._newest_ms = self._read_ms = read_ms
-        elif before_ms is None or not 0 <= passed_ms < 10:
-            self._newest_ms += max(0, passed_ms) * 9 // 10
-            self._read_ms = read_ms
-        return self._newest_ms
+    def _now_ms(self) -> Millis:
+        """Returns the time of the next row. A gap before it, and a clock that was set forward, are written first."""
+        gaps, lasted_s = self._newest_gap()
+        if gaps != self._gaps:
+            self._gaps = gaps
+            self.write_gap(f"no observations for {round(1000 * lasted_s)} ms: the gatherer did not run")
+        now_ms = self._clock.read()
+        jump_ms = self._clock.take_jump_ms()
+        if jump_ms:
+            detail = f"the clock of the gatherer's host was set forward by {jump_ms} ms, or the host was suspended"
+            self.write_gap(detail, Reason.CLOCK_STEPPED)
+        return now_ms
 
     def _write(
         self,

@@ -42,7 +42,7 @@ async def supervised(
         _LOG.error("Cluster %s: the %s task failed and is restarted: %s", cluster, source.value, fault)
         output.write_failure(
             ObservationFailed(
-                source=source, endpoint="", reason=Reason.INTERRUPTED, detail=f"internal error of the gatherer: {fault}"
+                source=source, endpoint="", reason=Reason.TASK_FAILED, detail=f"internal error of the gatherer: {fault}"
             )
         )
         pause = _FIRST_S if loop.now() - began > _LONG_RUN_S else min(_LONGEST_S, pause * 2)

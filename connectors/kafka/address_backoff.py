@@ -16,8 +16,7 @@ _PERSISTENT: Final = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
 class _Backoff:
     failures: int
     until: float
-    reason: Reason
-    detail: str
+    problem: ObservationError
 
 
 class AddressBackoff:
@@ -36,7 +35,7 @@ class AddressBackoff:
         backoff = self._failed.get(address)
         if backoff is None or backoff.until <= self._clock():
             return None
-        return ObservationError(backoff.reason, backoff.detail)
+        return backoff.problem.copy()
 
     def fail(self, address: tuple[str, int], problem: ObservationError) -> None:
         """Notes a failure; each one in a row doubles the time, up to a limit."""
@@ -45,7 +44,7 @@ class AddressBackoff:
         # A rejected login is retried less often: it may lock the account, and a controller logs a stack trace for it.
         first_s, max_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
         delay = min(max_s, first_s * 2 ** min(failures - 1, 10))
-        self._failed[address] = _Backoff(failures, self._clock() + delay, problem.reason, problem.detail)
+        self._failed[address] = _Backoff(failures, self._clock() + delay, problem.copy())
         if len(self._failed) > MAX_ADDRESSES:
             del self._failed[next(iter(self._failed))]
 

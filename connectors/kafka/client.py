@@ -20,10 +20,16 @@ from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
 from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import connect, response_failure, secure
+from connectors.kafka.transport import (
+    TlsTransport,
+    connect,
+    presented_certificate,
+    response_failure,
+    secure,
+)
 from connectors.kafka.work_budget import WorkBudget
 from rules.model.identifiers import host_and_port
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
 OPTIONS = frozenset(
     {
@@ -215,6 +221,29 @@ class Client:
         connection.has_served_request = True
         self._backoff.succeed(address)
         return result
+
+    def server_certificate(self, source: ObservationSource, address: Address) -> ServerCertificate | None:
+        """Returns the verified certificate of this source's open connection to this address; None without TLS."""
+        opened = self._connections.get((source, address))
+        if opened is None or not opened.done or opened.future.failed() or opened.future.value.closed:
+            return None
+        transport = opened.future.value.transport
+        return transport.certificate() if isinstance(transport, TlsTransport) else None
+
+    async def presented_certificate(self, address: Address) -> ServerCertificate | None:
+        """Returns the certificate that a node presents, over a connection of its own, without verifying it.
+
+        Returns None without TLS, or if the handshake fails.
+        """
+        if self._options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
+            return None
+        try:
+            addresses = await self._resolver.addresses(address.host)
+            deadline = self._loop.now() + self._setup_s
+            sock = await connect(self._loop, addresses, address.port, deadline=deadline)
+            return await presented_certificate(self._loop, sock, address.host, deadline=deadline)
+        except Exception:  # noqa: BLE001 - whatever the node sends, it has presented no certificate
+            return None
 
     def disconnect(self, source: ObservationSource, address: Address) -> None:
         """Closes the connection of this source to this address, if one is open."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from connectors.errors import ObservationError
 from connectors.kafka.kafka_python import kafka_errors
-from rules.model.monitoring import Reason
+from rules.model.monitoring import CertificateFault, Reason
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 NOT_LEADER_OR_FOLLOWER = 6
@@ -28,6 +28,15 @@ _CERTIFICATE = {
     62: "the node's certificate is for another host name",
     64: "the node's certificate is for another address",
 }
+_CERTIFICATE_FAULTS = {
+    9: CertificateFault.NOT_YET_VALID,
+    10: CertificateFault.EXPIRED,
+    62: CertificateFault.WRONG_HOST,
+    64: CertificateFault.WRONG_HOST,
+    # No issuer, no issuer that is trusted, a self-signed certificate: of the node, or in its chain.
+    **dict.fromkeys((2, 7, 18, 19, 20, 21, 24, 79), CertificateFault.UNTRUSTED),
+}
+"""By OpenSSL's verify code. Others, such as those about revocation lists, may be faults of the monitor's own files."""
 _CLIENT_CERTIFICATE = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the node rejected the client certificate (unknown CA, or expired)",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client certificate has expired",
@@ -153,7 +162,8 @@ def _tls(cause: BaseException) -> ObservationError | None:
         return None  # raised only when the handshake reached its deadline
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = _CERTIFICATE.get(cause.verify_code, f"the node's certificate is not trusted ({cause.verify_message})")
-        return ObservationError(Reason.TLS_FAILED, why)
+        fault = _CERTIFICATE_FAULTS.get(cause.verify_code)
+        return ObservationError(Reason.TLS_FAILED, why, certificate_fault=fault)
     if isinstance(cause, ssl.SSLEOFError):
         return ObservationError(Reason.TLS_FAILED, "the node ended the TLS handshake: is this a plaintext listener?")
     if isinstance(cause, ssl.SSLError):

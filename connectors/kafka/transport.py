@@ -19,12 +19,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cryptography import x509
+
 from connectors.errors import ObservationError
 from connectors.kafka.credentials import tls_context
 from connectors.kafka.error_classification import error_from_errno
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
-from rules.model.monitoring import Reason
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, ServerCertificate
 
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 _MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
@@ -146,7 +149,7 @@ def response_failure(problem: BaseException) -> Exception:
     """Returns the error of a response that cannot be used, without the bytes that the frames of its traceback hold."""
     match problem:
         case ObservationError():
-            return ObservationError(problem.reason, problem.detail)
+            return problem.copy()
         case kafka_errors.KafkaError():
             same: Exception = type(problem)(*problem.args)
             return same
@@ -158,11 +161,19 @@ def response_failure(problem: BaseException) -> Exception:
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
     """TLS transport whose handshake has a deadline."""
 
-    @property
-    def certificate_expires_at(self) -> float | None:
-        """When the node's certificate expires, in seconds since the Unix epoch."""
-        not_after = (self._sock.getpeercert() or {}).get("notAfter")
-        return None if not_after is None else float(ssl.cert_time_to_seconds(not_after))
+    def certificate(self, *, verified: bool = True) -> ServerCertificate | None:
+        """Returns the certificate that the node presented in the handshake; None if it cannot be decoded.
+
+        `verified`: whether the handshake verified it.
+        """
+        try:
+            presented = x509.load_der_x509_certificate(self._sock.getpeercert(binary_form=True) or b"")
+            begins, expires = presented.not_valid_before_utc.timestamp(), presented.not_valid_after_utc.timestamp()
+        except (ValueError, OSError):
+            return None
+        return ServerCertificate(
+            valid_from_ms=Millis(round(begins * 1000)), expires_at_ms=Millis(round(expires * 1000)), verified=verified
+        )
 
     async def handshake_by(self, deadline: float) -> None:
         """Completes the TLS handshake.
@@ -206,3 +217,22 @@ async def secure(
         transport.abort()
         raise
     return transport
+
+
+async def presented_certificate(
+    loop: EventLoop, sock: socket.socket, host: str, *, deadline: float
+) -> ServerCertificate | None:
+    """Returns the certificate that a node presents, without verifying it: nothing else is read or sent.
+
+    Raises:
+        Exception: the handshake failed, for example because a node with TLS 1.2 requires a client certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    transport = TlsTransport(loop.net, sock, host=host, ssl_context=context)
+    try:
+        await transport.handshake_by(deadline)
+        return transport.certificate(verified=False)
+    finally:
+        transport.abort()

@@ -3,18 +3,50 @@
 The key is the cluster's name, and the value the journal's frame of the row (`connectors.journal.frame`) with a sequence
 that grows in the whole topic. Headers: `cluster_id`, and `baseline` = SEQUENCE of the row from which on the topic holds
 the cluster's log from its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
+
+A program that may write to the topic may write any message. `check_row` refuses what no relay of the cluster writes and
+what would keep the rows of the right relay from being used: nothing that is refused changes the cluster's state.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from io import BytesIO
+from typing import Final
 
 from connectors.errors import UndecodableError
 from connectors.journal import frame
 from connectors.journal.frame import BadFrameError
 from connectors.observation import Observation
+from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE = "cluster_id", "baseline"
+AHEAD_MS: Final = 60_000
+"""How far a row's time may be beyond the time at which the broker appended it: the clocks of two hosts differ."""
+_ROWS_PER_MS: Final = 10
+"""More than a relay of a thousand clusters writes; so a row's sequence says how long after its baseline it may be."""
+_SHOWN_ID: Final = 40
+"""Characters of a wrong cluster id that a reason quotes."""
+
+
+class RefusedPart(StrEnum):
+    """What is wrong with a refused message."""
+
+    MESSAGE = "message"
+    """No relay wrote it, or it is damaged."""
+    TOPIC = "topic"
+    CLUSTER_ID = "cluster id"
+    TIME = "time"
+    BASELINE = "baseline"
+    SEQUENCE = "sequence"
+
+
+class RefusedRowError(UndecodableError):
+    """A message whose row must not be used."""
+
+    def __init__(self, part: RefusedPart, reason: str) -> None:
+        super().__init__(reason)
+        self.part = part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +103,37 @@ def parse_message(
         cluster_id = given[CLUSTER_ID].decode()
     except (KeyError, ValueError):
         raise UndecodableError(f"the message has no valid header {BASELINE} or {CLUSTER_ID}") from None
+    if not (0 <= baseline.sequence < 1 << 63 and 0 <= baseline.at_ms < 1 << 63):
+        raise UndecodableError(f"the message's header {BASELINE} is out of range")
     return RelayMessage(observation=observation, cluster_id=cluster_id, baseline=baseline)
+
+
+def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: int) -> None:
+    """Checks that a relay of the cluster may have written the row.
+
+    Args:
+        message: as it was parsed.
+        cluster_id: the id of the cluster; None if it is not known yet.
+        appended_at_ms: when the broker appended the message.
+
+    Raises:
+        RefusedRowError: the row must not be used.
+    """
+    row, baseline = message.observation, message.baseline
+    if cluster_id is not None and message.cluster_id != cluster_id:
+        other = message.cluster_id[:_SHOWN_ID]
+        raise RefusedRowError(RefusedPart.CLUSTER_ID, f"its relay gathers cluster id {other!r}, not {cluster_id}")
+    if row.observed_at_ms - appended_at_ms > AHEAD_MS:
+        ahead = ms_text(row.observed_at_ms - appended_at_ms)
+        raise RefusedRowError(RefusedPart.TIME, f"its time is {ahead} beyond the time at which the topic got it")
+    since_ms, rows = row.observed_at_ms - baseline.at_ms, row.sequence - baseline.sequence
+    if rows < 0 or since_ms < -AHEAD_MS or baseline.sequence > 1000 * (baseline.at_ms + AHEAD_MS):
+        # A relay numbers from the microsecond on in which it takes a cluster over (`relay_positions`).
+        begins = f"with row {baseline.sequence}, {utc_text(baseline.at_ms)}"
+        raise RefusedRowError(RefusedPart.BASELINE, f"its baseline does not fit: it begins {begins}")
+    if rows > _ROWS_PER_MS * (max(0, since_ms) + AHEAD_MS):
+        after = f"{rows} rows after its baseline, which began {ms_text(max(0, since_ms))} before it"
+        raise RefusedRowError(RefusedPart.SEQUENCE, f"its sequence is {after}")
 
 
 def _observation(value: bytes) -> Observation:

@@ -1,19 +1,19 @@
 """How the rows of a relay's journal are numbered in the topic, stored in relay.json. Pure but for reading and writing.
 
-The sequence in the topic is that in the journal plus a base of each cluster, the time in microseconds at which this
-relay took the cluster over. So a relay with a new folder, or on another machine, continues above the former one:
-readers skip rows whose sequence they have already passed, and would otherwise skip all of its rows.
+Each baseline is numbered from the time on at which it begins, in microseconds; its rows follow as in the journal. So a
+relay with a new folder, or on another machine, continues above the former one: readers skip rows whose sequence they
+have already passed, and would otherwise skip all of its rows.
 """
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connectors.durable_file import replace_file
 from connectors.errors import UsageError
-from connectors.relay.relay_message import Baseline
+from connectors.relay.relay_message import AHEAD_MS, Baseline
 from connectors.stored_json import parse_json
 
 _KEPT_BASELINES: Final = 16
@@ -21,21 +21,25 @@ _KEPT_BASELINES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalBaseline:
+    """A baseline, and where it begins in the journal."""
+
+    first: int
+    """The sequence of its first row in the journal."""
+    baseline: Baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNumbering:
     """How the rows of one cluster are numbered."""
 
-    base: int
-    """Added to a row's sequence in the journal."""
-    baselines: tuple[Baseline, ...]
+    baselines: tuple[JournalBaseline, ...]
     """Oldest first; at least one."""
 
-    def sequence(self, journal_sequence: int) -> int:
-        """Returns a row's sequence in the topic."""
-        return self.base + journal_sequence
-
-    def baseline_of(self, sequence: int) -> Baseline:
-        """Returns the newest baseline that begins at or before this sequence in the topic."""
-        return next((one for one in reversed(self.baselines) if one.sequence <= sequence), self.baselines[0])
+    def numbered(self, journal_sequence: int) -> tuple[int, Baseline] | None:
+        """Returns the sequence of a row in the topic, and its baseline; None for a row of an older baseline."""
+        one = next((one for one in reversed(self.baselines) if one.first <= journal_sequence), None)
+        return None if one is None else (one.baseline.sequence + journal_sequence - one.first, one.baseline)
 
 
 Numberings = Mapping[str, TopicNumbering]
@@ -51,39 +55,49 @@ def with_clusters(before: Numberings, clusters: Collection[str], *, end: int, no
         end: the sequence of the journal's next row.
         now_ms: the wall clock.
     """
-    new_base = now_ms * 1000 - end
-    new = TopicNumbering(base=new_base, baselines=(Baseline(sequence=new_base + end, at_ms=now_ms),))
-    return {name: before.get(name, new) for name in clusters}
+    new = JournalBaseline(first=end, baseline=Baseline(sequence=now_ms * 1000, at_ms=now_ms))
+    return {name: before.get(name, TopicNumbering(baselines=(new,))) for name in clusters}
 
 
 def restated(before: Numberings, *, end: int, now_ms: int) -> Numberings:
     """Returns the numberings with a new baseline: from row `end` on, every log is read from its start."""
-    return {
-        name: replace(
-            one,
-            baselines=(*one.baselines, Baseline(sequence=one.sequence(end), at_ms=now_ms))[-_KEPT_BASELINES:],
-        )
-        for name, one in before.items()
-    }
+
+    def one(numbering: TopicNumbering) -> TopicNumbering:
+        after, _ = numbering.numbered(end) or (0, None)
+        new = JournalBaseline(first=end, baseline=Baseline(sequence=max(after, now_ms * 1000), at_ms=now_ms))
+        return TopicNumbering(baselines=(*numbering.baselines, new)[-_KEPT_BASELINES:])
+
+    return {name: one(numbering) for name, numbering in before.items()}
 
 
-def load(path: Path) -> Numberings:
-    """Returns the stored numberings; empty if there is no file.
+def usable(before: Numberings, now_ms: int) -> Numberings:
+    """Returns the numberings but those that begin in the future: the clock was wrong, and readers refuse their rows."""
+    latest_ms = now_ms + AHEAD_MS // 2
+    return {name: one for name, one in before.items() if one.baselines[-1].baseline.at_ms <= latest_ms}
+
+
+def load(path: Path, topic: str) -> Numberings:
+    """Returns the stored numberings; empty if there is no file, or if the rows before went to another topic.
 
     Raises:
         UsageError: the file cannot be read.
     """
     try:
         stored = parse_json(path.read_text(encoding="utf-8"))
+        if stored["topic"] != topic:
+            return {}
         return {
             str(name): TopicNumbering(
-                base=int(one["base"]),
                 baselines=tuple(
-                    Baseline(sequence=int(each["sequence"]), at_ms=int(each["at_ms"])) for each in one["baselines"]
-                ),
+                    JournalBaseline(
+                        first=int(one["first"]),
+                        baseline=Baseline(sequence=int(one["sequence"]), at_ms=int(one["at_ms"])),
+                    )
+                    for one in baselines
+                )
             )
-            for name, one in stored["clusters"].items()
-            if one["baselines"]
+            for name, baselines in stored["clusters"].items()
+            if baselines
         }
     except FileNotFoundError:
         return {}
@@ -91,13 +105,13 @@ def load(path: Path) -> Numberings:
         raise UsageError(f"{path} cannot be read: delete it; the relay then reads every metadata log again") from None
 
 
-def save(path: Path, numberings: Numberings) -> None:
-    """Writes the numberings durably."""
+def save(path: Path, topic: str, numberings: Numberings) -> None:
+    """Writes the numberings of the rows in this topic durably."""
     clusters = {
-        name: {
-            "base": one.base,
-            "baselines": [{"sequence": each.sequence, "at_ms": each.at_ms} for each in one.baselines],
-        }
+        name: [
+            {"first": each.first, "sequence": each.baseline.sequence, "at_ms": each.baseline.at_ms}
+            for each in one.baselines
+        ]
         for name, one in sorted(numberings.items())
     }
-    replace_file(path, json.dumps({"clusters": clusters}).encode())
+    replace_file(path, json.dumps({"topic": topic, "clusters": clusters}).encode())

@@ -13,6 +13,7 @@ from connectors.sinks.sink_config import KafkaTopic
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest compressed batch that a created topic accepts; a piece of a snapshot has 8 MiB before compression."""
+TIMESTAMP_TYPE, LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 _PARTITIONS = 4
 _RETENTION_MS = 7 * 24 * 3_600_000
 _METADATA_S = 2.0
@@ -117,7 +118,12 @@ def _topic_error(producer: Any, topic: KafkaTopic, until: float) -> KafkaError |
 
 
 def _create_topic(topic: KafkaTopic, settings: dict[str, Any], until: float) -> None:
-    config = {"max.message.bytes": str(MESSAGE_BYTES_MAX), "retention.ms": str(_RETENTION_MS)}
+    config = {
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+        "retention.ms": str(_RETENTION_MS),
+        # A job compares the times of rows with it: a producer could give its messages any time.
+        TIMESTAMP_TYPE: LOG_APPEND_TIME,
+    }
     # -1: the cluster's default replication factor.
     new_topic = NewTopic(topic.topic, num_partitions=_PARTITIONS, replication_factor=-1, config=config)
     admin = AdminClient(settings)  # a variable, because its requests end when the client is collected

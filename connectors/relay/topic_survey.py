@@ -5,18 +5,29 @@ every cluster whose relay runs.
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from connectors.errors import UndecodableError
-from connectors.relay.relay_message import Baseline, parse_message
+from connectors.relay.relay_message import Baseline, check_row, parse_message
 from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey
 from connectors.relay.topic_producer import reason
 from connectors.sinks import librdkafka
 from connectors.sinks.sink_config import KafkaTopic
+from connectors.wall_clock import wall_ms
 
 _NEWEST_MESSAGES: Final = 5_000
 """How many messages of a partition are read: seconds of a thousand clusters."""
@@ -25,8 +36,25 @@ _MARGIN_MS: Final = 60_000
 _POLL_S: Final = 0.2
 
 
-def survey_topic(topic: KafkaTopic, clusters: Collection[str], *, within_s: float) -> TopicSurvey:
-    """Surveys these clusters; one that has no message among the newest ones within the time is left out.
+@dataclass(slots=True, kw_only=True)
+class _Newest:
+    """What the newest messages have."""
+
+    baselines: dict[str, Counter[tuple[int, str, Baseline]]] = field(default_factory=lambda: defaultdict(Counter))
+    """By cluster: how many messages have this partition, cluster id and baseline."""
+    append_time: bool | None = None
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def survey_topic(topic: KafkaTopic, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
+    """Surveys clusters; one that has no message among the newest ones within the time is left out.
+
+    A few messages that another program writes do not change the result: the baseline of most rows counts.
+
+    Args:
+        topic: the connection.
+        clusters: their names, and their ids if they are known: rows of another id do not count.
+        within_s: how long to read.
 
     Raises:
         UsageError: a secret cannot be read.
@@ -36,12 +64,18 @@ def survey_topic(topic: KafkaTopic, clusters: Collection[str], *, within_s: floa
     with _consumer(topic) as consumer:
         try:
             partitions = _partitions(consumer, topic, until)
-            _seek(consumer, topic, partitions, until)
-            newest = _newest(consumer, set(clusters), until)
-            surveyed = {name: _surveyed(consumer, topic, *one, until) for name, one in newest.items()}
+            from_start, left = _seek(consumer, topic, partitions, until)
+            newest = _newest(consumer, clusters, left, until)
+            surveyed = {name: _surveyed(consumer, topic, found, until) for name, found in newest.baselines.items()}
         except KafkaException as problem:
             raise TopicError(reason(problem.args[0], topic)) from None
-    return TopicSurvey(partitions=partitions, clusters=surveyed)
+    return TopicSurvey(
+        partitions=partitions,
+        clusters=surveyed,
+        from_start=from_start,
+        append_time=newest.append_time,
+        refused=newest.refused,
+    )
 
 
 @contextmanager
@@ -65,59 +99,91 @@ def _partitions(consumer: Any, topic: KafkaTopic, until: float) -> int:
     return len(metadata.partitions)
 
 
-def _seek(consumer: Any, topic: KafkaTopic, partitions: int, until: float) -> None:
-    assigned = []
+def _seek(consumer: Any, topic: KafkaTopic, partitions: int, until: float) -> tuple[bool, int]:
+    """Returns whether each partition has its first message, and how many messages there are from the position on."""
+    assigned, from_start, left = [], True, 0
     for partition in range(partitions):
         low, high = consumer.get_watermark_offsets(TopicPartition(topic.topic, partition), timeout=_left_s(until))
-        assigned.append(TopicPartition(topic.topic, partition, max(low, high - _NEWEST_MESSAGES)))
+        begin = max(low, high - _NEWEST_MESSAGES)
+        assigned.append(TopicPartition(topic.topic, partition, begin))
+        from_start, left = from_start and low == 0, left + high - begin
     consumer.assign(assigned)
+    return from_start, left
 
 
-def _newest(consumer: Any, wanted: set[str], until: float) -> Mapping[str, tuple[int, str, Baseline]]:
-    """Returns partition, cluster id and baseline of the newest message of each wanted cluster."""
-    found: dict[str, tuple[int, str, Baseline]] = {}
+def _newest(consumer: Any, wanted: Mapping[str, str | None], left: int, until: float) -> _Newest:
+    """Returns what the newest messages have of the wanted clusters."""
+    found = _Newest()
     while time.monotonic() < until:
         message = consumer.poll(_POLL_S)
-        if message is None:
+        if message is None or left <= 0:
             # Every message that was there has been read.
-            if wanted <= found.keys():
+            if wanted.keys() <= found.baselines.keys():
                 break
-            continue
+            if message is None:
+                continue
         if message.error() is not None:
             if message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 # librdkafka looks for the coordinator of a group that this consumer does not use.
                 continue
             raise KafkaException(message.error())
-        try:
-            read = parse_message(message.key(), message.value(), message.headers())
-        except UndecodableError:
-            continue
-        cluster = read.observation.cluster
-        known = found.get(cluster)
-        if cluster in wanted and (known is None or read.baseline.sequence >= known[2].sequence):
-            found[cluster] = message.partition(), read.cluster_id, read.baseline
+        left -= 1
+        _count(found, message, wanted)
     return found
 
 
+def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -> None:
+    kind, at_ms = message.timestamp()
+    found.append_time = kind == TIMESTAMP_LOG_APPEND_TIME
+    name = (message.key() or b"").decode(errors="replace")
+    if name not in wanted:
+        return
+    try:
+        read = parse_message(message.key(), message.value(), message.headers())
+        appended_at_ms = at_ms if found.append_time else min(at_ms, wall_ms())
+        check_row(read, cluster_id=wanted[name], appended_at_ms=appended_at_ms)
+    except UndecodableError as problem:
+        found.refused[name] = str(problem)
+        return
+    found.baselines[name][message.partition(), read.cluster_id, read.baseline] += 1
+
+
 def _surveyed(
-    consumer: Any, topic: KafkaTopic, partition: int, cluster_id: str, baseline: Baseline, until: float
+    consumer: Any, topic: KafkaTopic, found: Counter[tuple[int, str, Baseline]], until: float
 ) -> SurveyedCluster:
-    wanted = TopicPartition(topic.topic, partition, max(0, baseline.at_ms - _MARGIN_MS))
+    """Returns the most frequent baseline that is still whole; the most frequent one if none is."""
+    newest = max(baseline.sequence for _, _, baseline in found)
+    first: SurveyedCluster | None = None
+    for (partition, cluster_id, baseline), _ in found.most_common():
+        begins_at, whole = _place(consumer, TopicPartition(topic.topic, partition), baseline, until)
+        one = SurveyedCluster(
+            partition=partition,
+            cluster_id=cluster_id,
+            baseline=baseline,
+            begins_at=begins_at,
+            whole=whole,
+            newest_baseline=newest,
+        )
+        if whole:
+            return one
+        first = first or one
+    assert first is not None, "a cluster is found with at least one message"
+    return first
+
+
+def _place(consumer: Any, partition: TopicPartition, baseline: Baseline, until: float) -> tuple[int, bool]:
+    """Returns the offset from which on all rows of a baseline follow, and whether they are all there."""
+    wanted = TopicPartition(partition.topic, partition.partition, max(0, baseline.at_ms - _MARGIN_MS))
     (at,) = consumer.offsets_for_times([wanted], timeout=_left_s(until))
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic.topic, partition), timeout=_left_s(until))
+    low, high = consumer.get_watermark_offsets(partition, timeout=_left_s(until))
     begins_at = at.offset if at.offset >= 0 else high
-    return SurveyedCluster(
-        partition=partition,
-        cluster_id=cluster_id,
-        baseline=baseline,
-        begins_at=begins_at,
-        whole=low == 0 or begins_at > low or _is_older(_first(consumer, topic, partition, low, until), baseline),
-    )
+    oldest = None if low == 0 or begins_at > low else _first(consumer, partition, low, until)
+    return begins_at, low == 0 or begins_at > low or _is_older(oldest, baseline)
 
 
-def _first(consumer: Any, topic: KafkaTopic, partition: int, low: int, until: float) -> Message | None:
+def _first(consumer: Any, partition: TopicPartition, low: int, until: float) -> Message | None:
     """Returns the oldest message that the partition still has."""
-    consumer.assign([TopicPartition(topic.topic, partition, low)])
+    consumer.assign([TopicPartition(partition.topic, partition.partition, low)])
     while time.monotonic() < until:
         message = consumer.poll(_POLL_S)
         if message is not None and message.error() is None:

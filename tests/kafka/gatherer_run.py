@@ -26,6 +26,8 @@ def address(endpoint: str) -> tuple[str, int]:
 
 def cluster_of(lab: Lab, *, bootstrap: Sequence[str] | None = None, **more: Any) -> ClusterConnection:
     endpoints = lab.bootstrap if bootstrap is None else bootstrap
+    if lab.hosts_file is not None and "resolve" not in more:
+        more.setdefault("hosts_file", str(lab.hosts_file))
     return ClusterConnection(
         name=NAME, bootstrap=tuple(map(address, endpoints)), cluster_id=more.pop("cluster_id", lab.cluster_id), **more
     )

@@ -5,7 +5,7 @@ The state of the quorum is kept from scenario to scenario; alerts start empty in
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +15,21 @@ from connectors.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
-from rules.finding import Thresholds
+from rules.finding import Severity, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
+from rules.model.quorum import Quorum
+from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.machine import Machine
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_store import ReceivedStatus
+from streaming.web.cluster_view import ClusterView
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
+from tests.scripts.test_script_notifications import SentNotifications
+from tests.sinks.server import serving
 
 CLEAR_S = 1.0
 """The clear duration of every rule in a scenario."""
@@ -42,6 +49,8 @@ class MonitoredCluster:
     """The kinds of observations to apply."""
     alerts: list[Alert] = field(default_factory=list)
     """The alerts of this scenario, oldest first."""
+    headlines: list[str] = field(default_factory=list)
+    """What the page would have said at the top after each row of this scenario, without repetitions."""
     _tracked: TrackedConditions = field(default_factory=TrackedConditions)
     _thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     _read: int = 0
@@ -52,9 +61,8 @@ class MonitoredCluster:
         Returns once a leader was observed after the call, so that the previous scenario causes no alert.
         """
         self.set_thresholds(thresholds)
-        since = time.time() * 1000
-        eventually(lambda: self._assert_leader_observed(since), within_s=30)
-        self._tracked, self.alerts = TrackedConditions(), []
+        self.wait_until_observed()
+        self._tracked, self.alerts, self.headlines = TrackedConditions(), [], []
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
         """Changes the thresholds within a scenario, as after a restart. A shorter duration replaces waiting."""
@@ -77,6 +85,46 @@ class MonitoredCluster:
 
         return eventually(newest_alert, within_s=within_s)
 
+    def wait_for_quorum(self, condition: Callable[[Quorum], bool], *, within_s: float = 30) -> None:
+        """Waits until the quorum, as it is observed, fulfils a condition."""
+
+        def fulfilled() -> None:
+            self._read_rows()
+            assert condition(self.machine.quorum())
+
+        eventually(fulfilled, within_s=within_s)
+
+    def wait_for_headline(self, beginning: str, within_s: float = 30) -> str:
+        """Waits until the page's headline begins with these words; returns it."""
+
+        def newest_headline() -> str:
+            self._read_rows()
+            assert self.headlines[-1:], "no row yet"
+            assert self.headlines[-1].startswith(beginning), self.headlines
+            return self.headlines[-1]
+
+        return eventually(newest_headline, within_s=within_s)
+
+    def wait_until_pending(self, rule: str, *, within_s: float = 30) -> Millis:
+        """Waits until a condition of the rule is pending; returns when it began."""
+
+        def began() -> Millis:
+            self._read_rows()
+            pending = [
+                each
+                for each in self._tracked.conditions.values()
+                if each.rule == rule and each.notified_severity is None
+            ]
+            assert pending, self._tracked.conditions.keys()
+            return pending[0].started_at_ms
+
+        return eventually(began, within_s=within_s)
+
+    def wait_until_observed(self, *, within_s: float = 30) -> None:
+        """Waits until a leader answers a request that was sent after the call."""
+        since = time.time() * 1000
+        eventually(lambda: self._assert_leader_observed(since), within_s=within_s)
+
     @property
     def rules(self) -> set[str]:
         """The rules that had an alert in this scenario, in any state."""
@@ -87,6 +135,16 @@ class MonitoredCluster:
         """The alerts of this scenario, one line each."""
         return [f"{each.state} {each.severity} {each.rule} {each.subject}: {each.summary}" for each in self.alerts]
 
+    def sent(self, folder: Path, *, min_severity: Severity = Severity.INFO) -> list[str]:
+        """Delivers the alerts of this scenario to a real HTTP sink; returns a line for each request that it got."""
+        self._read_rows()
+        start_ms = self.alerts[0].observed_at_ms
+        with serving() as server:
+            sent = SentNotifications(server, folder, start_ms=start_ms, route=Route(min_severity=min_severity))
+            for alert in self.alerts:
+                sent.deliver((alert,), alert.observed_at_ms)
+        return [line.split(" ", 1)[1] for line in sent.lines]
+
     def _read_rows(self) -> None:
         until = self.gatherer.journal.published_end()
         for row in self.gatherer.journal.read(self._read, until):
@@ -96,7 +154,16 @@ class MonitoredCluster:
                 alerts = monitor.observe([decoded])
                 self._tracked = monitor.tracked
                 self.alerts += alerts
+                self._record_headline(monitor)
         self._read = until
+
+    def _record_headline(self, monitor: ClusterMonitor) -> None:
+        quorum = self.machine.quorum()
+        status = job_cluster_status(quorum, self._thresholds, monitor.evaluation(), self._tracked)
+        received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
+        view = ClusterView(name=NAME, now_ms=quorum.now_ms, received=received, history=self.alerts)
+        if self.headlines[-1:] != [view.headline]:
+            self.headlines.append(view.headline)
 
     def _assert_leader_observed(self, since_ms: float) -> None:
         self._read_rows()

@@ -5,12 +5,15 @@ The remedies of all alerts that are active at once must agree, and the texts mus
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from deploy.lab.lab import Lab
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.formatting import alert_text
+from rules.model.identifiers import NodeId
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, pause_nodes
 from tests.remedy_conflicts import found_conflicts
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: MakeLab) -> Lab:
-    return shared_lab(controllers=3, brokers=2, properties={"broker.session.timeout.ms": "6000"})
+    return shared_lab(controllers=3, brokers=2, properties={"broker.session.timeout.ms": "4000"})
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +45,21 @@ def followers(lab: Lab) -> list[int]:
 
 def test_lost_majority_is_one_alert_that_says_to_start_the_controllers(lab: Lab, monitor: MonitoredCluster) -> None:
     one, other = followers(lab)
-    monitor.start_scenario({"no-leader.hold": 8, "stale-voter-endpoint.hold": 0})
+    monitor.start_scenario({"no-leader.hold": 8, "stale-voter-endpoint.hold": 0, "failure-tolerance.fetch_age": 3})
 
     lab.kill(one)
+    first = monitor.wait_for_headline(f"Voter {one} has not fetched since ")
     lab.kill(other)
     fired = monitor.wait_for("no-leader")
+    dying = monitor.headlines[monitor.headlines.index(first) :]
     lab.start(one)
     lab.start(other)
     resolved = monitor.wait_for("no-leader", "resolved", within_s=60)
 
     shown(fired, resolved)
+    sys.stdout.write("".join(f"\nheadline: {each}" for each in dying))
+    assert [each for each in dying if not each.startswith(("Voter ", "The quorum has no majority", "No leader "))] == []
+    assert first.endswith(")") and "(fires in " in first
     now = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
     assert f"Controllers {one} and {other} are down" in fired.summary
     assert [step for step in fired.remedy if "no safe recovery" in step]
@@ -80,7 +88,65 @@ def test_controllers_that_hang_are_not_to_be_started(lab: Lab, monitor: Monitore
     assert found_conflicts(monitor.alerts) == []
 
 
-def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(lab: Lab, monitor: MonitoredCluster) -> None:
+@pytest.mark.long
+def test_broker_that_is_fenced_again_and_again_fires_and_resolves(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """Each time it is back long before broker-fenced fires. Here two fencings within a minute are flapping."""
+    broker = lab.brokers[0]
+    monitor.start_scenario({"broker-flapping.fencings": 2, "broker-flapping.window": 60})
+
+    for _ in range(2):
+        with pause_nodes(lab, broker):
+            monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].fenced)
+        monitor.wait_for_quorum(lambda quorum: quorum.brokers[NodeId(broker)].alive)
+    fired = monitor.wait_for("broker-flapping", subject=f"broker {broker}")
+    # The window ends before the first fencing: as after a quiet quarter of an hour.
+    monitor.set_thresholds({"broker-flapping.fencings": 2, "broker-flapping.window": 1})
+    resolved = monitor.wait_for("broker-flapping", "resolved", subject=f"broker {broker}")
+    shown(fired, resolved)
+
+    assert fired.severity == "warning"
+    assert fired.summary.startswith(f"Broker {broker} was fenced 2 times within 60 s, the last time at ")
+    assert "Its process did not restart: its heartbeats were interrupted." in fired.summary
+    assert resolved.summary.startswith(f"Broker {broker} is no longer fenced too often. It is not fenced")
+    assert {alert.rule for alert in monitor.alerts} == {"broker-flapping"}
+    assert monitor.sent(tmp_path) == ["firing warning: broker-flapping", "resolved warning: broker-flapping"]
+
+
+@pytest.mark.long
+def test_brokers_that_start_after_a_power_loss_lose_no_other_replicas_records(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """Both brokers are killed at once. Kafka 4.3.1 has ELR: their starts empty it, and the last leader is elected."""
+    one, other = lab.brokers
+    lab.create_topic("alone", assignment=[[one]])
+    lab.create_topic("pair", assignment=[[one, other]])
+    for topic in ("alone", "pair"):
+        lab.produce(topic, 10)
+    monitor.start_scenario({"partition-stuck-recovering.hold": 0})
+
+    lab.kill(one, other)
+    lab.start(one, other)
+    alone = monitor.wait_for("unclean-election", subject="topic alone")
+    pair = monitor.wait_for("unclean-election", subject="topic pair")
+    stuck = monitor.wait_for("partition-stuck-recovering", subject="topic alone")
+    shown(alone, pair, stuck)
+
+    unflushed = "only records that it had not flushed to disk when it crashed can be lost."
+    assert (alone.severity, pair.severity, stuck.severity) == ("info", "warning", "info")
+    assert f". Broker {one} has the only replica: {unflushed}" in alone.summary
+    assert f" Broker {one} has the only replica: {unflushed}" in stuck.summary
+    assert any(f". Broker {leader} led last: {unflushed}" in pair.summary for leader in (one, other))
+    assert pair.evidence["in_sync_before_and_not_elected"] == []
+    assert [line for line in monitor.alert_lines() if "critical" in line] == []
+    assert monitor.sent(tmp_path, min_severity=Severity.CRITICAL) == []
+    assert found_conflicts(monitor.alerts) == []
+
+
+def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
     monitor.start_scenario({"broker-fenced.hold": 1, "partition-stuck-recovering.hold": 1})
 
     unclean = lab.leave_partitions_recovering("orders", partitions=2)
@@ -95,8 +161,11 @@ def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(lab: La
             f"# Do not start or restart broker {unclean.killed_broker} before you have copied orders-0 and orders-1 "
             "from its log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts"
         )
-    assert (fenced.severity, elected.severity) == ("critical", "warning")
+    assert (fenced.severity, elected.severity) == ("critical", "critical")
     assert found_conflicts(monitor.alerts) == []
+    paged = monitor.sent(tmp_path, min_severity=Severity.CRITICAL)
+    # With the default hold of five minutes, broker-fenced is paged long after the election.
+    assert [line for line in paged if " critical: unclean-election" in line], paged
 
     lab.start(unclean.killed_broker)
     resolved = monitor.wait_for("broker-fenced", "resolved", subject=f"broker {unclean.killed_broker}", within_s=60)

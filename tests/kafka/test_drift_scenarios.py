@@ -133,7 +133,7 @@ def test_unclean_election_fires_and_resolves_by_itself(lab: Lab, monitor: Monito
     alert = monitor.wait_for("unclean-election", subject="topic orders")
     monitor.wait_for("unclean-election", "resolved", within_s=40)
 
-    assert alert.severity == "warning"
+    assert alert.severity == "critical"
     assert alert.evidence["in_sync_before_and_not_elected"] == [unclean.killed_broker]
     assert alert.evidence["elected"] == [unclean.leader]
     assert monitor.rules == {"unclean-election"}

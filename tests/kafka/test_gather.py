@@ -1,5 +1,6 @@
 """The gatherer against a real quorum: it records the controllers' log and sends few requests."""
 
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from deploy.lab.lab import Lab
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import monitored_cluster_of, pause_nodes
 
 pytestmark = pytest.mark.lab
 PASSWORD = "planted-keystore-password"
@@ -174,6 +176,50 @@ def test_killed_gatherer_resumes_after_its_last_row(lab: Lab, tmp_path: Path) ->
     assert_without_gap(restarted.rows(ObservationKind.RECORDS))
     times = [row.observed_at_ms for row in restarted.rows()]
     assert times == sorted(times)
+
+
+def test_gatherer_that_restarts_after_a_short_loss_of_the_leader_sends_no_alert(lab: Lab, tmp_path: Path) -> None:
+    with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
+        monitored = monitored_cluster_of(lab, gatherer)
+        monitored.start_scenario({"no-leader.hold": 5})
+        leader = leader_of(lab)
+        with pause_nodes(lab, *(node for node in lab.controllers if node != leader)):
+            began_ms = monitored.wait_until_pending("no-leader")
+            gatherer.kill()
+    leader_of(lab)
+    eventually(lambda: assert_passed(began_ms + 5_500), within_s=10)
+    with run_gatherer(tmp_path, cluster_of(lab)) as restarted:
+        monitored.gatherer = restarted
+        monitored.wait_until_observed()
+
+    assert monitored.alert_lines() == []
+    assert any(map(is_gap, restarted.events(ObservationKind.FAILED)))
+
+
+def is_gap(event: object) -> bool:
+    return isinstance(event, ObservationFailed) and event.reason is Reason.INTERRUPTED
+
+
+def assert_passed(at_ms: int) -> None:
+    assert time.time() * 1000 >= at_ms
+
+
+def test_stopped_gatherer_reports_the_gap_before_anything_else(lab: Lab, tmp_path: Path) -> None:
+    with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
+        eventually(lambda: assert_records(gatherer, 3), within_s=20)
+        gatherer.process.send_signal(signal.SIGSTOP)
+        stopped_ms = time.time() * 1000
+        eventually(lambda: assert_passed(round(stopped_ms) + 3_500), within_s=10)
+        gatherer.process.send_signal(signal.SIGCONT)
+
+        def gap_is_first() -> None:
+            first = next((row for row in gatherer.rows() if row.observed_at_ms > stopped_ms + 3_000), None)
+            assert first is not None
+            assert first.kind is ObservationKind.FAILED
+            assert is_gap(from_json(first.payload))
+            assert b"the gatherer did not run" in first.payload
+
+        eventually(gap_is_first, within_s=20)
 
 
 def test_second_gatherer_reports_the_journal_in_use(lab: Lab, tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_doctor_reports_each_login_method(doctor_checks: list[dict[str, Any]]) -
     certificates = [
         (one["of"], one["verdict"], one["said"]) for one in doctor_checks if one["subject"] == "ssl_certfile"
     ]
-    assert ("mutual-tls", "warning", "the client certificate is valid for 6 days") in certificates
+    assert ("mutual-tls", "warning", "the client certificate is valid for 19 days") in certificates
     assert "expired-certificate" not in {name for name, _, _ in certificates}, "the connection check reports it"
 
 

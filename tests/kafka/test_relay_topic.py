@@ -1,5 +1,6 @@
 """The relay on a real quorum and a real topic: nothing is left out, whatever happens to the brokers or the relay."""
 
+import json
 import os
 import signal
 import urllib.request
@@ -16,13 +17,15 @@ from connectors.journal.writer import JournalWriter
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import Baseline, RelayMessage
+from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessage, check_row
+from connectors.relay.surveyed_topic import SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.sinks.sink_config import KafkaTopic
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from deploy.lab.ports import Ports
 from streaming.config import checked
+from streaming.doctor.host_checks import check_topics
 from streaming.job.relay_job import Relay
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.eventually import eventually
@@ -54,8 +57,8 @@ def relay(tmp_path: Path, kafka: Lab, topic_lab: Lab, request: pytest.FixtureReq
 
 def assert_complete(messages: list[RelayMessage]) -> None:
     """Asserts that the messages of one cluster are every row of the relay's journal, and its log without a gap."""
-    sequences = sorted({one.observation.sequence for one in messages})
-    assert all(after == before + 1 for before, after in pairwise(sequences)), "a row is missing"
+    sequences = sorted({(one.baseline.sequence, one.observation.sequence) for one in messages})
+    assert all(after in ((base, before + 1), (after[0], after[0])) for (base, before), after in pairwise(sequences))
     assert_no_record_is_missing(messages)
 
 
@@ -111,11 +114,78 @@ def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
     again = [one.observation for one in messages if one.baseline == newest]
     assert min(again, key=lambda row: row.sequence).sequence == newest.sequence
     assert {row.base_offset for row in again if row.kind is ObservationKind.RECORDS} >= {0}
+    surveyed = assert_surveyed(relay, kafka)
+    assert surveyed.newest_baseline == newest.sequence
+    beyond = replace(messages[-1], observation=replace(messages[-1].observation, sequence=(1 << 62) + 1))
+    relay.write(
+        replace(messages[-1], cluster_id="another"),
+        replace(beyond, baseline=Baseline(sequence=1 << 62, at_ms=newest.at_ms)),
+        # Nothing but its number shows that this one is forged.
+        replace(messages[-1], baseline=Baseline(sequence=messages[-1].observation.sequence, at_ms=newest.at_ms)),
+    )
+    after = assert_surveyed(relay, kafka)
+    assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
+
+
+def assert_surveyed(relay: RelayProcess, kafka: Lab) -> SurveyedCluster:
     config = checked({"clusters": [section("test", kafka)], "relay": relay.section}, "test")
     assert config.relay is not None
-    survey = survey_topic(config.relay.connection(), ["test", "missing"], within_s=10)
+    (checked_topic,) = check_topics(config)
+    assert (checked_topic.status, checked_topic.message) == ("ok", "the brokers set the times of its messages")
+    survey = survey_topic(config.relay.connection(), {"test": None, "missing": None}, within_s=4)
     (surveyed,) = survey.clusters.values()
-    assert (surveyed.baseline, surveyed.cluster_id, surveyed.whole) == (newest, kafka.cluster_id, True)
+    assert (surveyed.cluster_id, surveyed.whole) == (kafka.cluster_id, True)
+    known = survey_topic(config.relay.connection(), {"test": "of-another-cluster"}, within_s=2)
+    assert (known.clusters, "gathers cluster id" in known.refused["test"]) == ({}, True)
+    return surveyed
+
+
+def test_relay_whose_clock_was_ahead_begins_a_new_baseline(relay: RelayProcess) -> None:
+    relay.start()
+    relay.wait_for_rows(3)
+    relay.stop()
+    before = relay.messages()
+    file = Path(relay.section["folder"]) / "relay.json"
+    stored = json.loads(file.read_text())
+    (baseline,) = stored["clusters"]["test"]
+    baseline["at_ms"] += 7_200_000
+    baseline["sequence"] += 7_200_000_000
+    file.write_text(json.dumps(stored))
+    ahead = replace(before[-1].observation, observed_at_ms=wall_ms() + 7_200_000, sequence=-1)
+    write_row(relay, ahead)
+
+    relay.start()
+    relay.wait_for_rows(len(before) + 5)
+    relay.stop()
+    # While it ran with the right clock, no row was ahead; then the clock was set forward, and back again.
+    write_row(relay, replace(ahead, observed_at_ms=wall_ms() + 7_200_000))
+    written = len(relay.raw_messages())
+    relay.start()
+    eventually(lambda: "the clock of this host went back" in relay.log, within_s=60)
+    eventually(lambda: is_accepted(relay.messages()[-1]), within_s=60, every_s=1)
+    relay.stop()
+
+    messages = relay.messages()
+    assert all(map(is_accepted, messages[len(before) : written]))
+    baselines = sorted({one.baseline.sequence for one in messages})
+    logs = [one for one in messages if one.observation.base_offset == 0]
+    assert {one.baseline.sequence for one in logs} == {*baselines}, "each begins with the start of the log"
+    assert baselines[0] == before[0].baseline.sequence
+
+
+def is_accepted(message: RelayMessage) -> bool:
+    try:
+        check_row(message, cluster_id=message.cluster_id, appended_at_ms=wall_ms())
+    except RefusedRowError:
+        return False
+    return True
+
+
+def write_row(relay: RelayProcess, row: Observation) -> None:
+    """Writes a row to the journal of a stopped relay."""
+    with JournalWriter(Path(relay.section["folder"]) / "journal") as journal:
+        journal.append([row])
+        journal.publish()
 
 
 @pytest.mark.long
@@ -162,7 +232,7 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
 
         eventually(given_up, within_s=60)
         assert running.sources().restated() >= 1
-        assert "more than buffer_bytes (1) wait: they are given up" in caplog.text
+        assert "more than buffer_bytes (1) wait: the waiting rows are given up" in caplog.text
         assert "no broker is reachable" in (running.sources().counts.failing or "")
     finally:
         running.stop()

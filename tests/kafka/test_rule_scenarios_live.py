@@ -4,16 +4,22 @@ Five controllers and a broker. Raft's timeouts are four times Kafka's defaults: 
 polled for twelve seconds before it resigns, and a paused broker is fenced only after twelve seconds.
 """
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
+from rules.model.quorum import Quorum
+from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, pause_nodes
+from tests.kafka.gatherer_run import cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of, pause_nodes
+from tests.kafka.slow_path import slow_path
 
 pytestmark = pytest.mark.lab
 PROPERTIES = {"broker.session.timeout.ms": "12000", "controller.quorum.fetch.timeout.ms": "8000"}
@@ -21,7 +27,7 @@ PROPERTIES = {"broker.session.timeout.ms": "12000", "controller.quorum.fetch.tim
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: MakeLab) -> Lab:
-    return shared_lab(controllers=5, brokers=1, properties=PROPERTIES)
+    return shared_lab(controllers=5, brokers=1, named=True, properties=PROPERTIES)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,30 @@ def leader_and_followers(lab: Lab) -> tuple[int, list[int]]:
 
 def await_leader_among(lab: Lab, nodes: list[int]) -> None:
     lab.await_state(lambda state: state.leader_id in nodes, what="another leader")
+
+
+def test_hold_continues_over_a_restart_of_the_monitor(lab: Lab, tmp_path: Path) -> None:
+    _, (voter, *_) = leader_and_followers(lab)
+    with ExitStack() as stack:
+        with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
+            monitor = monitored_cluster_of(lab, gatherer)
+            monitor.start_scenario({"voter-lagging.hold": 12, "voter-lagging.fetch_age": 2})
+            stack.enter_context(pause_nodes(lab, voter))
+            began_ms = monitor.wait_until_pending("voter-lagging")
+            gatherer.kill()
+        killed_at_s = time.monotonic()
+        # Longer than a condition is kept that cannot be decided, and than the hold.
+        eventually(lambda: assert_passed(killed_at_s + 12), within_s=20)
+        with run_gatherer(tmp_path, cluster_of(lab)) as restarted:
+            monitor.gatherer = restarted
+            alert = monitor.wait_for("voter-lagging", subject=f"voter {voter}")
+
+    assert alert.started_at_ms == began_ms
+    assert monitor.rules == {"voter-lagging"}
+
+
+def assert_passed(at_s: float) -> None:
+    assert time.monotonic() >= at_s
 
 
 def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredCluster) -> None:
@@ -59,6 +89,33 @@ def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredClus
         "The quorum tolerates no further failure: 3 of 5 voters are in sync; 3 are needed. "
     )
     assert monitor.rules == {"voter-lagging", "failure-tolerance"}
+
+
+def test_a_voter_that_fetches_slowly_lags_and_its_path_is_named(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """A fetch and its answer take 0.9 s each, so that the voter is never where the leader is."""
+    _, (*_, slow) = leader_and_followers(lab)
+    # In these seconds a voter that does not fetch and one that fetches slowly have both been without a fetch.
+    ages = {"voter-lagging.fetch_age": 0.5, "voter-lagging.caught_up_age": 1.5}
+    monitor.start_scenario({"voter-lagging.hold": 3600, **ages})
+
+    def fetches_and_lags(quorum: Quorum) -> bool:
+        histories = [one for key, one in quorum.histories.items() if key.id == slow]
+        samples = [sample for one in histories for sample in one.samples][-3:]
+        return all(each.lag_ms is not None and each.lag_ms - (each.fetch_age_ms or 0) > 1_600 for each in samples)
+
+    with slow_path(lab, slow, delay_s=0.9, folder=tmp_path):
+        monitor.wait_for_quorum(fetches_and_lags, within_s=60)
+        monitor.set_thresholds({"voter-lagging.hold": 0, **ages})
+        fired = monitor.wait_for("voter-lagging", subject=f"voter {slow}")
+    monitor.wait_for("voter-lagging", "resolved", subject=f"voter {slow}", within_s=60)
+
+    leader = fired.evidence["leader"]
+    assert fired.summary.startswith(f"Voter {slow} fetches, but has lagged behind leader {leader} since ")
+    assert f" The path voter {slow} -> leader {leader} or the voter itself is slow." in fired.summary
+    assert fired.evidence["path"] == f"voter {slow} -> leader {leader}"
+    assert fired.remedy[0].startswith(f"# Check the path voter {slow} -> leader {leader} for ")
 
 
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:

@@ -7,8 +7,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +19,27 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
+from connectors.secret import Secret
+from connectors.sinks.sink_config import SinkSpec, Webhook
+from connectors.sinks.sink_factory import open_sink
 from deploy.lab.lab import Lab
 from deploy.lab.security import Security
-from rules.model.monitoring import Reason
+from rules.alert import Alert
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, Vantage
 from streaming.cli import app
 from streaming.config import load
 from streaming.demo.job_process import JobProcess
+from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
 from tests.kafka.lab_helpers import start_new_controller
+from tests.kafka.monitored_cluster import MonitoredCluster
+from tests.sinks.server import serving
 
 pytestmark = pytest.mark.lab
 FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"
@@ -275,7 +288,7 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
 
     def failing_steps(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
         failing = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
-        # The lab's certificates are valid for a week, which is a warning for each.
+        # The lab's certificates are valid for twenty days, which is a warning for each.
         failing = [one for one in failing if "is valid for" not in one["said"]]
         steps = {one["subject"].partition(":")[0]: one for one in failing}
         return {(name, one["check"]): (one["verdict"], one["said"].partition(":")[0]) for name, one in steps.items()}
@@ -287,7 +300,7 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
     assert failing_steps(FULL) == {}
     connections = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]
     assert {(one["verdict"], one["said"]) for one in connections} == {
-        ("warning", "TCP and TLS; the node's certificate is valid for 6 days")
+        ("warning", "TCP and TLS; the node's certificate is valid for 19 days")
     }
     assert {one["said"] for one in checks if (one["of"], one["check"]) == (FULL, "login")} == {
         f"PLAIN as User:{FULL}; Kafka 4.3"
@@ -360,6 +373,177 @@ def test_gatherer_records_all_kinds_and_writes_no_secret(lab: Lab, tmp_path: Pat
 
         eventually(all_kinds_are_recorded, within_s=30)
     assert_without_secrets(lab, tmp_path)
+
+
+@contextmanager
+def restarted_with_certificate(lab: Lab, node: int, **wrong: Any) -> Iterator[None]:
+    """Restarts a controller with another certificate than the others have; and with a right one when the block ends."""
+    authority = wrong.pop("authority", lab.security.authority)
+    lab.stop(node)
+    lab.security.server_file.write_bytes(authority.issue("server", **wrong).read_bytes())
+    lab.start(node)
+    lab.security.authority.issue("server")
+    try:
+        yield
+    finally:
+        lab.stop(node)
+        lab.start(node)
+
+
+def await_voters(lab: Lab) -> int:
+    """Waits until every voter has fetched what is committed now; returns the leader."""
+    now = lab.await_state(lambda state: True, what="a leader").high_watermark
+    return lab.await_state(
+        lambda state: all(voter.log_end_offset > now for voter in state.voters), what="every voter"
+    ).leader_id
+
+
+def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
+    """Returns the documents that a webhook receives for these alerts."""
+    with serving() as server:
+        sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=server.url))), state_folder=folder)
+        dispatcher = Dispatcher(Ledger(folder / "ledger"), [sink], deadline_s=60, patience_s=60)
+        for alert in alerts:
+            dispatcher.deliver([alert], Millis(round(time.time() * 1000)))
+        return [json.loads(request.body) for request in server.requests]
+
+
+def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_reported(
+    lab: Lab, tmp_path: Path, allowed: None
+) -> None:
+    leader = await_voters(lab)
+    broken, other = (node for node in lab.controllers if node != leader)
+    file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
+    cluster = load(file).clusters[0].cluster()
+    with (
+        run_gatherer(tmp_path / "watch", cluster) as gatherer,
+        restarted_with_certificate(lab, broken, days=(-7, -1)),
+    ):
+        monitored = MonitoredCluster(
+            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+        )
+        monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
+        await_voters(lab)
+        alert = monitored.wait_for("stale-voter-endpoint", subject=f"voter {broken}", within_s=60)
+        endpoint = lab.node(broken).endpoint
+        assert alert.summary.startswith(
+            f"Voter {broken}'s recorded endpoint {endpoint} presents a certificate that expired at "
+        )
+        assert f"any of controllers {min(leader, other)} and {max(leader, other)} stopped too" in alert.summary
+        assert (alert.severity, alert.evidence["voter_state"]) == ("warning", "fetching")
+        assert alert.remedy[0].startswith("# Renew the certificate of controller")
+        assert not [line for line in alert.remedy if "TLS settings" in line]
+
+        # The leader is needed, for the voter left cannot reach the one with the expired certificate.
+        unsafe = json_of("safe-to-restart", file, str(other))
+        assert (unsafe["safe"], "certificate" in unsafe["against"][0]) == (False, True), unsafe
+        assert json_of("what-if", file, "--lose", str(leader))["electable"] is False
+        assert json_of("what-if", file, "--lose", str(broken))["electable"] is True
+        status = json_of("status", file)
+        assert [one["verdict"] for one in status["endpoints"] if one["id"] == broken] == ["stale"]
+
+        lab.kill(leader)
+        try:
+            none = monitored.wait_for("no-leader", within_s=60)
+            assert f"The certificate of controller {broken} expired at " in none.summary
+            assert any(line.startswith("# Renew the certificate of controller") for line in none.remedy)
+        finally:
+            lab.start(leader)
+        monitored.wait_for("no-leader", "resolved", within_s=60)
+        received = notified(monitored.alerts, tmp_path)
+    documents = [(one["reason"], one["severity"], {alert["rule"] for alert in one["alerts"]}) for one in received]
+    assert documents[0] == ("firing", "warning", {"stale-voter-endpoint"})
+    assert next(severity for _, severity, rules in documents if "no-leader" in rules) == "critical"
+    await_voters(lab)
+
+
+def test_certificate_that_expires_soon_is_one_alert_until_it_is_renewed(
+    lab: Lab, tmp_path: Path, allowed: None
+) -> None:
+    node = next(node for node in lab.controllers if node != await_voters(lab))
+    cluster = load(config(tmp_path / "kraftwatch.yaml", section(lab, FULL))).clusters[0].cluster()
+    holds = {"certificate-expiring.hold": 1.0}
+    with run_gatherer(tmp_path / "watch", cluster) as gatherer:
+        monitored = MonitoredCluster(
+            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+        )
+        monitored.start_scenario({**holds, "certificate-expiring.critical": 1.0})
+        with restarted_with_certificate(lab, node, days=(-7, 2)):
+            alert = monitored.wait_for("certificate-expiring", within_s=60)
+            assert alert.summary.startswith(f"The certificate of controller {node} expires in 1 day, at ")
+            monitored.set_thresholds(holds)
+            eventually(lambda: critical(monitored), within_s=30)
+        monitored.wait_for("certificate-expiring", "resolved", within_s=60)
+        assert "stale-voter-endpoint" not in monitored.rules
+        # A restarted controller lags for a while on a slow machine.
+        alerts = [each for each in monitored.alerts if each.rule == "certificate-expiring"]
+    received = notified(alerts, tmp_path)
+    assert [one["severity"] for one in received if one["state"] == "firing"] == ["warning", "critical"]
+    assert received[-1]["state"] == "resolved"
+    await_voters(lab)
+
+
+def critical(monitored: MonitoredCluster) -> None:
+    assert monitored.wait_for("certificate-expiring").severity == "critical"
+
+
+@contextmanager
+def restarted_without_user(lab: Lab, node: int, user: str) -> Iterator[None]:
+    """Restarts a controller that does not know a user; and with all users when the block ends."""
+    file = Path(lab.node(node).properties_file)
+    before = file.read_text()
+    lab.stop(node)
+    file.write_text(before.replace(f"user_{user}=", "user_nobody="))
+    lab.start(node)
+    try:
+        yield
+    finally:
+        lab.stop(node)
+        file.write_text(before)
+        lab.start(node)
+
+
+def assert_failing(monitored: MonitoredCluster, reason: Reason) -> None:
+    assert "no-leader" not in monitored.rules
+    assert reason in {each.reason for each in monitored.machine.quorum().failures}
+
+
+def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
+    lab: Lab, tmp_path: Path, allowed: None
+) -> None:
+    leader = await_voters(lab)
+    refusing = next(node for node in lab.controllers if node != leader)
+    others = sorted(node for node in lab.controllers if node != refusing)
+    file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
+    cluster = replace(load(file).clusters[0].cluster(), view_interval_ms=1_000)
+    with run_gatherer(tmp_path / "watch", cluster) as gatherer:
+        monitored = MonitoredCluster(
+            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+        )
+        with restarted_without_user(lab, refusing, FULL):
+            await_voters(lab)
+            monitored.start_scenario({"monitor-blind.controller_hold": 3})
+            # While it starts, it closes connections: the hold begins with the failure that lasts.
+            eventually(lambda: assert_failing(monitored, Reason.NOT_AUTHENTICATED), within_s=60)
+            monitored.start_scenario({"monitor-blind.controller_hold": 3})
+            alert = monitored.wait_for("monitor-blind", subject=f"controller {refusing}", within_s=90)
+            assert (alert.severity, alert.evidence["reason"]) == ("warning", "not-authenticated")
+            assert alert.evidence["observed_controllers"] == others
+            endpoint = lab.node(refusing).endpoint
+            sentence = (
+                f"Controller {refusing} does not answer the monitor: not-authenticated (the node rejected the login"
+            )
+            assert alert.summary.startswith(sentence)
+            assert endpoint in alert.remedy[0]
+            status, checked = json_of("status", file), json_of("check", file, "--timeout", "8")
+            failing = [(one["sight"], one["endpoint"], one["reason"]) for one in status["failing"]]
+            assert ("view", endpoint, "not-authenticated") in failing
+            assert blind_finding(checked)["subject"] == f"controller {refusing}"
+        monitored.wait_for("monitor-blind", "resolved", subject=f"controller {refusing}", within_s=90)
+        # A restarted controller lags for a while on a slow machine.
+        received = notified([each for each in monitored.alerts if each.rule == "monitor-blind"], tmp_path)
+    assert [(one["reason"], one["severity"]) for one in received] == [("firing", "warning"), ("resolved", "warning")]
+    await_voters(lab)
 
 
 def assert_without_secrets(lab: Lab, folder: Path) -> None:

@@ -1,7 +1,9 @@
 """The results of the endpoint probe, against real sockets."""
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +18,10 @@ from connectors.kafka.resolver import Lookup, Resolver
 from connectors.log_event import RecordPosition, VotersSet
 from connectors.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Answer, Connection, Reason, Resolution
+from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
 from rules.model.voter_set import Voter
 from tests.unit.connectors.gather.unused_output import UnusedOutput
+from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
     Behaviour,
@@ -55,9 +58,17 @@ class ProbeRunner:
         self.client: Client | None = None
 
     def __call__(
-        self, port: int, *, dns: Lookup = lambda _: ("127.0.0.1",), count: int = 1, timeout_ms: int = 60_000
+        self,
+        port: int,
+        *,
+        dns: Lookup = lambda _: ("127.0.0.1",),
+        count: int = 1,
+        timeout_ms: int = 60_000,
+        options: Mapping[str, str] | None = None,
     ) -> EndpointProbed:
-        cluster = ClusterConnection(name="a", bootstrap=(("c1.test", port),), request_timeout_ms=timeout_ms)
+        cluster = ClusterConnection(
+            name="a", bootstrap=(("c1.test", port),), request_timeout_ms=timeout_ms, options=options or {}
+        )
         resolver = Resolver(self.loop, resolve={}, hosts_file=None, dns=dns)
         self.client = Client(self.loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
         nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
@@ -133,6 +144,39 @@ def test_listener_that_does_not_answer_as_kafka_is_classified(
     with FakeNode(behaviour).up() as port:
         output = run_probe(port, timeout_ms=300 if behaviour is never_answers else 60_000)
     assert (output.connection, output.answer) == (Connection.ACCEPTED, answer)
+
+
+@pytest.mark.parametrize(
+    ("days", "host", "fault"),
+    [
+        ((-2, 20), "c1.test", None),
+        ((-20, -2), "c1.test", CertificateFault.EXPIRED),
+        ((2, 20), "c1.test", CertificateFault.NOT_YET_VALID),
+        ((-2, 20), "c9.test", CertificateFault.WRONG_HOST),
+        ((-2, 20), None, CertificateFault.UNTRUSTED),
+    ],
+    ids=str,
+)
+def test_presented_certificate_is_recorded_with_its_dates_and_fault(
+    run_probe: ProbeRunner, tmp_path: Path, days: tuple[int, int], host: str | None, fault: CertificateFault | None
+) -> None:
+    trusted, other = authority(tmp_path / "trusted"), authority(tmp_path / "other")
+    issuer = other if host is None else trusted
+    file = issuer.issue("node", host=host or "c1.test", from_day=days[0], to_day=days[1])
+    # A login that is rejected comes after the handshake.
+    with FakeNode(rejects_login, tls=issuer.server(file)).up() as port:
+        tls = {"security_protocol": "SASL_SSL", "ssl_cafile": trusted.file}
+        login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "a", "sasl_plain_password": "b"}
+        output = run_probe(port, options={**tls, **login})
+
+    certificate = output.certificate
+    assert output.answer is Answer.NOT_ALLOWED
+    assert certificate is not None
+    assert (certificate.fault, certificate.verified) == (fault, fault is None)
+    now = time.time() * 1000
+    assert [round(((at or 0) - now) / 86_400_000) for at in (certificate.valid_from_ms, certificate.expires_at_ms)] == [
+        *days
+    ]
 
 
 def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner) -> None:

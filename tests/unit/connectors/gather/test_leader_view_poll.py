@@ -13,10 +13,11 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.log_event import RecordPosition, VotersSet
-from connectors.observation_event import LeaderViewPolled
+from connectors.observation_event import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.voter_set import Voter
+from streaming.replay.probe_state import FAILURE_MS
 from tests.unit.connectors.gather.test_log_follower import fetch_response
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
@@ -60,9 +61,13 @@ class RecordedLeaderViews(UnusedOutput):
 
     def __init__(self) -> None:
         self.views: list[LeaderViewPolled] = []
+        self.failures: list[ObservationFailed] = []
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
         self.views.append(event)
+
+    def write_failure(self, event: ObservationFailed) -> None:
+        self.failures.append(event)
 
     @property
     def leaders(self) -> dict[str, tuple[int | None, int | None, int | None]]:
@@ -140,13 +145,14 @@ def run_poll(
     until: Callable[[RecordedLeaderViews], bool],
     *,
     interval_ms: int = 20,
+    within_s: float = 8,
 ) -> RecordedLeaderViews:
     output = RecordedLeaderViews()
     poll = LeaderViewPoll(loop, controllers, nodes, output, interval_ms=interval_ms)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(poll.run())
-        deadline = loop.now() + 8
+        deadline = loop.now() + within_s
         while not until(output) and loop.now() < deadline:
             assert not running.done, running.future.exception
             await loop.sleep(0.005)
@@ -215,12 +221,37 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
     )
 
 
-def test_node_of_another_cluster_is_recorded_and_a_timeout_is_not(loop: EventLoop) -> None:
+def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLoop) -> None:
     scripts = {C1: fails_with(Reason.WRONG_CLUSTER), C2: fails_with(Reason.TIMED_OUT), C3: follower_response(2)}
     output = run_poll(
         loop, ScriptedLeaderViewClient(loop, scripts), node_directory(1, 2, 3), lambda output: len(output.views) > 5
     )
     assert {one.endpoint: one.this_cluster for one in output.views} == {"c1:9093": False, "c3:9093": True}
+    failures = {(one.source, one.node, one.endpoint, one.reason, one.detail) for one in output.failures}
+    assert failures == {(ObservationSource.LEADER_VIEW, 2, "c2:9093", Reason.TIMED_OUT, "detail")}
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.DENIED])
+def test_a_login_that_fails_is_repeated_before_its_failure_expires(loop: EventLoop, reason: Reason) -> None:
+    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), C2: fails_with(reason)})
+
+    output = run_poll(loop, controllers, node_directory(1, 2), lambda _: False, interval_ms=10_000, within_s=180)
+    # The first denial may come before another controller has answered.
+    assert [one.reason for one in output.failures][:5] == [reason] * 5
+    assert 180_000 / len(output.failures) < FAILURE_MS
+
+
+@pytest.mark.parametrize("reason", [Reason.REFUSED, Reason.UNRESOLVABLE])
+def test_what_the_probe_reports_is_no_failure_of_the_view(loop: EventLoop, reason: Reason) -> None:
+    controllers = ScriptedLeaderViewClient(loop, {C1: follower_response(1), C2: fails_with(reason)})
+    output = run_poll(loop, controllers, node_directory(1, 2), lambda output: len(output.views) > 5)
+    assert output.failures == []
+
+
+def test_what_every_controller_denies_is_no_failure_of_one(loop: EventLoop) -> None:
+    controllers = ScriptedLeaderViewClient(loop, {C1: fails_with(Reason.DENIED), C2: fails_with(Reason.DENIED)})
+    output = run_poll(loop, controllers, node_directory(1, 2), lambda _: len(controllers.queried) > 5, within_s=100)
+    assert output.failures == []
 
 
 @pytest.mark.parametrize("reason", [Reason.UNSUPPORTED, Reason.DENIED])

@@ -16,6 +16,7 @@ from connectors.kafka.messages import SnapshotId
 from connectors.metadata.record_framing import NOOP
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.wall_clock import RowClock
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
@@ -48,9 +49,8 @@ def publisher() -> RecordedRows:
 
 @pytest.fixture
 def writer(publisher: RecordedRows) -> ObservationWriter:
-    ticks = iter(range(1_000, 2_000))
     nodes = NodeDirectory(configured=(), cluster_id=None)
-    return ObservationWriter("a", publisher, nodes, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    return ObservationWriter("a", publisher, nodes)  # type: ignore[arg-type]
 
 
 def batch(record: bytes, *, base: int = 0) -> bytes:
@@ -176,27 +176,105 @@ def test_probe_is_urgent_if_its_result_changes(writer: ObservationWriter, publis
     assert publisher.urgencies == [True, False, True]
 
 
-def test_timestamps_of_a_cluster_never_decrease(publisher: RecordedRows) -> None:
-    ticks = iter([100, 90, 110, 105])
-    nodes = NodeDirectory(configured=(), cluster_id=None)
-    writer = ObservationWriter("a", publisher, nodes, not_before_ms=95, clock=lambda: next(ticks))  # type: ignore[arg-type]
-    for _ in range(4):
+class SetClock:
+    """A wall clock that a test sets, and the monotonic clock beside it."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self.wall_ms, self.steady_ms = wall_ms, 500
+
+    def pass_ms(self, ms: int, *, step_ms: int = 0) -> None:
+        self.steady_ms += ms
+        self.wall_ms += ms + step_ms
+
+    def row_clock(self, not_before_ms: int = 0) -> RowClock:
+        return RowClock(not_before_ms=not_before_ms, wall=lambda: self.wall_ms, steady=lambda: self.steady_ms)
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock(3_600_000)
+
+
+def clocked(publisher: RecordedRows, clock: RowClock) -> ObservationWriter:
+    return ObservationWriter("a", publisher, NodeDirectory(configured=(), cluster_id=None), clock=clock)  # type: ignore[arg-type]
+
+
+def test_timestamps_of_a_cluster_never_decrease(publisher: RecordedRows, clock: SetClock) -> None:
+    writer = clocked(publisher, clock.row_clock(not_before_ms=3_600_095))
+    for step_ms in (0, -140, 150, -5, 0):
+        clock.pass_ms(100, step_ms=step_ms)
         writer.write_failure(failed(Reason.REFUSED))
-    assert [row.observed_at_ms for row, _ in publisher.rows] == [100, 100, 110, 110]
+    times = [row.observed_at_ms for row, _ in publisher.rows]
+    assert times == [3_600_100, 3_600_190, 3_600_310, 3_600_405, 3_600_505]
 
 
-@pytest.mark.parametrize("not_before_ms", [0, 3_600_000])
-def test_time_advances_after_the_clock_was_set_back(publisher: RecordedRows, not_before_ms: int) -> None:
+@pytest.mark.parametrize("not_before_ms", [0, 7_200_000])
+def test_time_advances_after_the_clock_was_set_back(
+    publisher: RecordedRows, clock: SetClock, not_before_ms: int
+) -> None:
     """The clock ran an hour ahead, possibly before a restart. Hold durations still elapse, and the clock catches up."""
-    readings = [*range(3_600_000, 3_610_000, 1_000), *range(10_000, 70_000, 4)]
-    ticks = iter(readings[10:] if not_before_ms else readings)
-    nodes = NodeDirectory(configured=(), cluster_id=None)
-    writer = ObservationWriter("a", publisher, nodes, not_before_ms=not_before_ms, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    row_clock = clock.row_clock(not_before_ms)
+    writer = clocked(publisher, row_clock)
+    if not not_before_ms:
+        clock.pass_ms(1_000, step_ms=3_599_000)
+        writer.write_failure(failed(Reason.REFUSED))
+        clock.pass_ms(0, step_ms=-3_600_000)
+    begun_ms = row_clock.read()
     for _ in range(15_000):
+        clock.pass_ms(7)
         writer.write_failure(failed(Reason.REFUSED))
     times = [row.observed_at_ms for row, _ in publisher.rows]
     assert times == sorted(times)
-    assert 45_000 <= times[-1] - 3_609_000 * (not not_before_ms) - not_before_ms <= 60_000
+    assert times[-1] == begun_ms + 15_000 * 7 * 9 // 10
+    assert writer.ms_until(times[-1] + 90) == 90
+
+
+def test_clock_that_is_set_forward_is_reported_before_the_next_row(publisher: RecordedRows, clock: SetClock) -> None:
+    writer = clocked(publisher, clock.row_clock())
+    writer.write_poll(polled())
+    clock.pass_ms(1_000, step_ms=999)
+    writer.write_poll(polled())
+    clock.pass_ms(1_000, step_ms=3_600_000)
+    writer.write_poll(polled())
+    writer.write_poll(polled())
+
+    kinds = [row.kind for row, _ in publisher.rows]
+    quorum, failure = ObservationKind.QUORUM, ObservationKind.FAILED
+    assert kinds == [quorum, quorum, failure, quorum, quorum]
+    step = from_json(publisher.rows[2][0].payload)
+    assert isinstance(step, ObservationFailed)
+    assert step.reason is Reason.CLOCK_STEPPED
+    assert "set forward by 3600000 ms" in step.detail
+    assert publisher.rows[2][0].observed_at_ms == publisher.rows[3][0].observed_at_ms == clock.wall_ms
+
+
+def test_clock_that_is_corrected_after_it_was_set_back_is_no_step_of_the_rows(
+    publisher: RecordedRows, clock: SetClock
+) -> None:
+    writer = clocked(publisher, clock.row_clock())
+    for step_ms in (0, -3_600_000, 0, 3_600_000, 0):
+        clock.pass_ms(1_000, step_ms=step_ms)
+        writer.write_poll(polled())
+    assert {row.kind for row, _ in publisher.rows} == {ObservationKind.QUORUM}
+    assert publisher.rows[-1][0].observed_at_ms == clock.wall_ms
+
+
+def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -> None:
+    gaps = [(0, 0.0), *[(1, 7.25)] * 9]
+    nodes = NodeDirectory(configured=(), cluster_id=None)
+    writer = ObservationWriter("a", publisher, nodes, newest_gap=lambda: gaps.pop(0))  # type: ignore[arg-type]
+    writer.write_poll(polled())
+    writer.write_poll(polled())
+    writer.write_poll(polled())
+
+    kinds = [row.kind for row, _ in publisher.rows]
+    assert kinds == [
+        *(ObservationKind.QUORUM, ObservationKind.FAILED, ObservationKind.QUORUM, ObservationKind.QUORUM),
+    ]
+    gap = from_json(publisher.rows[1][0].payload)
+    assert isinstance(gap, ObservationFailed)
+    assert gap.reason is Reason.INTERRUPTED
+    assert gap.detail == "no observations for 7250 ms: the gatherer did not run"
 
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:

@@ -39,7 +39,7 @@ def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkey
     loop.run(main)
     loop.close()
     assert len(ticks) > 3
-    assert {event.reason for event in output.failures} == {Reason.INTERRUPTED}
+    assert {event.reason for event in output.failures} == {Reason.TASK_FAILED}
     assert all("KeyError at test_supervisor.py" in event.detail for event in output.failures)
     assert all(SECRET not in event.detail for event in output.failures)
 

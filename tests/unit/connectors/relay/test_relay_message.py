@@ -41,6 +41,8 @@ def test_message_is_read_as_it_was_written() -> None:
         (b"prod", MESSAGE.value(), None, "no valid header baseline"),
         (b"prod", MESSAGE.value(), [("baseline", b"1"), ("cluster_id", b"a")], "no valid header baseline"),
         (b"prod", MESSAGE.value(), [("baseline", b"1 2"), ("cluster_id", b"\xff")], "no valid header"),
+        (b"prod", MESSAGE.value(), [("baseline", b"-1 2"), ("cluster_id", b"a")], "baseline is out of range"),
+        (b"prod", MESSAGE.value(), [("baseline", b"1 9223372036854775808"), ("cluster_id", b"a")], "out of range"),
         (
             b"prod",
             replace(MESSAGE, observation=replace(ROW, sequence=1 << 63)).value(),

@@ -11,12 +11,15 @@ class SinkResult:
     delivered: int = 0
     retry: int = 0
     rejected: int = 0
+    """Their documents were refused; they are sent again as minimal documents."""
     pending: int = 0
     """Transitions that are still pending afterwards, silenced ones included."""
     silenced: int = 0
     """Firing alerts that a silence holds back."""
     failing: str | None = None
     """Why delivery to the sink fails; None while it does not."""
+    set_aside: int = 0
+    """Notifications that the sink does not accept while it accepts others: they are sent again, after all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, CutOffAlerts, VisibilitySource
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.ledger_damage_alerts import LedgerDamageAlerts
@@ -31,6 +32,7 @@ class Dispatcher:
         sinks: Sequence[Sink],
         *,
         silences: SilenceSource = lambda _: (),
+        visibility: VisibilitySource = lambda: NOTHING_MONITORED,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
     ) -> None:
@@ -40,6 +42,7 @@ class Dispatcher:
             ledger: opened beside the checkpoint.
             sinks: each with its own name.
             silences: for the sinks that notify people.
+            visibility: which clusters are monitored, and of which nothing is observed.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
 
@@ -49,10 +52,12 @@ class Dispatcher:
         """
         self._ledger = ledger
         self._silences = silences
+        self._visibility = visibility
         self._deadline_s = deadline_s
         self._patience_s = patience_s
         self._failure_alerts = SinkFailureAlerts(ledger.firing())
         self._damage_alerts = LedgerDamageAlerts(ledger.firing())
+        self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""
         self._workers: list[SinkWorker] = []
@@ -96,8 +101,11 @@ class Dispatcher:
             LedgerError: the ledger cannot be written; the batch must not be committed.
         """
         damage = self._damage_alerts.due(self._ledger.damages, now_ms)
-        recorded = self._ledger.record([*alerts, *self._own_alerts, *damage], now_ms)
-        silences = self._silences(now_ms)
+        recorded = [*self._ledger.record([*alerts, *self._own_alerts, *damage], now_ms)]
+        # Before anything is sent: people are notified of it instead of the first cluster's alert.
+        cut_off = self._cut_off_alerts.due(self._ledger.firing(), self._visibility(), now_ms)
+        recorded += self._ledger.record(cut_off, now_ms)
+        silences = [*self._silences(now_ms), *self._cut_off_alerts.holds(now_ms)]
         for worker in self._workers:
             worker.start_call(silences, now_ms)
         until = time.monotonic() + self._patience_s

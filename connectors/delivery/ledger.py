@@ -145,7 +145,7 @@ class Ledger:
     def mark_delivered(
         self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None
     ) -> None:
-        """Records that a sink accepted these alerts, or rejected them permanently.
+        """Records that a sink accepted these alerts.
 
         Args:
             sink: a known sink.
@@ -180,6 +180,11 @@ class Ledger:
     def history(self) -> Sequence[Alert]:
         """Returns every transition in the ledger, oldest first."""
         return tuple(record.alert for record in self._index.records())
+
+    def newest(self, fingerprint: str) -> Alert | None:
+        """Returns the newest transition with this fingerprint; None if there is none."""
+        record = self._index.newest(fingerprint)
+        return None if record is None else record.alert
 
     @property
     def damage(self) -> LedgerDamaged | None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
+from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
 from connectors.delivery.ledger_record import LedgerDamaged
-from connectors.delivery.resolved_alert import resolved_alert
-from rules.alert import Alert, AlertState
+from rules.alert import Alert
 from rules.checks import data_contract_broken
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
 
 SUBJECT = "ledger"
 FIRING_MS = Millis(1_800_000)
@@ -20,8 +19,7 @@ class LedgerDamageAlerts:
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         """`firing`: the firing alerts of the ledger."""
-        own = (alert for alert in firing if (alert.cluster_id, alert.subject) == (JOB_CLUSTER_ID, SUBJECT))
-        self._firing = next(own, None)
+        self._firing = firing_job_alert(firing, SUBJECT)
         self._reported = 0
 
     def due(self, damages: Sequence[LedgerDamaged], now_ms: Millis) -> Sequence[Alert]:
@@ -44,13 +42,10 @@ class LedgerDamageAlerts:
 
 
 def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> Alert:
-    return Alert(
-        cluster=JOB_CLUSTER_ID,
-        cluster_id=JOB_CLUSTER_ID,
-        rule=data_contract_broken.ID,
-        subject=SUBJECT,
-        severity=Severity.WARNING,
-        state=AlertState.FIRING,
+    return job_alert(
+        data_contract_broken.ID,
+        SUBJECT,
+        Severity.WARNING,
         summary=f"The ledger of alerts was damaged: {damage.reason}. "
         "Its content was restored; some alerts may be sent twice.",
         evidence={"reason": damage.reason, "kept_as": damage.kept_as},
@@ -59,7 +54,5 @@ def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> 
             "# Check the disk of the monitor's host, and whether another program changes files of the checkpoint.",
         ),
         started_at_ms=started_ms,
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
-        offset=None,
+        now_ms=now_ms,
     )

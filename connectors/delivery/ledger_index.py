@@ -28,7 +28,7 @@ class DeliveryStatus(Enum):
 
     PENDING = auto()
     DELIVERED = auto()
-    """The sink accepted it or rejected it permanently."""
+    """The sink accepted it."""
     DISCARDED = auto()
     """It is never sent to this sink, and does not count as delivered."""
 
@@ -139,7 +139,7 @@ class LedgerIndex:
         self._newest[alert.fingerprint] = record
         if record.firing:
             self._firing[number] = record
-        self._grouper.add(alert, line.incident, at_ms=line.recorded_at_ms)
+        self._grouper.add(alert, line.incident, at_ms=line.recorded_at_ms, escalations=line.escalations)
 
     def _mark_delivered(self, delivered: AlertDelivered) -> None:
         # The line of the alert itself may be damaged: its number must not be used again.
@@ -169,10 +169,15 @@ class LedgerIndex:
         records = []
         for number, alert in enumerate(alerts, start=self.next_number):
             incident = grouper.assign(alert, at_ms=at_ms)
+            escalations = grouper.escalations(incident)
             if incident not in self._by_incident and incident not in new:
                 new[incident] = self._new_id(alert, incident, new.values())
             incident = new.get(incident, incident)
-            records.append(AlertRecorded(number=number, recorded_at_ms=at_ms, incident=incident, alert=alert))
+            records.append(
+                AlertRecorded(
+                    number=number, recorded_at_ms=at_ms, incident=incident, alert=alert, escalations=escalations
+                )
+            )
         return records
 
     def _new_id(self, alert: Alert, unique: str, new: Collection[str]) -> str:
@@ -213,7 +218,11 @@ class LedgerIndex:
         incidents = {active[number].line.incident: None for number in sorted(active)}
         return {
             incident: [
-                TransitionStatus(alert=record.alert, delivered=status is DeliveryStatus.DELIVERED)
+                TransitionStatus(
+                    alert=record.alert,
+                    delivered=status is DeliveryStatus.DELIVERED,
+                    escalations=record.line.escalations,
+                )
                 for record in self._by_incident[incident].values()
                 if (status := record.status[sink]) is not DeliveryStatus.DISCARDED
             ]

@@ -4,14 +4,13 @@ A line that does not match its checksum is damaged; a line whose link does not m
 lines are missing between them. Ledgers of earlier versions have no links.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from crc32c import crc32c
 
-from connectors.sinks.alert_json import json_safe
+from connectors.sinks.alert_json import compact_json, json_safe
 from connectors.stored_json import parse_json
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -30,11 +29,13 @@ class AlertRecorded:
     incident: str
     """The id of the alert's incident (`rules.notifications.incident`)."""
     alert: Alert
+    escalations: int = 0
+    """How often the incident had escalated, this transition included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertDelivered:
-    """A sink is done with a transition: it was accepted, rejected permanently, or discarded."""
+    """A sink is done with a transition: it was accepted, or discarded."""
 
     number: int
     sink: str
@@ -115,7 +116,7 @@ def to_line(record: LedgerRecord, link: Link | None = None) -> bytes:
     if link is not None:
         plain |= {_NUMBER_KEY: link.number, _PREVIOUS_KEY: link.previous}
     # ASCII only: every Python string is restored exactly.
-    body = json.dumps(plain, allow_nan=False, separators=(",", ":")).encode("ascii")
+    body = compact_json(plain)
     return b"%08x %s\n" % (crc32c(body), body)
 
 
@@ -153,7 +154,8 @@ def _to_plain(record: LedgerRecord) -> dict[str, Any]:
     match record:
         case AlertRecorded():
             alert = _alert_to_plain(record.alert)
-            return {"n": record.number, "at": record.recorded_at_ms, "incident": record.incident, "alert": alert}
+            plain = {"n": record.number, "at": record.recorded_at_ms, "incident": record.incident, "alert": alert}
+            return plain | ({"escalations": record.escalations} if record.escalations else {})
         case AlertDelivered(discarded=discarded):
             return {"n": record.number, "told": record.sink, **({"forgotten": True} if discarded else {})}
         case IncidentNotified():
@@ -173,7 +175,13 @@ def _from_plain(plain: Mapping[str, Any]) -> LedgerRecord:
         alert = _alert_from_plain(plain["alert"])
         # The first version of the ledger had no incidents: each alert is its own incident.
         incident = plain.get("incident", alert.fingerprint)
-        return AlertRecorded(number=plain["n"], recorded_at_ms=plain["at"], incident=incident, alert=alert)
+        return AlertRecorded(
+            number=plain["n"],
+            recorded_at_ms=plain["at"],
+            incident=incident,
+            alert=alert,
+            escalations=plain.get("escalations", 0),
+        )
     if "told" in plain:
         return AlertDelivered(number=plain["n"], sink=plain["told"], discarded=plain.get("forgotten", False))
     if "heard" in plain:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from connectors.delivery.job_alert import resolved_alert
 from connectors.delivery.ledger_index import AlertRecord
 from connectors.delivery.ledger_record import AlertDelivered, IncidentNotified, LedgerRecord, SinkAdded
-from connectors.delivery.resolved_alert import resolved_alert
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 

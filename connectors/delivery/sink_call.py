@@ -21,7 +21,7 @@ class SinkCall:
         self, sink: Sink, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> None:
         """Starts the call."""
-        self.notifications = notifications
+        self._notifications = notifications
         self._sink = sink
         self._sent_at_ms = sent_at_ms
         self._deadline_s = deadline_s
@@ -47,13 +47,13 @@ class SinkCall:
 
     def _run(self) -> None:
         try:
-            outcomes = self._sink.send(self.notifications, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
+            outcomes = self._sink.send(self._notifications, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
         except Exception as error:  # noqa: BLE001 - an error in one sink must not affect the other sinks
-            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.notifications)
+            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self._notifications)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that collects the outcomes
             self._crash = error
             return
-        if len(outcomes) != len(self.notifications):
-            reason = f"the sink returned {len(outcomes)} outcomes for {len(self.notifications)} notifications"
-            outcomes = [Retry(reason=reason)] * len(self.notifications)
+        if len(outcomes) != len(self._notifications):
+            reason = f"the sink returned {len(outcomes)} outcomes for {len(self._notifications)} notifications"
+            outcomes = [Retry(reason=reason)] * len(self._notifications)
         self._outcomes = outcomes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from connectors.delivery.resolved_alert import resolved_alert
+from connectors.delivery.job_alert import job_alert, resolved_alert
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -21,6 +21,8 @@ class SinkFailure:
 
     reason: str
     pending: int
+    not_accepted: Sequence[str] = ()
+    """What the notifications are about that fail while the sink accepts others; empty if delivery fails as a whole."""
 
 
 class SinkFailureAlerts:
@@ -70,6 +72,7 @@ class SinkFailureAlerts:
 
 
 _SUBJECT_PREFIX = "sink "
+_MAX_LISTED = 10
 
 
 def subject_of(name: str) -> str:
@@ -83,26 +86,31 @@ def is_about(alert: Alert, name: str) -> bool:
 
 
 def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Millis) -> Alert:
-    return Alert(
-        cluster=JOB_CLUSTER_ID,
-        cluster_id=JOB_CLUSTER_ID,
-        rule=monitor_blind.ID,
-        subject=subject_of(name),
-        severity=Severity.WARNING,
-        state=AlertState.FIRING,
-        summary=f"Delivery to the sink {name} has failed since {utc_text(since_ms)}: {failure.reason}.",
+    return job_alert(
+        monitor_blind.ID,
+        subject_of(name),
+        Severity.WARNING,
+        summary=_summary(name, failure, since_ms),
         evidence={
             "sink": name,
             "reason": failure.reason,
             "failing_since_at_ms": since_ms,
             "waiting": failure.pending,
+            **({"not_accepted": list(failure.not_accepted[:_MAX_LISTED])} if failure.not_accepted else {}),
         },
         remedy=(
-            f"# Fix the cause of the failure of {name}: pending alerts are then delivered in order, each once.",
+            f"# Fix the cause of the failure of {name}: pending alerts are then delivered, each once.",
             f"# Until then, inform the recipients of {name} by other means.",
         ),
         started_at_ms=since_ms,
         due_at_ms=Millis(since_ms + HOLD_MS),
-        observed_at_ms=now_ms,
-        offset=None,
+        now_ms=now_ms,
     )
+
+
+def _summary(name: str, failure: SinkFailure, since_ms: Millis) -> str:
+    count = len(failure.not_accepted)
+    if not count:
+        return f"Delivery to the sink {name} has failed since {utc_text(since_ms)}: {failure.reason}."
+    what = "1 notification" if count == 1 else f"{count} notifications"
+    return f"The sink {name} has not accepted {what} since {utc_text(since_ms)}, but accepts others: {failure.reason}."

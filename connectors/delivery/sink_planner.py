@@ -86,7 +86,7 @@ class SinkPlanner:
         return {incident: at_ms for incident, at_ms in incidents.items() if incident not in known}
 
     def confirmed(self, keys: Collection[Key]) -> None:
-        """The sink accepted or rejected these transitions."""
+        """The sink accepted these transitions."""
         self._maybe_delivered.difference_update(keys)
 
     def unconfirmed(self, keys: Collection[Key]) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retry_schedule import RetrySchedule
+from connectors.delivery.set_aside import SetAside
 from connectors.delivery.sink_call import SinkCall
 from connectors.delivery.sink_failure_alerts import SinkFailure
 from connectors.delivery.sink_planner import SinkPlanner
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from rules.notifications.silence import Silence
@@ -35,7 +36,12 @@ class SinkWorker:
         self._deadline_s = deadline_s
         self._planner = SinkPlanner(ledger, sink.options)
         self._retries = RetrySchedule()
+        self._set_aside = SetAside(ordered=sink.options.mode is DeliveryMode.TRANSITIONS)
+        self._planned_change = -1
+        """The number of the ledger's changes at the newest plan."""
         self._call: SinkCall | None = None
+        self._sent: Sequence[Notification] = ()
+        """What the call in progress sends."""
         self._overdue = False
         """The deadline of the call in progress has passed."""
         self._failing: str | None = None
@@ -44,7 +50,7 @@ class SinkWorker:
 
     def take_over(self, predecessor: "SinkWorker") -> None:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""
-        self._call, self._overdue = predecessor._call, predecessor._overdue
+        self._call, self._overdue, self._sent = predecessor._call, predecessor._overdue, predecessor._sent
 
     def start_call(self, silences: Sequence[Silence], now_ms: Millis) -> None:
         """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due.
@@ -54,14 +60,25 @@ class SinkWorker:
         """
         self._result = SinkResult()
         self._collect(0.0, now_ms)
-        if self._call is not None or not self._retries.due(now_ms):
+        if self._call is not None:
             return
-        notifications = self._planner.plan(silences, now_ms)[:_MAX_NOTIFICATIONS]
+        notifications = self._due(silences, now_ms)
         if notifications:
             # Before the call: if the job is killed during it, the sink may have been notified.
             self._ledger.mark_delivered(self.name, (), notified_ms=self._planner.new_incidents(notifications, now_ms))
-            self._call = SinkCall(self.sink, notifications, sent_at_ms=now_ms, deadline_s=self._deadline_s)
-            self._overdue = False
+            documents = [self._set_aside.document(each) for each in notifications]
+            self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
+            self._sent, self._overdue = notifications, False
+
+    def _due(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
+        """Returns what to send now: what did not fail yet first."""
+        due = self._retries.due(now_ms)
+        if not due and (self._planned_change == self._ledger.change_count or not self._retries.due_for_new(now_ms)):
+            return ()
+        planned = self._planner.plan(silences, now_ms)
+        self._planned_change = self._ledger.change_count
+        again = self._set_aside.due(planned, now_ms) if due else ()
+        return [*self._set_aside.new(planned), *again][:_MAX_NOTIFICATIONS]
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:
         """Waits at most `timeout_s` for the call in progress and returns the result of this delivery.
@@ -72,19 +89,32 @@ class SinkWorker:
         # An overdue call has already cost its deadline: no batch waits for it again.
         self._collect(0.0 if self._overdue else min(timeout_s, self._deadline_s), now_ms)
         pending = self._ledger.pending_count(self.name)
-        return replace(self._result, pending=pending, silenced=self._planner.silenced, failing=self._failing)
+        return replace(
+            self._result,
+            pending=pending,
+            silenced=self._planner.silenced,
+            failing=self._reason,
+            set_aside=0 if self._failing else len(self._set_aside),
+        )
+
+    @property
+    def _reason(self) -> str | None:
+        """Why delivery fails as a whole or in part."""
+        return self._failing or self._set_aside.reason or None
 
     @property
     def state_known(self) -> bool:
         """Whether it is known if the sink fails: it does, or no call is in progress."""
-        return self._failing is not None or self._call is None
+        return self._reason is not None or self._call is None
 
     @property
     def failure(self) -> SinkFailure | None:
         """Why delivery to the sink fails; None while it does not."""
-        if self._failing is None:
+        reason = self._reason
+        if reason is None:
             return None
-        return SinkFailure(reason=self._failing, pending=self._ledger.pending_count(self.name))
+        not_accepted = () if self._failing else self._set_aside.subjects
+        return SinkFailure(reason=reason, pending=self._ledger.pending_count(self.name), not_accepted=not_accepted)
 
     def _collect(self, timeout_s: float, now_ms: Millis) -> None:
         if self._call is None:
@@ -96,46 +126,56 @@ class SinkWorker:
                 self._failing = f"no response within {self._deadline_s:g} s"
                 _LOG.warning("%s: %s; other sinks are not delayed.", self.name, self._failing)
             return
-        notifications, self._call = self._call.notifications, None
-        self._record(notifications, outcomes, now_ms)
-        self._schedule(outcomes, now_ms)
+        self._call = None
+        pairs = list(zip(self._sent, outcomes, strict=True))
+        self._record(pairs, now_ms)
+        self._schedule(pairs, now_ms)
 
-    def _record(self, notifications: Sequence[Notification], outcomes: Sequence[Outcome], now_ms: Millis) -> None:
-        pairs = list(zip(notifications, outcomes, strict=True))
-        done = [notification for notification, outcome in pairs if not isinstance(outcome, Retry)]
+    def _record(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
+        done = [notification for notification, outcome in pairs if isinstance(outcome, Delivered)]
         self._ledger.mark_delivered(
             self.name,
             [alert.key for notification in done for alert in notification.new_transitions],
             notified_ms=self._planner.notified_incidents(done, now_ms),
         )
         for notification, outcome in pairs:
-            self._count(notification, outcome)
+            self._count(outcome)
             keys = {alert.key for alert in notification.new_transitions}
-            if isinstance(outcome, Retry):
-                self._planner.unconfirmed(keys)
-            else:
+            if isinstance(outcome, Delivered):
                 self._planner.confirmed(keys)
+            else:
+                self._planner.unconfirmed(keys)
 
-    def _count(self, notification: Notification, outcome: Outcome) -> None:
-        result, root = self._result, notification.root
+    def _count(self, outcome: Outcome) -> None:
+        result = self._result
         match outcome:
             case Delivered():
                 self._result = replace(result, delivered=result.delivered + 1)
             case Retry():
                 self._result = replace(result, retry=result.retry + 1)
-            case Rejected(reason=reason):
+            case Rejected():
                 self._result = replace(result, rejected=result.rejected + 1)
-                _LOG.warning("%s rejected %s of %s permanently: %s", self.name, root.rule, root.cluster, reason)
 
-    def _schedule(self, outcomes: Sequence[Outcome], now_ms: Millis) -> None:
-        retries = [outcome for outcome in outcomes if isinstance(outcome, Retry)]
-        if not retries:
-            self._failing = None
+    def _schedule(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
+        delivered = any(isinstance(outcome, Delivered) for _, outcome in pairs)
+        failures = [outcome for _, outcome in pairs if not isinstance(outcome, Delivered)]
+        after_s = max((outcome.after_s for outcome in failures if isinstance(outcome, Retry)), default=0.0)
+        only_again = not self._set_aside.new([notification for notification, _ in pairs])
+        failing_before = self._retries.failing
+        works = delivered or (only_again and not failing_before)
+        new = self._set_aside.add(pairs, sink_works=works, now_ms=now_ms)
+        if delivered:
             self._retries.succeeded()
+        if after_s or (failures and not works):
+            longest = max(failures, key=lambda outcome: outcome.after_s if isinstance(outcome, Retry) else 0.0)
+            self._failing = longest.reason
+            delay_s = self._retries.failed(after_s, now_ms)
+            if not failing_before:
+                _LOG.warning("%s: delivery failed; retrying in %g s: %s", self.name, delay_s, longest.reason)
             return
-        longest = max(retries, key=lambda retry: retry.after_s)
-        self._failing = longest.reason
-        first_failure = not self._retries.failing
-        delay_s = self._retries.failed(longest.after_s, now_ms)
-        if first_failure:
-            _LOG.warning("%s: delivery failed; retrying in %g s: %s", self.name, delay_s, longest.reason)
+        self._failing = None
+        for notification in new:
+            root, reason = notification.root, self._set_aside.reason
+            _LOG.warning(
+                "%s does not accept %s of %s; retrying it last: %s", self.name, root.rule, root.cluster, reason
+            )

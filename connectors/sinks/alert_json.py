@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from connectors.sinks.minimal_document import minimal_alert
 from connectors.stored_json import parse_json
 from rules.alert import Alert
 from rules.finding import Plain
@@ -20,6 +21,16 @@ Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def compact_json(value: object) -> bytes:
+    """Returns plain data as JSON in ASCII, without blanks.
+
+    Raises:
+        ValueError: it has a number that JSON does not have, or refers to itself.
+        TypeError: it is not plain data.
+    """
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
@@ -43,10 +54,17 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
 
 
 def to_line(alert: Alert, sent_at_ms: Millis) -> bytes:
-    """Returns the object as one line of UTF-8, with its line feed."""
-    text = json.dumps(to_object(alert, sent_at_ms), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """Returns the object as one line of UTF-8, with its line feed; the minimal one if it cannot be formatted."""
+    try:
+        text = _json(to_object(alert, sent_at_ms))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        text = _json(to_object(minimal_alert(alert), sent_at_ms))
     # A character that UTF-8 cannot encode becomes \udxxx, which is its JSON escape.
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _json(plain: dict[str, Plain]) -> str:
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def key_of(line: bytes) -> Key | None:

@@ -6,13 +6,12 @@ member of an Alertmanager cluster must be notified: each is a separate sink.
 """
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.address_checks import check_alertmanager_url
-from connectors.sinks.alert_json import iso
+from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http.request import post_for_outcome
 from connectors.sinks.incident_id import deduplication_key
@@ -46,11 +45,11 @@ class AlertmanagerSink:
         self.options = options
         self._config = config
         self._links = links
-        self._severity: dict[tuple[str, str], Severity] = {}
-        """The severity that a firing alert has there, by incident and fingerprint.
+        self._changing_labels: dict[tuple[str, str], tuple[Severity, str]] = {}
+        """The labels `severity` and `incident` that a firing alert has there, by incident and fingerprint.
 
-        The severity is a label, so a changed severity is a different alert there, and the previous one must be ended.
-        After a restart of the job the previous one ends at its `endsAt`.
+        An alert with a changed label is a different alert there, and the previous one must be ended. After a restart of
+        the job the previous one ends at its `endsAt`.
         """
         check_alertmanager_url(config.url)
         for secret in self._secrets():
@@ -62,13 +61,12 @@ class AlertmanagerSink:
         """Posts, for each notification, all firing alerts and the newly resolved ones."""
         return send_in_order(
             notifications,
-            lambda notification, left_s: self._post(notification, sent_at_ms, left_s),
+            lambda notification: compact_json(list(self._alerts(notification, sent_at_ms))),
+            self._post,
             deadline_s=deadline_s,
         )
 
-    def _post(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
-        alerts = list(self._alerts(notification, sent_at_ms))
-        body = json.dumps(alerts, allow_nan=False, separators=(",", ":")).encode()
+    def _post(self, notification: Notification, body: bytes, left_s: float) -> Outcome:
         try:
             url = self._config.url.read().rstrip("/") + _PATH
             headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
@@ -77,28 +75,31 @@ class AlertmanagerSink:
             return Retry(reason=str(problem))
         outcome = post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._config.ca_file, secrets=secrets)
         if isinstance(outcome, Delivered):
-            self._store_severities(notification)
+            self._store_labels(notification)
         return outcome
 
     def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
         incident, links = notification.incident, self._links
+        label = deduplication_key(incident, notification.escalations)
         new = {alert.fingerprint for alert in notification.new_transitions}
         for alert in notification.alerts:
-            before = self._severity.get((incident, alert.fingerprint), alert.severity)
-            if before is not alert.severity:
-                yield postable_alert(alert, incident, before, ends_at_ms=sent_at_ms, links=links)
+            labels = (alert.severity, label)
+            before = self._changing_labels.get((incident, alert.fingerprint), labels)
+            if before != labels:
+                yield postable_alert(alert, *before, sent_at_ms=sent_at_ms, ends_at_ms=sent_at_ms, links=links)
             if alert.state is AlertState.FIRING:
-                yield postable_alert(alert, incident, alert.severity, ends_at_ms=active_until_ms, links=links)
+                yield postable_alert(alert, *labels, sent_at_ms=sent_at_ms, ends_at_ms=active_until_ms, links=links)
             elif alert.fingerprint in new:
-                yield postable_alert(alert, incident, alert.severity, ends_at_ms=sent_at_ms, links=links)
+                yield postable_alert(alert, *labels, sent_at_ms=sent_at_ms, ends_at_ms=sent_at_ms, links=links)
 
-    def _store_severities(self, notification: Notification) -> None:
+    def _store_labels(self, notification: Notification) -> None:
+        label = deduplication_key(notification.incident, notification.escalations)
         for alert in notification.alerts:
             if alert.state is AlertState.FIRING:
-                self._severity[notification.incident, alert.fingerprint] = alert.severity
+                self._changing_labels[notification.incident, alert.fingerprint] = (alert.severity, label)
             else:
-                self._severity.pop((notification.incident, alert.fingerprint), None)
+                self._changing_labels.pop((notification.incident, alert.fingerprint), None)
 
     def _secrets(self) -> Sequence[Secret]:
         config = self._config
@@ -114,9 +115,21 @@ class AlertmanagerSink:
 
 
 def postable_alert(
-    alert: Alert, incident: str, severity: Severity, *, ends_at_ms: Millis, links: MessageLinks
+    alert: Alert,
+    severity: Severity,
+    incident: str,
+    *,
+    sent_at_ms: Millis,
+    ends_at_ms: Millis,
+    links: MessageLinks,
 ) -> dict[str, Plain]:
-    """Returns an alert as `postableAlert` of the API's OpenAPI document. An alert with a past end is resolved."""
+    """Returns an alert as `postableAlert` of the API's OpenAPI document. An alert with a past end is resolved.
+
+    `severity` and `incident` are labels: they may differ from what the alert has now. It starts at `sent_at_ms`, the
+    wall clock, at the latest: an alert that began before the clock was set back would otherwise end only when the clock
+    reaches its start again.
+    """
+    starts_at_ms = min(alert.started_at_ms, sent_at_ms)
     annotations = {
         "summary": alert.summary,
         "evidence": "\n".join(f"{name}: {value}" for name, value in evidence_lines(alert.evidence)),
@@ -131,12 +144,11 @@ def postable_alert(
             "cluster_id": alert.cluster_id,
             "subject": alert.subject,
             "severity": severity.value,
-            "incident": deduplication_key(incident),
+            "incident": incident,
         },
         "annotations": {name: _truncated(text) for name, text in annotations.items() if text},
-        "startsAt": iso(alert.started_at_ms),
-        # The API rejects an end before the start, and the two clocks may differ.
-        "endsAt": iso(max(ends_at_ms, alert.started_at_ms)),
+        "startsAt": iso(starts_at_ms),
+        "endsAt": iso(ends_at_ms),
         **({} if page is None else {"generatorURL": page}),
     }
 

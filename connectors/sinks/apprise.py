@@ -53,9 +53,14 @@ class AppriseSink:
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
         """Sends each notification."""
-        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
+        return send_in_order(
+            notifications,
+            lambda notification: (title(notification), body(notification, self._links)),
+            self._send_one,
+            deadline_s=deadline_s,
+        )
 
-    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, text: tuple[str, str], left_s: float) -> Outcome:
         if self._thread is not None and self._thread.is_alive():
             return DEADLINE_EXCEEDED
         try:
@@ -66,17 +71,17 @@ class AppriseSink:
             server.socket_connect_timeout = server.socket_read_timeout = left_s
         outcomes: list[Outcome] = []
         # A service's library may wait for anything: its own timeouts do not bound the whole call.
-        self._thread = Thread(target=lambda: outcomes.append(self._notify(client, notification)), daemon=True)
+        self._thread = Thread(target=lambda: outcomes.append(self._notify(client, notification, text)), daemon=True)
         self._thread.start()
         self._thread.join(left_s)
         return outcomes[0] if outcomes else DEADLINE_EXCEEDED
 
-    def _notify(self, client: AppriseClient, notification: Notification) -> Outcome:
+    def _notify(self, client: AppriseClient, notification: Notification, text: tuple[str, str]) -> Outcome:
         with LogCapture(level=logging.WARNING, name="apprise") as log:  # type: ignore[no-untyped-call]
             try:
                 accepted = client.notify(
-                    title=title(notification),
-                    body=body(notification, self._links),
+                    title=text[0],
+                    body=text[1],
                     notify_type=notify_type(notification),
                     body_format=NotifyFormat.TEXT,
                 )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
+from connectors.sinks.minimal_document import minimal_alert
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -47,7 +48,7 @@ class ConsoleSink:
         try:
             for notification in notifications:
                 for alert in notification.new_transitions:
-                    self._write(rendered(alert))
+                    self._write(_formatted(alert))
                 written += 1
         except (OSError, ValueError) as error:
             # A closed stream raises ValueError.
@@ -65,6 +66,13 @@ class ConsoleSink:
         self._stream.flush()
 
 
+def _formatted(alert: Alert) -> Text:
+    try:
+        return rendered(alert)
+    except Exception:  # noqa: BLE001 - whatever it contains, people must be notified
+        return rendered(minimal_alert(alert))
+
+
 def rendered(alert: Alert) -> Text:
     """Returns the alert as styled text that ends in an empty line."""
     match alert.state:
@@ -77,7 +85,7 @@ def rendered(alert: Alert) -> Text:
 def _firing(alert: Alert) -> Text:
     text = _headline(alert, alert.severity.upper(), _BADGE[alert.severity], "bold")
     text.append(f"{_MARGIN}{visible(alert.summary)}\n", "bold")
-    text.append(f"{_MARGIN}since {iso(alert.started_at_ms)}", "dim")
+    text.append(f"{_MARGIN}first observed {iso(alert.started_at_ms)}", "dim")
     text.append("" if alert.offset is None else f", at offset {alert.offset}", "dim")
     text.append("\n")
     rows = evidence_lines(alert.evidence)

@@ -58,6 +58,13 @@ def other_alert_lines(alerts: Sequence[Alert], cluster: str, limit: int) -> list
     return [*lines, f"and {len(alerts) - limit} more"] if len(alerts) > limit else lines
 
 
+def readable_time(name: str, value: Plain) -> Plain:
+    """Returns the value of a field, as text if its name says that it is a time or a duration in milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not name.endswith("_ms"):
+        return value
+    return _inline(value, name)
+
+
 def _lines(name: str, value: Plain) -> list[tuple[str, str]]:
     match value:
         case dict() if value and not _fits(value):

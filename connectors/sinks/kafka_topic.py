@@ -178,7 +178,7 @@ class KafkaTopicSink:
                 continue
             del self._in_flight[alert.key]
             if alert.fingerprint in retried:
-                yield Retry(reason="an older transition of the same alert is pending")
+                yield Retry(reason="an older transition of the same alert is pending", attempted=False)
                 continue
             if isinstance(outcome, Retry):
                 retried.add(alert.fingerprint)

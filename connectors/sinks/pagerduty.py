@@ -5,6 +5,9 @@ applied to the open alert: it does not page again, also not after a person ackno
 while the incident is still open, the event opens a new one
 (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
 
+An incident that escalates has a new `dedup_key`: a new alert pages again, and then the one before it is resolved. Both
+are repeated until both are accepted, which changes nothing in PagerDuty.
+
 An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
 A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page
 anybody for something that is over. The sink stores that it was triggered before it resolves it: a trigger that is sent
@@ -23,7 +26,7 @@ from pagerduty.errors import Error
 from connectors.errors import UsageError
 from connectors.sinks.address_checks import check_routing_key
 from connectors.sinks.alert_json import iso, json_safe
-from connectors.sinks.evidence_format import other_alert_lines, visible
+from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
 from connectors.sinks.http.deadline import CallDeadline
 from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.incident_id import deduplication_key
@@ -63,9 +66,11 @@ class PagerdutySink:
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
         """Triggers or resolves the incident of each notification."""
-        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
+        return send_in_order(
+            notifications, lambda notification: event(notification, self._links), self._send_one, deadline_s=deadline_s
+        )
 
-    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, content: dict[str, Any], left_s: float) -> Outcome:
         try:
             key = self._config.routing_key.read()
         except UsageError as problem:
@@ -73,21 +78,23 @@ class PagerdutySink:
         with CallDeadline(left_s) as deadline:
             try:
                 with _PagerdutyClient(key, self._config, deadline, left_s) as client:
-                    self._send_events(client, notification)
+                    self._send_events(client, notification, content)
             except _UnsuccessfulResponse as error:
                 return _outcome_of_response(error.response, key)
             except (Error, OSError) as problem:
                 return outcome_of_error(problem, deadline)
             return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
 
-    def _send_events(self, client: "_PagerdutyClient", notification: Notification) -> None:
+    def _send_events(self, client: "_PagerdutyClient", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
-        key = deduplication_key(incident)
+        key = deduplication_key(incident, notification.escalations)
         missed = resolved and not notification.previously_notified and incident not in self._triggered
         if missed or not resolved:
-            client.send_event("trigger", dedup_key=key, **event(notification, self._links))
+            client.send_event("trigger", dedup_key=key, **content)
         if missed:
             self._triggered.add(incident)
+        for superseded in range(notification.escalations_before, notification.escalations):
+            client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
         if resolved:
             client.send_event("resolve", dedup_key=key)
 
@@ -130,19 +137,24 @@ def _details(notification: Notification) -> dict[str, Plain]:
 
 
 def _bounded(evidence: dict[str, Plain]) -> Plain:
-    text = json.dumps(evidence)
+    shown = _visible_texts(evidence)
+    text = json.dumps(shown, ensure_ascii=False)
     # PagerDuty shows an object as a table.
-    return _visible_texts(evidence) if len(text) <= _MAX_DETAIL else _truncated(text, _MAX_DETAIL)
+    return shown if len(text) <= _MAX_DETAIL else _truncated(text, _MAX_DETAIL)
 
 
 def _visible_texts(value: Plain) -> Plain:
+    """Returns texts without control characters, and fields in milliseconds as readable times and durations."""
     match value:
         case str():
             return visible(value)
         case list():
             return [_visible_texts(each) for each in value]
         case dict():
-            return {visible(name): _visible_texts(each) for name, each in value.items()}
+            return {
+                visible(name.removesuffix("_ms")): _visible_texts(readable_time(name, each))
+                for name, each in value.items()
+            }
         case _:
             return value
 

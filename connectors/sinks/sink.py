@@ -23,11 +23,13 @@ class Retry:
     """One sentence without a secret."""
     after_s: float = 0.0
     """How long the service asked to wait (Retry-After)."""
+    attempted: bool = True
+    """False if the sink did not begin to send it in this call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """The notification was rejected permanently: sending it again cannot succeed."""
+    """The document itself was refused: sending the same one again cannot succeed, a minimal one may."""
 
     reason: str
     """One sentence without a secret."""

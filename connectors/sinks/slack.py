@@ -2,8 +2,9 @@
 
 With a bot token (scope `chat:write`, and the app invited to the channel) the message is posted when an incident
 begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
-replies in the thread; a reply is also shown in the channel if the incident got worse or is repeated. With an incoming
-webhook nothing can be edited: each notification is a new message.
+replies in the thread; a reply is also shown in the channel if the incident got worse, if another alert that is as
+severe joined it, or if it is repeated. With an incoming webhook nothing can be edited: each notification is a new
+message.
 """
 
 import hashlib
@@ -19,16 +20,15 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from connectors.errors import UsageError
-from connectors.sinks import slack_blocks
 from connectors.sinks.http.request import post, post_for_outcome
 from connectors.sinks.http.response_outcome import excerpt, outcome_of_status
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
 from connectors.sinks.sink_config import SlackBot, SlackWebhook
+from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
 from connectors.sinks.webhook import host_of
-from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
@@ -84,71 +84,71 @@ class SlackSink:
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
         """Updates or posts the message of each notification's incident."""
-        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
+        return send_in_order(
+            notifications,
+            lambda notification: slack_document(notification, self._links),
+            self._send_one,
+            deadline_s=deadline_s,
+        )
 
-    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, document: SlackDocument, left_s: float) -> Outcome:
         try:
             token = self._config.token.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
         client = _SlackClient(token, self._config, left_s)
         try:
-            self._update_or_post(client, notification)
+            self._update_or_post(client, notification, document)
         except _NoResponse as problem:
             return problem.outcome
         except SlackApiError as error:
             return _outcome_of_error(error, token)
         return Delivered()
 
-    def _update_or_post(self, client: "_SlackClient", notification: Notification) -> None:
+    def _update_or_post(self, client: "_SlackClient", notification: Notification, document: SlackDocument) -> None:
         message = self._messages.find(notification.incident)
         digest = _digest(notification)
         if message is not None:
-            message = self._updated(client, message, notification)
+            message = self._updated(client, message, document)
         if message is None:
-            message = self._posted(client, notification, digest)
+            message = self._posted(client, notification, document, digest)
         elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
-            worse = notification.firing and notification.severity.rank > Severity(message.severity).rank
-            broadcast = bool(worse) or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
-            reply = slack_blocks.reply(notification)
-            client.chat_postMessage(channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **reply)
-        severity = notification.severity.value
+            broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
+            client.chat_postMessage(
+                channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
+            )
         self._messages.put(
-            notification.incident,
-            SlackMessageRecord(channel=message.channel, ts=message.ts, severity=severity, digest=digest),
+            notification.incident, SlackMessageRecord(channel=message.channel, ts=message.ts, digest=digest)
         )
 
-    def _posted(self, client: "_SlackClient", notification: Notification, digest: str) -> SlackMessageRecord:
+    def _posted(
+        self, client: "_SlackClient", notification: Notification, document: SlackDocument, digest: str
+    ) -> SlackMessageRecord:
         channel = self._config.channel
         try:
-            response = client.chat_postMessage(channel=channel, **self._body(notification))
+            response = client.chat_postMessage(channel=channel, **document.message)
         except SlackApiError as error:
             if _code(error) not in _INVALID_MESSAGE:
                 raise
-            response = client.chat_postMessage(channel=channel, **slack_blocks.plain(notification, self._links))
+            response = client.chat_postMessage(channel=channel, **document.plain)
         # Stored immediately: a later failure must not post the message again.
-        severity = notification.severity.value
-        message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], severity=severity, digest=digest)
+        message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
         self._messages.put(notification.incident, message)
         return message
 
     def _updated(
-        self, client: "_SlackClient", message: SlackMessageRecord, notification: Notification
+        self, client: "_SlackClient", message: SlackMessageRecord, document: SlackDocument
     ) -> SlackMessageRecord | None:
         """Edits the message; returns None if it can no longer be edited."""
         try:
-            client.chat_update(channel=message.channel, ts=message.ts, **self._body(notification))
+            client.chat_update(channel=message.channel, ts=message.ts, **document.message)
         except SlackApiError as error:
             if _code(error) in _NOT_EDITABLE:
                 return None
             if _code(error) not in _INVALID_MESSAGE:
                 raise
-            plain = slack_blocks.plain(notification, self._links)
-            client.chat_update(channel=message.channel, ts=message.ts, **plain)
+            client.chat_update(channel=message.channel, ts=message.ts, **document.plain)
         return message
-
-    def _body(self, notification: Notification) -> dict[str, Any]:
-        return slack_blocks.message(notification, self._links).body()
 
 
 class SlackWebhookSink:
@@ -169,13 +169,18 @@ class SlackWebhookSink:
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
         """Posts each notification."""
-        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
+        return send_in_order(
+            notifications,
+            lambda notification: slack_document(notification, self._links),
+            lambda _, document, left_s: self._send_one(document, left_s),
+            deadline_s=deadline_s,
+        )
 
-    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
+    def _send_one(self, document: SlackDocument, left_s: float) -> Outcome:
         until = time.monotonic() + left_s
-        outcome = self._post(slack_blocks.message(notification, self._links).body(), until)
+        outcome = self._post(document.message, until)
         if isinstance(outcome, Rejected):
-            return self._post(slack_blocks.plain(notification, self._links), until)
+            return self._post(document.plain, until)
         return outcome
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:

@@ -50,6 +50,24 @@ class SlackMessage:
         return {"text": self.text, "attachments": [attachment], **_NO_UNFURL}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackDocument:
+    """What is sent for one notification: arguments of chat.postMessage."""
+
+    message: dict[str, Any]
+    plain: dict[str, Any]
+    """The message without blocks, for when Slack rejects the blocks."""
+    reply: dict[str, Any]
+    """The reply in the thread of a message that was posted before."""
+
+
+def slack_document(notification: Notification, links: MessageLinks) -> SlackDocument:
+    """Returns all texts of a notification."""
+    return SlackDocument(
+        message=message(notification, links).body(), plain=plain(notification, links), reply=reply(notification)
+    )
+
+
 _NO_UNFURL: dict[str, Any] = {"parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
 
 
@@ -90,7 +108,7 @@ def headline(notification: Notification) -> str:
 def reply(notification: Notification) -> dict[str, Any]:
     """Returns the reply in the thread: the new transitions, or that the incident is still open."""
     if notification.state is AlertState.RESOLVED:
-        text = f"{_RESOLVED_EMOJI} Resolved after {duration(notification.lasted_ms)}."
+        text = f"{_RESOLVED_EMOJI} Resolved. The incident was open for {duration(notification.lasted_ms)}."
     elif not notification.new_transitions:
         summary = escaped(notification.summary, 2 * _MAX_LINE)
         text = f"{_EMOJI[notification.severity]} Still {notification.severity}: {summary}"
@@ -120,9 +138,9 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 def _origin(notification: Notification) -> str:
     root, since = notification.root, notification.started_at_ms
     when = f"<!date^{since // 1000}^{{date_short_pretty}} {{time_secs}}|{iso(since)}>"
-    parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"since {when}"]
+    parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"first observed {when}"]
     if notification.state is AlertState.RESOLVED:
-        parts.append(f"lasted {duration(notification.lasted_ms)}")
+        parts.append(f"open for {duration(notification.lasted_ms)}")
         if not notification.previously_notified:
             parts.append("fired and resolved while Slack was unreachable")
     return " · ".join(parts)

@@ -21,8 +21,6 @@ class SlackMessageRecord:
     channel: str
     ts: str
     """Slack's id of the message within the channel."""
-    severity: str
-    """The severity that the message shows."""
     digest: str
     """Identifies the notification that was sent last, completely. Stored under the key `told`."""
 
@@ -82,8 +80,8 @@ class SlackMessageStore:
 
 def _to_plain(message: SlackMessageRecord) -> dict[str, str]:
     # The keys are a stored format: they must not change.
-    return {"channel": message.channel, "ts": message.ts, "severity": message.severity, "told": message.digest}
+    return {"channel": message.channel, "ts": message.ts, "told": message.digest}
 
 
-def _from_plain(*, channel: Any, ts: Any, severity: Any, told: Any) -> SlackMessageRecord:
-    return SlackMessageRecord(channel=channel, ts=ts, severity=severity, digest=told)
+def _from_plain(*, channel: Any, ts: Any, told: Any, **_: Any) -> SlackMessageRecord:
+    return SlackMessageRecord(channel=channel, ts=ts, digest=told)

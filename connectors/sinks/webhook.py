@@ -9,13 +9,12 @@ Documents are sent per incident; a receiver that needs each transition reads a j
 
 import hashlib
 import hmac
-import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.alert_json import iso, to_object
+from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http.request import post_for_outcome
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
@@ -51,13 +50,12 @@ class WebhookSink:
         """Posts each notification."""
         return send_in_order(
             notifications,
-            lambda notification, left_s: self._post(notification, sent_at_ms, left_s),
+            lambda notification: compact_json(document(notification, sent_at_ms, self._links)),
+            lambda _, body, left_s: self._post(body, sent_at_ms, left_s),
             deadline_s=deadline_s,
         )
 
-    def _post(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
-        content = document(notification, sent_at_ms, self._links)
-        body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+    def _post(self, body: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         try:
             secrets = [secret.read() for secret in self._secrets()]
             headers = self._headers(body, sent_at_ms)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
     assert set(alertmanager.active_alerts()) == {("firing", "critical")}
 
 
-def test_a_changed_severity_is_a_new_alert_and_the_previous_one_ends(
+def test_an_alert_that_becomes_critical_is_new_in_a_new_group_and_the_previous_one_ends(
     alertmanager: RealAlertmanager, tmp_path: Path
 ) -> None:
     delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
@@ -158,12 +159,13 @@ def test_a_changed_severity_is_a_new_alert_and_the_previous_one_ends(
     critical = fired("worse", minutes_ago=1)
     delivery.deliver(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=critical.observed_at_ms))
 
-    def severities() -> set[str]:
-        return {severity for subject, severity in alertmanager.active_alerts() if subject == "worse"}
+    def active() -> list[tuple[str, str]]:
+        found = [each["labels"] for each in alertmanager.get("/api/v2/alerts?active=true")]
+        return [(each["severity"], each["incident"]) for each in found if each["subject"] == "worse"]
 
-    eventually(lambda: severities() == {"critical"}, within_s=10)
+    eventually(lambda: active() == [("critical", f"{began.fingerprint}-1")], within_s=10)
     delivery.deliver(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=now_ms(), resolved=True))
-    eventually(lambda: severities() == set(), within_s=10)
+    eventually(lambda: active() == [], within_s=10)
 
 
 def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
@@ -176,6 +178,22 @@ def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: Real
     alertmanager.start()
     assert delivery.deliver() is None
     assert set(alertmanager.active_alerts()) == {("stays", "critical")}
+
+
+def test_alert_from_before_the_clock_was_set_back_ends_at_once(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
+    """The times of the rows never go back: they are an hour ahead of the job's clock after it was corrected."""
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    ahead = fired("ahead", minutes_ago=-60)
+    delivery.deliver(ahead, minutes_ago=-60)
+    delivery.deliver()
+    assert alertmanager.active_alerts()["ahead", "critical"]["startsAt"] <= f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+    delivery.deliver(alert("ahead", started_at_ms=ahead.started_at_ms, resolved=True))
+    eventually(lambda: assert_not_active(alertmanager, "ahead"), within_s=10)
+
+
+def assert_not_active(alertmanager: RealAlertmanager, subject: str) -> None:
+    assert (subject, "critical") not in alertmanager.active_alerts()
 
 
 @pytest.mark.parametrize("login", ["right", "wrong"])

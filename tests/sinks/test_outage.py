@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.durable_file import append
@@ -30,7 +31,7 @@ from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.subjects import SINK_KINDS, SinkKind
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
-from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.connectors.sinks.sink_alerts import RecordingSink, alert
 
 _MINUTE_MS = 60_000
 OUTAGE_BEGINS, OUTAGE_ENDS, RESTART, END = 1, 62, 31, 80
@@ -174,6 +175,97 @@ def test_a_sink_for_people_after_an_outage(
         expected = INCIDENTS - {"came-and-went"} if subject.kind == "pagerduty" else INCIDENTS
         assert {cluster for cluster in INCIDENTS if f"subject {cluster}" in since} >= expected - {"ends"}
         assert "subject still-firing" not in since
+
+
+REFUSED = {"refused-one": 403, "refused-two": 500, "refused-three": 400}
+"""Clusters whose documents the service answers with this status."""
+
+
+class RefusingService:
+    """Accepts everything but the documents about some clusters, while `refuses`."""
+
+    def __init__(self, subject: SinkKind, server: HttpDouble) -> None:
+        self.subject, self.refuses = subject, True
+        self.accepted: list[str] = []
+        server.behave = self._behave
+
+    def _behave(self, request: ReceivedRequest) -> Behaviour:
+        status = next((code for cluster, code in REFUSED.items() if cluster in request.body.decode()), 200)
+        if self.refuses and status != 200:
+            return HttpReply(status=status)
+        reply = self.subject.reply(request)
+        self.accepted.append(request.body.decode())
+        return reply
+
+    def times(self, cluster: str) -> int:
+        """Returns how many accepted documents are about a cluster."""
+        return sum(f"subject {cluster}" in body for body in self.accepted)
+
+
+@pytest.mark.parametrize("subject", SINK_KINDS, ids=str)
+def test_what_a_service_refuses_or_no_formatter_renders_delays_nothing_else(
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    began_ms = now_ms()
+    record = RecordingSink("record")
+    with serving(certificate) as server:
+        service = RefusingService(subject, server)
+        sink = subject.open(server.url, Path(trusted.file), tmp_path)
+        ledger = Ledger(tmp_path / "ledger")
+        dispatcher = patient_dispatcher(ledger, [sink, record])
+
+        def deliver(*alerts: Alert, second: int) -> SinkResult:
+            report = dispatcher.deliver(alerts, Millis(began_ms + second * 1000))
+            return report.sinks[sink.options.name]
+
+        def one(cluster: str, **changed: Any) -> Alert:
+            return of(cluster, minute=0, began_ms=began_ms, began=0, **changed)
+
+        # The refused ones are the worst, so they come first.
+        odd = alert("subject odd", cluster="odd", cluster_id="odd", started_at_ms=10**17)
+        deliver(*map(one, REFUSED), odd, one("accepted", severity=Severity.WARNING), second=0)
+        for second in range(1, 10):
+            deliver(second=second)
+        assert [service.times(cluster) for cluster in ("accepted", "odd", *REFUSED)] == [1, 1, 0, 0, 0]
+        deliver(one("later"), second=100)
+        for second in range(101, 106):
+            deliver(second=second)
+        assert service.times("later") == 1
+        result = SinkResult()
+        for second in range(106, 400, 20):
+            result = deliver(second=second)
+        assert (result.set_aside, result.failing is not None) == (len(REFUSED), True)
+        (reported,) = [each for each in record.transitions if each.rule == "monitor-blind"]
+        assert "has not accepted 3 notifications since" in reported.summary
+        assert {each.split()[0] for each in reported.evidence["not_accepted"]} == set(REFUSED)  # type: ignore[union-attr]
+        service.refuses = False
+        for second in range(400, 600, 60):
+            result = deliver(second=second)
+        assert (result.set_aside, result.failing, result.pending) == (0, None, 0)
+        # Alertmanager gets what is firing again and again; all others get each notification once.
+        times = [service.times(cluster) for cluster in (*REFUSED, "accepted", "later", "odd")]
+        assert min(times) >= 1 if sink.options.repeat_s else times == [1] * 6
+        ledger.close()
+
+
+def test_a_sink_that_rejects_every_document_is_failing(
+    certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    record = RecordingSink("record")
+    with serving(certificate) as server:
+        server.behave = lambda _: HttpReply(status=400)
+        sink = SINK_KINDS[0].open(server.url, Path(trusted.file), tmp_path)
+        ledger = Ledger(tmp_path / "ledger")
+        dispatcher = patient_dispatcher(ledger, [sink, record])
+        result = SinkResult()
+        for second in range(0, 400, 10):
+            new = [alert("one"), alert("two")] if second == 0 else []
+            result = dispatcher.deliver(new, Millis(now_ms() + second * 1000)).sinks[sink.options.name]
+        ledger.close()
+        assert (result.failing, result.pending, result.set_aside) == ("HTTP 400", 2, 0)
+        assert [(each.rule, each.state) for each in record.transitions[2:]] == [("monitor-blind", "firing")]
+        assert "has failed since" in record.transitions[-1].summary
+        assert record.transitions[-1].evidence["reason"] == "HTTP 400"
 
 
 @contextmanager

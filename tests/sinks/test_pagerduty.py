@@ -13,7 +13,7 @@ from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from connectors.sinks.sink_config import Pagerduty, SinkSpec
 from connectors.sinks.sink_factory import open_sink
-from rules.finding import Severity
+from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
@@ -110,6 +110,22 @@ def test_the_content_of_a_trigger(service: PagerdutyService) -> None:
     }
 
 
+def test_times_in_the_details_are_readable(service: PagerdutyService) -> None:
+    evidence: dict[str, Plain] = {
+        "last_leader_answer_at_ms": 1_790_000_000_000,
+        "voters": {"2-dir": {"last_fetch_timestamp_ms": 1_790_000_000_000, "lag_ms": 80_000, "log_end_offset": 9}},
+    }
+    one = replace(FIRING, evidence=evidence)
+    service.send(replace(STARTED, alerts=(one,), new_transitions=(one,)))
+    details = service.pagerduty.alerts[0].events[0]["payload"]["custom_details"]
+    assert details["evidence"] == {
+        "last_leader_answer_at": "2026-09-21T14:13:20.000Z",
+        "voters": {
+            "2-dir": {"last_fetch_timestamp": "2026-09-21T14:13:20.000Z", "lag": "1 min 20 s", "log_end_offset": 9}
+        },
+    }
+
+
 def test_lines_of_a_storm_incident_name_their_cluster(service: PagerdutyService) -> None:
     elsewhere = replace(OTHER, cluster="beta", cluster_id="b")
     service.send(replace(STARTED, alerts=(FIRING, elsewhere), new_transitions=(FIRING, elsewhere)))
@@ -121,7 +137,7 @@ def test_invisible_characters_in_evidence_are_escaped_and_do_not_prevent_deliver
     one = alert(evidence={"na\u202eme": ["broken \udc80", {"x": "\x1b[31m"}], "age_ms": 3})
     assert service.send(replace(STARTED, alerts=(one,), new_transitions=(one,))) == Delivered()
     details = service.pagerduty.alerts[0].events[0]["payload"]["custom_details"]
-    assert details["evidence"] == {"na\\u202eme": ["broken \\udc80", {"x": "\\x1b[31m"}], "age_ms": 3}
+    assert details["evidence"] == {"na\\u202eme": ["broken \\udc80", {"x": "\\x1b[31m"}], "age": "0.0 s"}
 
 
 @pytest.mark.parametrize("severity", list(Severity))
@@ -129,6 +145,42 @@ def test_the_severity_is_sent_unchanged(service: PagerdutyService, severity: Sev
     one = alert(severity=severity)
     service.send(replace(STARTED, alerts=(one,), new_transitions=(one,)))
     assert service.pagerduty.alerts[0].events[0]["payload"]["severity"] == severity.value
+
+
+ESCALATED = replace(REPEATED, reason=NotifyReason.CHANGED, new_transitions=(FIRING,), escalations=1)
+"""It was notified of as a warning before."""
+
+
+def test_an_incident_that_escalates_pages_again_and_ends_the_page_before(service: PagerdutyService) -> None:
+    service.send(STARTED)
+    service.pagerduty.alerts[0].state = "acknowledged"
+    service.send(ESCALATED)
+    assert [(each.key, each.state) for each in service.pagerduty.alerts] == [("1n", "resolved"), ("1n-1", "triggered")]
+    service.send(replace(ENDED, escalations=1, escalations_before=1))
+    assert [each.state for each in service.pagerduty.alerts] == ["resolved", "resolved"]
+    assert service.pagerduty.dropped == []
+
+
+@pytest.mark.parametrize("lost", [2, 3], ids=["trigger", "resolve"])
+def test_a_lost_response_while_an_incident_escalates_pages_once(
+    trusted: CertificateAuthority, tmp_path: Path, lost: int
+) -> None:
+    with serving(trusted.server(trusted.issue("server"))) as server:
+        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
+
+        def lose_response(request: ReceivedRequest) -> Behaviour:
+            reply = service.pagerduty.reply(request)
+            return ResetInReply() if len(server.requests) == lost else reply
+
+        server.behave = lose_response
+        service.send(STARTED)
+        assert isinstance(service.send(ESCALATED), Retry)
+        service.restart()
+        assert service.send(ESCALATED) == Delivered()
+    assert [(each.key, each.state, each.pages) for each in service.pagerduty.alerts] == [
+        ("1n", "resolved", 1),
+        ("1n-1", "triggered", 1),
+    ]
 
 
 def test_an_acknowledged_alert_is_not_paged_again_and_is_resolved(service: PagerdutyService) -> None:

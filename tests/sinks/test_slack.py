@@ -82,6 +82,7 @@ WORSE = replace(
     alerts=(replace(FIRING, severity=Severity.CRITICAL),),
     new_transitions=(replace(FIRING, severity=Severity.CRITICAL, observed_at_ms=Millis(NOON_MS + 60_000)),),
     previously_notified=True,
+    worse=True,
 )
 RESOLVED = alert("quorum", resolved=True, observed_at_ms=Millis(NOON_MS + 120_000))
 ENDED = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(RESOLVED,), new_transitions=(RESOLVED,))
@@ -98,7 +99,7 @@ def test_an_incident_is_one_message_that_is_edited_with_a_thread(workspace: Slac
     assert replies == [
         # Slack sends no notification for an edit: a worse severity is also shown in the channel.
         (":red_circle: `no-leader` quorum: No leader elected.", True),
-        (":white_check_mark: Resolved after 2 min.", False),
+        (":white_check_mark: Resolved. The incident was open for 2 min.", False),
     ]
     assert {each.thread_ts for each in workspace.slack.replies} == {posted.ts}
     assert workspace.slack.invalid == []
@@ -113,7 +114,7 @@ def test_the_content_of_a_message(workspace: SlackWorkspace) -> None:
     context, remedy, evidence, others = posted.blocks
     origin, docs, page = (each["text"] for each in context["elements"])
     since = "<!date^1795150862^{date_short_pretty} {time_secs}|2026-11-20T05:01:02.345Z>"
-    assert origin == f"`no-leader` · quorum · since {since}"
+    assert origin == f"`no-leader` · quorum · first observed {since}"
     assert docs == "<https://docs.example.com/rules/no-leader/|What it means>"
     assert page == "<https://watch.example.com/clusters/alpha|Cluster status>"
     assert evidence["text"]["text"] == "```leader_epoch  7\nasked         c1:9093, c2:9093```"
@@ -132,6 +133,18 @@ def test_lines_of_a_storm_incident_name_their_cluster(workspace: SlackWorkspace)
         posted.blocks[-1]["text"]["text"]
         == "*Also in this incident*\n:red_circle: beta `no-leader` quorum: No leader elected."
     )
+
+
+def test_another_alert_that_is_as_severe_is_shown_in_the_channel(workspace: SlackWorkspace) -> None:
+    disk = alert("controller 3", rule="voter-log-regressed", severity=Severity.WARNING, summary="Its disk is full.")
+    for worse in (True, False):
+        joined = replace(WORSE, alerts=(FIRING, disk), new_transitions=(disk,), worse=worse, incident=f"{worse}")
+        workspace.send(replace(STARTED, incident=joined.incident))
+        workspace.send(joined)
+    assert [(each.body["text"], each.body["reply_broadcast"]) for each in workspace.slack.replies] == [
+        (":large_yellow_circle: `voter-log-regressed` controller 3: Its disk is full.", shown)
+        for shown in (True, False)
+    ]
 
 
 def test_the_message_is_edited_after_a_restart(workspace: SlackWorkspace) -> None:
@@ -172,7 +185,7 @@ def test_an_incident_that_resolved_while_slack_was_unreachable_is_one_green_mess
     (posted,) = workspace.slack.channel_messages
     assert posted.color == GREEN
     assert posted.blocks[0]["elements"][0]["text"].endswith(
-        "lasted 2 min · fired and resolved while Slack was unreachable"
+        "open for 2 min · fired and resolved while Slack was unreachable"
     )
     assert workspace.slack.replies == []
 
@@ -253,7 +266,7 @@ def test_the_stored_keys_of_a_message_never_change(workspace: SlackWorkspace, tm
     (file,) = tmp_path.glob("sink-slack-kafka-*.json")
     stored = json.loads(file.read_bytes())
     assert stored["version"] == 1
-    assert stored["messages"]["1n"].keys() == {"channel", "ts", "severity", "told"}
+    assert stored["messages"]["1n"].keys() == {"channel", "ts", "told"}
 
 
 def test_a_lost_response_is_retried(workspace: SlackWorkspace) -> None:

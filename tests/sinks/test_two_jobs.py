@@ -13,6 +13,7 @@ from connectors.secret import Secret
 from connectors.sinks.sink_config import Alertmanager, Pagerduty, SinkSpec
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import HttpDouble, HttpReply, serving
@@ -102,3 +103,56 @@ def test_alertmanager_gets_the_same_labels_from_two_jobs(
 
     first, second = (json.loads(request.body)[0]["labels"] for request in server.requests)
     assert first == second
+
+
+def tolerance(severity: Severity, seconds: int, *, later_ms: int = 0, resolved: bool = False) -> Alert:
+    """An alert that becomes worse while it fires."""
+    return alert(
+        "quorum",
+        rule="failure-tolerance",
+        severity=severity,
+        resolved=resolved,
+        started_at_ms=NOON_MS + later_ms,
+        observed_at_ms=Millis(NOON_MS + 1_000 * seconds + later_ms),
+    )
+
+
+def test_an_incident_of_two_jobs_that_becomes_critical_pages_once_more(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    jobs = {"first": 0, "second": LATER_MS}
+    dispatchers = {name: dispatcher(config, tmp_path / name) for name in jobs}
+    for severity, seconds in ((Severity.WARNING, 5), (Severity.CRITICAL, 600)):
+        for each in double.alerts:
+            each.state = "acknowledged"
+        for name, later_ms in jobs.items():
+            at_ms = Millis(NOON_MS + 1_000 * seconds + 900)
+            dispatchers[name].deliver([tolerance(severity, seconds, later_ms=later_ms)], at_ms)
+
+    key = tolerance(Severity.WARNING, 5).fingerprint
+    assert [(each.key, each.state, each.pages) for each in double.alerts] == [
+        (key, "resolved", 1),
+        (f"{key}-1", "triggered", 1),
+    ]
+    for name, later_ms in jobs.items():
+        end = tolerance(Severity.CRITICAL, 700, later_ms=later_ms, resolved=True)
+        dispatchers[name].deliver([end], Millis(NOON_MS + 701_000))
+    assert [each.state for each in double.alerts] == ["resolved"] * 2
+
+
+def test_an_outage_is_a_page_of_its_own_while_an_older_incident_is_acknowledged(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    job = dispatcher(config, tmp_path / "job")
+    job.deliver([alert("broker 4", rule="broker-fenced")], NOON_MS)
+    double.alerts[0].state = "acknowledged"
+    job.deliver([observed(3605, started_s=3600)], Millis(NOON_MS + 3_606_000))
+
+    assert [(each.state, each.pages) for each in double.alerts] == [("acknowledged", 1), ("triggered", 1)]
+    assert double.alerts[1].key == observed(0).fingerprint

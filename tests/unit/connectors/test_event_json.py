@@ -64,7 +64,7 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=2, example="
                 detail="",
             ),
             "endpoint-probed",
-            "node endpoint resolution addresses connection answer answered_by detail",
+            "node endpoint resolution addresses connection answer answered_by detail certificate",
         ),
     ],
     ids=lambda value: value.type if hasattr(value, "type") else None,

@@ -15,11 +15,12 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_call import SinkCall
 from connectors.errors import LedgerError, UsageError
+from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
-from rules.alert import AlertState
+from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notification
+from rules.notifications.notification import Notification, single_alert_notification
 from rules.notifications.route import JOB_CLUSTER_ID, Route
 from rules.notifications.silence import Silence
 from tests.eventually import eventually
@@ -72,7 +73,7 @@ def test_a_failing_sink_receives_the_rest_later_in_order(tmp_path: Path) -> None
     sink = RecordingSink(outcomes=[Delivered(), Retry(reason="unreachable"), Retry(reason="unreachable")])
     dispatcher = dispatcher_with(tmp_path, sink)
     result = dispatcher.deliver([FIRST, SECOND, RESOLVED], NOON_MS).sinks["recording"]
-    assert result == SinkResult(delivered=1, retry=2, pending=2, failing="unreachable")
+    assert result == SinkResult(delivered=1, retry=2, pending=2, failing="unreachable", set_aside=2)
     dispatcher.deliver([], later(2))
     assert sink.transitions == [FIRST, SECOND, RESOLVED]
 
@@ -85,13 +86,89 @@ def test_a_clock_that_is_set_back_does_not_delay_a_retry(tmp_path: Path) -> None
     assert sink.transitions == [FIRST]
 
 
-def test_a_permanent_rejection_is_logged_and_not_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    sink = RecordingSink(outcomes=[Rejected(reason="too long")])
+def test_a_rejected_document_is_sent_again_as_a_minimal_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink = RecordingSink(outcomes=[Rejected(reason="too long"), Delivered()])
     dispatcher = dispatcher_with(tmp_path, sink)
-    assert dispatcher.deliver([FIRST], NOON_MS).sinks["recording"] == SinkResult(rejected=1)
-    assert "recording rejected no-leader of alpha permanently: too long" in caplog.text
+    failed = SinkResult(rejected=1, pending=1, failing="too long")
+    assert dispatcher.deliver([FIRST], NOON_MS).sinks["recording"] == failed
+    assert "recording: delivery failed; retrying in 1 s: too long" in caplog.text
+    assert dispatcher.deliver([], later(1)).sinks["recording"] == SinkResult(delivered=1)
+    (sent,) = sink.transitions
+    assert (sent.key, sent.summary, sent.evidence) == (FIRST.key, FIRST.summary, {})
     dispatcher.deliver([], later(100))
-    assert sink.calls == 1
+    assert sink.calls == 2
+
+
+def test_a_new_alert_does_not_wait_for_the_retry_of_an_old_one(tmp_path: Path) -> None:
+    sink = RefusingSink(refused={"one"})
+    dispatcher = dispatcher_with(tmp_path, sink)
+    for second in range(100):
+        dispatcher.deliver([incident("one")] if second == 0 else [], later(second))
+    dispatcher.deliver([incident("two")], later(100))
+    for second in range(101, 106):
+        dispatcher.deliver([], later(second))
+    assert sink.transitions == [incident("two")]
+
+
+def test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last(tmp_path: Path) -> None:
+    sink = RefusingSink(refused={"one", "three", "four"})
+    dispatcher = dispatcher_with(tmp_path, sink)
+    dispatcher.deliver([incident(each) for each in ("one", "three", "four", "two")], NOON_MS)
+    for second in range(1, 600):
+        dispatcher.deliver([], later(second))
+    assert sink.transitions == [incident("two")]
+    assert sink.calls < 20
+    # What was never sent precedes what failed.
+    dispatcher.deliver([incident("five")], later(600))
+    assert sink.transitions == [incident("two"), incident("five")]
+
+
+def incident(cluster: str) -> Alert:
+    """Returns an alert that is an incident by itself."""
+    return alert(cluster, cluster=cluster, cluster_id=cluster)
+
+
+class RefusingSink(RecordingSink):
+    """Refuses the alerts about some subjects; after two failures in a row it does not send the rest."""
+
+    def __init__(self, refused: set[str]) -> None:
+        super().__init__(mode=DeliveryMode.INCIDENTS)
+        self.refused = refused
+
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        self.calls += 1
+
+        def send_one(notification: Notification, _: None, left_s: float) -> Outcome:
+            if notification.root.subject in self.refused:
+                return Retry(reason="HTTP 403")
+            self.transitions += notification.new_transitions
+            return Delivered()
+
+        return send_in_order(notifications, lambda _: None, send_one, deadline_s=deadline_s)
+
+
+def test_a_request_is_not_begun_with_less_time_left_than_the_last_one_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def send_one(notification: Notification, _: None, left_s: float) -> Outcome:
+        clock[0] += 4
+        return Delivered()
+
+    sent = [single_alert_notification(alert(f"voter {number}")) for number in range(3)]
+    outcomes = send_in_order(sent, lambda _: None, send_one, deadline_s=10)
+    assert outcomes == [Delivered(), Delivered(), Retry(reason="deadline exceeded", attempted=False)]
+
+
+def test_what_was_not_begun_in_time_is_sent_by_the_next_call_without_a_delay(tmp_path: Path) -> None:
+    late = Retry(reason="deadline exceeded", attempted=False)
+    sink = RecordingSink(outcomes=[Delivered(), late])
+    dispatcher = dispatcher_with(tmp_path, sink)
+    assert dispatcher.deliver([FIRST, SECOND], NOON_MS).sinks["recording"].failing is None
+    dispatcher.deliver([], NOON_MS)
+    assert sink.transitions == [FIRST, SECOND]
 
 
 def test_a_restart_delivers_what_was_pending(tmp_path: Path) -> None:

@@ -105,6 +105,16 @@ def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
         assert (position.next_offset, position.observed_at_ms) == (1, NOW + 3)
 
 
+def test_rows_after_a_wrong_clock_begin_with_the_right_time(tmp_path: Path) -> None:
+    recorded(tmp_path, 4)
+    with JournalWriter(tmp_path) as writer:
+        writer.read_logs_again(now_ms=NOW - 7_200_000)
+    with JournalWriter(tmp_path) as writer:
+        position = writer.follow_position("prod")
+        assert position is not None
+        assert (position.next_offset, position.observed_at_ms) == (None, NOW - 7_200_000)
+
+
 @pytest.mark.parametrize("rows", [0, 3])
 def test_logs_can_be_read_again_twice(tmp_path: Path, rows: int) -> None:
     recorded(tmp_path, rows)

@@ -44,7 +44,7 @@ def test_a_firing_alert_is_printed_with_evidence_and_remedy() -> None:
     assert printed(one) == (
         " CRITICAL  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n"
         "  No leader elected.\n"
-        "  since 2026-11-20T05:01:02.345Z, at offset 991\n"
+        "  first observed 2026-11-20T05:01:02.345Z, at offset 991\n"
         "  vantage              inside\n"
         "  could_win            no\n"
         "  isr                  1, 2, 3\n"

@@ -1,0 +1,114 @@
+"""SetAside: the notifications that a sink did not accept, which are sent after all others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connectors.delivery.retry_schedule import RetrySchedule
+from connectors.sinks.minimal_document import minimal
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification
+
+_FULL_ATTEMPTS = 2
+"""How often a full document fails beside deliveries before the minimal one is sent."""
+
+
+@dataclass(slots=True)
+class _Refusal:
+    """Why a notification was not accepted."""
+
+    subject: str
+    reason: str = ""
+    failures: int = 0
+    """While the sink worked otherwise."""
+    rejected: bool = False
+
+
+class SetAside:
+    """What failed by itself, by incident. While the sink works otherwise, it has its own retry schedule.
+
+    A notification that fails is sent last in the next call, so that it cannot stop the others. One whose document was
+    rejected, or that failed repeatedly while the sink worked, is sent as a minimal document.
+    """
+
+    def __init__(self, *, ordered: bool) -> None:
+        """Nothing failed yet.
+
+        Args:
+            ordered: whether the sink gets each transition, in order: then nothing is set aside while the sink fails as
+                a whole, and of an alert only the oldest transition is sent again.
+        """
+        self._ordered = ordered
+        self._refusals: dict[str, _Refusal] = {}
+        self._retries = RetrySchedule()
+
+    def __len__(self) -> int:
+        return len(self._refusals)
+
+    @property
+    def reason(self) -> str:
+        """Why the newest one was not accepted."""
+        return next((each.reason for each in reversed(self._refusals.values())), "")
+
+    @property
+    def subjects(self) -> Sequence[str]:
+        """What these notifications are about."""
+        return [each.subject for each in self._refusals.values()]
+
+    def new(self, planned: Sequence[Notification]) -> Sequence[Notification]:
+        """Returns what did not fail yet."""
+        return [each for each in planned if each.incident not in self._refusals]
+
+    def due(self, planned: Sequence[Notification], now_ms: Millis) -> Sequence[Notification]:
+        """Returns what failed and is due; forgets what is not planned any more."""
+        incidents = {each.incident for each in planned}
+        self._refusals = {incident: each for incident, each in self._refusals.items() if incident in incidents}
+        if not self._retries.due(now_ms):
+            return ()
+        oldest: dict[str, Notification] = {}
+        for each in planned:
+            if each.incident in self._refusals:
+                oldest.setdefault(each.incident, each)
+        return list(oldest.values())
+
+    def document(self, notification: Notification) -> Notification:
+        """Returns what to send of a notification: itself, or the minimal one."""
+        refusal = self._refusals.get(notification.incident)
+        shortened = refusal is not None and (refusal.rejected or refusal.failures >= _FULL_ATTEMPTS)
+        return minimal(notification) if shortened else notification
+
+    def add(
+        self, sent: Sequence[tuple[Notification, Outcome]], *, sink_works: bool, now_ms: Millis
+    ) -> Sequence[Notification]:
+        """Adds what failed by itself, and removes what was delivered; returns what is new.
+
+        Args:
+            sent: the notifications of a call, with their outcomes.
+            sink_works: whether the sink accepted others.
+            now_ms: the wall clock.
+        """
+        before = set(self._refusals)
+        failed = []
+        for notification, outcome in sent:
+            match outcome:
+                case Delivered():
+                    self._refusals.pop(notification.incident, None)
+                case Retry() if self._ordered and not sink_works:
+                    pass
+                case Rejected() | Retry(attempted=True, after_s=0):
+                    failed.append(notification)
+                    root = notification.root
+                    subject = f"{root.cluster} {root.rule} {root.subject}"
+                    # Removed first: the newest is the last.
+                    refusal = self._refusals.pop(notification.incident, _Refusal(subject))
+                    refusal.reason = outcome.reason
+                    refusal.failures += sink_works
+                    refusal.rejected = refusal.rejected or isinstance(outcome, Rejected)
+                    self._refusals[notification.incident] = refusal
+                case Retry():
+                    pass
+        if not self._refusals:
+            self._retries.succeeded()
+        elif failed and sink_works:
+            self._retries.failed(0, now_ms)
+        return [each for each in failed if each.incident not in before]

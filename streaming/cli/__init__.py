@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -122,6 +123,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without UTF-8 gets `?` for a character that it cannot show, instead of an error.
         sys.stdout.reconfigure(errors="replace")
+    # SIGTERM ends a command as ^C does, so that an unpacked bundle is deleted. A job installs its own handler.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     failure_code = _FAILURE_CODES.get(next(iter(sys.argv[1:]), ""), 1)
     try:
         try:

@@ -13,6 +13,7 @@ from connectors.errors import UsageError
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
+    from rules.finding import Plain
     from streaming.config import Config
     from streaming.doctor.notification_test import NotificationTest
     from streaming.doctor.sink_check import SinkCheck
@@ -41,7 +42,7 @@ def check(
         typer.Option(
             "--send-test",
             help="Send a test notification, marked as a test, to each sink, resolve it, and print what must arrive "
-            "where. In PagerDuty it stays open for 30 s.",
+            "where. In PagerDuty it stays open for 30 s. One heartbeat is sent to heartbeat.url.",
         ),
     ] = False,
     severity: Annotated[
@@ -63,7 +64,7 @@ def check(
     without --send-test.
 
     Exit codes: 0 valid, 2 invalid, 1 a sink did not accept the test
-    notification.
+    notification, or the heartbeat's service not the heartbeat.
 
       kraftwatch config check kraftwatch.yaml --send-test
     """
@@ -74,9 +75,7 @@ def check(
     from streaming.config.file_checks import unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
-    test = _test(severity) if send_test else None
-    if severity is not None and not send_test:
-        raise UsageError("--severity is the severity of the test notification: give --send-test too")
+    test = _test(severity, send=send_test)
     errors = list(mistakes(file))
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
@@ -88,11 +87,12 @@ def check(
         _exit_invalid(file, [located(file, sentence) for sentence in errors], as_json=as_json)
     warnings = [*unusual_ids([section.cluster_id for section in config.clusters]), *exposures(config, file)]
     summary = config_summary(file, config, checks, warnings=warnings, tested=send_test, now_ms=wall_ms())
+    summary["heartbeat"], error = _heartbeat(config, send=send_test)
     if as_json:
         print_json(summary)
     else:
         stdout_console().print(summary_text(summary))
-    raise typer.Exit(1 if any(one.test_error is not None for one in checks) else 0)
+    raise typer.Exit(1 if error or any(one.test_error is not None for one in checks) else 0)
 
 
 @app.command("schema")
@@ -127,13 +127,27 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     raise typer.Exit(2)
 
 
-def _test(severity: str | None) -> "NotificationTest":
+def _test(severity: str | None, *, send: bool) -> "NotificationTest | None":
     from rules.finding import Severity
     from streaming.doctor.notification_test import NotificationTest
 
+    if not send:
+        if severity is not None:
+            raise UsageError("--severity is the severity of the test notification: give --send-test too")
+        return None
     if severity is not None and severity not in list(Severity):
         raise UsageError(f"--severity {severity}: expected critical, warning or info")
     return NotificationTest(severity=None if severity is None else Severity(severity))
+
+
+def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
+    """Returns the summary of the heartbeat, and on request why its service did not accept one; None if it did."""
+    from streaming.metrics.heartbeat import request_url
+
+    if config.heartbeat is None:
+        return None, None
+    error = request_url(config.heartbeat.schedule().url) if send else None
+    return {"every_s": config.heartbeat.every, "test": (error or "delivered") if send else None}, error
 
 
 def _check_sinks(config: "Config", test: "NotificationTest | None") -> "Sequence[SinkCheck]":

@@ -30,13 +30,14 @@ def doctor(opts: ClusterOptions) -> None:
     For each address of each cluster it checks name resolution, the connection,
     TLS, the login, and the permissions for DescribeQuorum, Fetch and
     DescribeCluster. Then it checks the clock, this machine, the checkpoint and
-    the address of the page, and connects to the server of each sink. It writes
-    nothing and sends no notification. Each problem is printed with the command
-    or setting that fixes it.
+    the address of the page, reads the topics of the relays, and connects to the
+    servers of the heartbeat and of each sink. It writes nothing and sends no
+    notification and no heartbeat. Each problem is printed with the command or
+    setting that fixes it.
 
     Exit codes: 0 everything is ok, 1 the job would observe or send less than it
     could, or expose more than it should, 2 it would not start, would observe
-    nothing, or could not reach a sink (or invalid usage).
+    nothing, or could not reach a sink or the heartbeat (or invalid usage).
 
       kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
 
@@ -45,12 +46,12 @@ def doctor(opts: ClusterOptions) -> None:
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
     from connectors.kafka.kafka_python import limit_kafka_logging
     from streaming.doctor.check_result import worst_status
-    from streaming.doctor.host_checks import check_exposure, check_host, check_sinks
+    from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, check_topics
 
     limit_kafka_logging()
     config = opts.resolve_config()
-    host = [*check_host(config), *check_exposure(config, opts.config)]
-    results = [*_check_clusters(config, opts.timeout), *host, *check_sinks(config)]
+    host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config)]
+    results = [*_check_clusters(config, opts.timeout), *host, *check_topics(config), *check_sinks(config)]
     status = worst_status(results)
     if opts.as_json:
         print_json({"verdict": status.value, "checks": [one.plain() for one in results]})

@@ -1,13 +1,18 @@
 """`kraftwatch report`: an incident as one HTML file that needs no network."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from connectors.errors import UsageError
 from streaming.cli import options
 from streaming.cli.output import print_progress
+
+OneCluster: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--only", "--cluster", help="The cluster's name, if the journal has several.", metavar="NAME"),
+]
 
 
 def report(
@@ -21,9 +26,7 @@ def report(
             metavar="DIR",
         ),
     ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="The cluster's name, if the journal has several clusters.", metavar="NAME")
-    ] = None,
+    cluster: OneCluster = None,
     from_: Annotated[
         str | None,
         typer.Option(

@@ -36,10 +36,10 @@ def timeline(
 ) -> None:
     """Print what happened, in order: elections, voter changes, recoveries, alerts.
 
-    Also starts of controllers, unclean elections, and the times at which the
-    job did not observe the cluster. The alerts are those of the ledger beside
-    the journal; without one, the rules are evaluated again, with --config if
-    it is given.
+    Also starts of controllers, fencings of brokers, unclean elections, and the
+    times at which the job did not observe the cluster. The alerts are those of
+    the ledger beside the journal; without one, the rules are evaluated again,
+    with --config if it is given.
 
     Exit codes: 0, or 2 for invalid usage. The default time zone is UTC.
 

@@ -74,6 +74,7 @@ class ClusterSection(ClusterDefaults):
         user = self.sasl_plain_username if self.sasl_mechanism in BY_PASSWORD else None
         return Access(
             secured=self.security_protocol != "PLAINTEXT",
+            tls=self.security_protocol in ("SSL", "SASL_SSL"),
             principal=None if user is None else f"User:{user}",
             log=self.metadata_log,
         )

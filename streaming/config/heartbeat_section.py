@@ -14,7 +14,8 @@ class HeartbeatSection(Section):
     """A service that alarms when requests stop: healthchecks.io, Dead Man's Snitch, a cron monitor."""
 
     url: SecretStr | None = None
-    """Requested by GET while batches complete and the gatherer runs. A secret: its owner can suppress the alarm."""
+    """Requested by GET while batches complete and the gatherer runs, and while the job starts. A secret: its owner can
+    suppress the alarm."""
     url_file: Path | None = None
     """A file with only the URL, read at each heartbeat; not together with url."""
     every: Duration = 60.0

@@ -1,9 +1,13 @@
 """The configuration of the relay: the topic of observations, the relay's folder, and how the job reads the topic."""
 
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from connectors.errors import UsageError
 from connectors.sinks.sink_config import KafkaTopic
 from streaming.config.address import Bootstrap
 from streaming.config.duration import Duration
@@ -11,6 +15,7 @@ from streaming.config.placed_error import placed_error
 from streaming.config.topic_login import TopicLogin
 
 _MIB = 1024 * 1024
+_TOPIC = r"^[A-Za-z0-9._-]+$"
 
 
 class RelaySection(TopicLogin):
@@ -18,8 +23,10 @@ class RelaySection(TopicLogin):
 
     bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: it should answer while a quorum fails."""
-    topic: str = Field(default="kraftwatch-observations", pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    topic: str = Field(default="kraftwatch-observations", pattern=_TOPIC, max_length=249)
     """The topic of observations, keyed by cluster. Its number of partitions must not change."""
+    topics: Mapping[str, Annotated[str, Field(pattern=_TOPIC, max_length=249)]] = Field(default_factory=dict)
+    """PATTERN: TOPIC, for clusters with a topic of their own; the first pattern that matches their name wins."""
     create: bool = False
     """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
     folder: Path = Path("kraftwatch-relay")
@@ -59,6 +66,25 @@ class RelaySection(TopicLogin):
             sentence = "source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
             raise placed_error(sentence, "relay", "ssl_crlfile")
 
-    def connection(self) -> KafkaTopic:
-        """Returns the settings of the connection to the topic."""
-        return self.kafka_topic(self.bootstrap, self.topic, create=self.create)
+    def topic_of(self, cluster: str) -> str:
+        """Returns the topic of a cluster's rows."""
+        return next((topic for pattern, topic in self.topics.items() if fnmatchcase(cluster, pattern)), self.topic)
+
+    def of_one_topic(self, clusters: Collection[str]) -> "RelaySection":
+        """Returns the section of a relay of these clusters, whose `topic` is theirs.
+
+        Raises:
+            UsageError: they have several topics.
+        """
+        topics = {self.topic_of(name): name for name in clusters}
+        if len(topics) > 1:
+            each = ", ".join(f"{name} in {topic}" for topic, name in topics.items())
+            raise UsageError(
+                f"relay: a relay writes to one topic, and its clusters have several ({each}): start one relay for each "
+                "topic, with --only and a --folder of its own"
+            )
+        return self.model_copy(update={"topic": next(iter(topics), self.topic), "topics": {}})
+
+    def connection(self, topic: str | None = None) -> KafkaTopic:
+        """Returns the settings of the connection to a topic; None: to `topic` of the section."""
+        return self.kafka_topic(self.bootstrap, topic or self.topic, create=self.create)

@@ -21,6 +21,17 @@ _MAPPING_EXAMPLES = {
     "resolve": "{HOST: ADDRESS}",
     "spark": "{SETTING: VALUE}",
 }
+_NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
+PATTERN_SENTENCES: Mapping[str, str] = {
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"write {_NAME_CHARACTERS}, beginning with a letter or a digit",
+    r"^[A-Za-z0-9._-]+$": f"write {_NAME_CHARACTERS}",
+    r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$": "write letters, digits and any of # @ . _ : / -, without a blank, beginning "
+    "with a letter, a digit, # or @",
+    r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$": "write #NAME, or the id of a channel, such as C0123456789",
+    r"^https://[^\s]+/$": "write https://HOST/PATH/, with a slash at its end",
+    r"^https?://[^\s<>|]+$": "write https://HOST/PATH or http://HOST/PATH, without a blank",
+}
+"""What to write instead of a text that does not match a pattern, by the pattern."""
 
 
 def sentences(problem: ValidationError, document: Document | None) -> Sequence[str]:
@@ -64,6 +75,8 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
         return f"{line}{': ' if line else ''}unknown key '{name}'; {hint}"
     if kind == "missing":
         return f"{where} is missing"
+    if kind == "string_pattern_mismatch":
+        message = PATTERN_SENTENCES.get(error["ctx"]["pattern"], "has a character that is not allowed here")
     text = _wanted_shape(kind, path, error["input"]) or message.removeprefix("Value error, ")
     text = text.partition(", unable")[0].partition(" after validation")[0]
     text = re.sub(r"^(Input|Tuple|String|List) should", "should", text)

@@ -41,7 +41,7 @@ _EVENTS = {
     ObservationKind.FAILED: ObservationFailed,
     ObservationKind.AUDIT: ObservationsAudited,
 }
-_LOG_RESTARTED = (Reason.METADATA_LOST, Reason.INTERRUPTED)
+_LOG_RESTARTED = (Reason.METADATA_LOST, Reason.TASK_FAILED, Reason.INTERRUPTED)
 """After these failures the log may be read again from its start."""
 
 _contract = partial(Contract, suite=Suite.OBSERVATIONS)

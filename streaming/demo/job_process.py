@@ -90,6 +90,10 @@ class JobProcess:
     """RULE.NAME -> value."""
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    prefix: Sequence[str] = ()
+    """A command that runs the job's command."""
+    start_s: float = START_S
+    """How long `start` waits for the first batch."""
     _process: subprocess.Popen[bytes] | None = None
     _ports: Ports = field(default_factory=Ports)
     """Reserves the port until the job listens on it."""
@@ -146,7 +150,7 @@ class JobProcess:
         self._port = self._ports.claim()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_ends_with_parent(), *self.command()],
+                [*_ends_with_parent(), *self.prefix, *self.command()],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -155,7 +159,7 @@ class JobProcess:
                 env={**os.environ, **self.environment},
             )
         try:
-            self._until(self._ready, START_S, "the job's first batch")
+            self._until(self._ready, self.start_s, "the job's first batch")
         except BaseException:
             # The caller does not stop a job that did not start.
             self.stop()

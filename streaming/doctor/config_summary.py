@@ -22,7 +22,13 @@ _RECORD_SINKS = (Console, Jsonl, KafkaTopic)
 
 
 def config_summary(
-    file: Path, config: Config, checks: Sequence[SinkCheck], *, warnings: Sequence[str], tested: bool, now_ms: Millis
+    file: Path,
+    config: Config,
+    checks: Sequence[SinkCheck],
+    *,
+    warnings: Sequence[str],
+    tested: bool,
+    now_ms: Millis,
 ) -> dict[str, Plain]:
     """Returns a valid configuration as plain data, without secrets.
 
@@ -51,7 +57,7 @@ def config_summary(
 
 
 def summary_text(summary: Mapping[str, Any]) -> RenderableType:
-    """Returns the summary as text."""
+    """Returns the summary, with the heartbeat's as `heartbeat`, as text."""
     parts: list[RenderableType] = [Text(f"{summary['file']} is valid"), Text()]
     parts.append(_table("monitored clusters", [_cluster_row(one) for one in summary["watched"]]))
     if summary["not_watched"]:
@@ -69,6 +75,10 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
     )
     parts.append(Text(f"checkpoint   {summary['checkpoint']}"))
     parts.append(Text(f"listen       {summary['listen'] or 'none'}"))
+    if summary["heartbeat"] is not None:
+        beat = summary["heartbeat"]
+        test = "" if beat["test"] is None else f"; test: {beat['test']}"
+        parts.append(Text(f"heartbeat    every {ms_text(round(beat['every_s'] * 1000))}{test}"))
     if summary["warnings"]:
         parts += [Text(), *(Text(f"warning: {sentence}", style="yellow") for sentence in summary["warnings"])]
     return Group(*parts)

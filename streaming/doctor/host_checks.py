@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.private_files import is_open_to_others
+from connectors.relay.surveyed_topic import append_time_advice
 from connectors.sinks.sink_config import SinkConfig
 from rules.formatting import plural
 from streaming.config import Config, host_port
@@ -22,7 +23,7 @@ from streaming.config.exposure import exposures
 from streaming.config.file_checks import unreadable
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.doctor.sink_check import check_sink
-from streaming.doctor.sink_connection import bind_problem, connected, network_error, sink_servers
+from streaming.doctor.sink_connection import bind_problem, connected, network_error, sink_servers, url_server
 from streaming.pipeline.checkpoint import Checkpoint
 
 JAVA = 17
@@ -30,7 +31,11 @@ JAVA = 17
 FAILING_FREE_BYTES, WARNING_FREE_BYTES = 1 << 30, 5 << 30
 """Free disk space: the journal keeps some gigabytes, and a full disk stops the job."""
 DESCRIPTORS = 1024
-MACHINE, SINKS = "machine", "sinks"
+MACHINE, SINKS, RELAY = "machine", "sinks", "relay"
+_SURVEY_S = 10.0
+_HEARTBEAT_FIX = (
+    "correct heartbeat.url, or permit connections from this machine to it: without heartbeats its service alarms"
+)
 _SINK_FIX = "correct the address, or permit connections from this machine to it: alerts do not reach this sink"
 
 
@@ -65,6 +70,50 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
             if one.problem is None:
                 yield from _connections(spec.config, one.name)
+
+
+def check_topics(config: Config) -> Iterator[CheckResult]:
+    """Yields whether the topics of the relays can be read, and whether the brokers set the times of their messages."""
+    section = config.relay
+    if section is None:
+        return
+    # Imported here: other configurations need no library of Kafka's in this process.
+    from connectors.relay.topic_survey import survey_topic
+
+    for topic in sorted({section.topic_of(one.name) for one in config.watched}):
+        fixes: tuple[str, ...] = ()
+        try:
+            append_time = survey_topic(section.connection(topic), {}, within_s=_SURVEY_S).append_time
+        except KraftwatchError as problem:
+            # A relay needs no permission to read.
+            status = CheckStatus.FAILS if config.source == "kafka" else CheckStatus.WARNING
+            message = str(problem)
+        else:
+            status = CheckStatus.WARNING if append_time is False else CheckStatus.OK
+            if append_time is False:
+                message = append_time_advice(topic)
+                fixes = (
+                    f"kafka-configs.sh --bootstrap-server {section.bootstrap[0]} --alter --entity-type topics "
+                    f"--entity-name {topic} --add-config message.timestamp.type=LogAppendTime",
+                )
+            else:
+                message = "has no messages" if append_time is None else "the brokers set the times of its messages"
+        yield CheckResult(scope=RELAY, subject=topic, name="topic", status=status, message=message, fixes=fixes)
+
+
+def check_heartbeat(config: Config) -> Iterator[CheckResult]:
+    """Yields whether the server of the heartbeat's URL can be reached, without a request: that would be a heartbeat."""
+    if config.heartbeat is None:
+        return
+    try:
+        ((server, problem),) = connected([url_server(config.heartbeat.schedule().url)])
+    except UsageError as error:
+        yield _result("heartbeat", "url", CheckStatus.FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
+        return
+    status = CheckStatus.OK if problem is None else CheckStatus.FAILS
+    message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
+    fixes = () if problem is None else (_HEARTBEAT_FIX,)
+    yield _result("heartbeat", "connection", status, message, *fixes)
 
 
 def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:

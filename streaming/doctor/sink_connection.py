@@ -70,11 +70,11 @@ def sink_servers(config: SinkConfig) -> Sequence[SinkServer]:
     """
     match config:
         case Webhook(url=url, ca_file=ca_file) | Alertmanager(url=url, ca_file=ca_file):
-            return [_server(url, ca_file)]
+            return [url_server(url, ca_file)]
         case SlackWebhook(url=url, ca_file=ca_file):
-            return [_server(url, ca_file)]
+            return [url_server(url, ca_file)]
         case SlackBot(api_url=api_url, ca_file=ca_file) | Pagerduty(api_url=api_url, ca_file=ca_file):
-            return [_server(Secret(text=api_url), ca_file)]
+            return [url_server(Secret(text=api_url), ca_file)]
         case KafkaTopic():
             # The handshake is librdkafka's, with its own settings.
             pairs = map(host_port, config.bootstrap)
@@ -103,7 +103,12 @@ def bind_problem(host: str, port: int) -> OSError | None:
         return error
 
 
-def _server(url: Secret, ca_file: Path | None) -> SinkServer:
+def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:
+    """Returns the server of a URL, or the HTTP proxy through which it is reached.
+
+    Raises:
+        UsageError: the URL cannot be read.
+    """
     text = url.read()
     proxy = select_proxy(text, get_environ_proxies(text))
     try:

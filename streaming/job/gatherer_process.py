@@ -30,8 +30,9 @@ from rules.model.identifiers import Millis
 
 log = logging.getLogger(__name__)
 
-READY_S = 60.0
-"""Seconds until the gatherer holds the journal: up to 10 s for the lock, then recovery after a crash."""
+READY_S = 600.0
+"""Seconds until the gatherer holds the journal: up to 10 s for the lock, then recovery after a crash; on a busy machine
+its imports alone take a minute."""
 BACKOFF_S_MAX = 10.0
 HANGS_S = 60
 """A poll records one row a second for each cluster, even a failed one: no row for this many seconds means a hang."""

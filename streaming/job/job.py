@@ -10,10 +10,12 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
+from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
+from connectors.journal.reader import JournalReader
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.private_files import private_files
 from connectors.sinks.sink import Sink
@@ -23,11 +25,14 @@ from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.audit_scheduler import AuditScheduler
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
+from streaming.job.clock_steps import ClockSteps
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.clusters_without_state import ClustersWithoutState
+from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
+from streaming.job.refused_rows import RefusedRows
 from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
 from streaming.job.standby import Standby
@@ -107,11 +112,24 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
         gatherer_runs=lambda: job.gatherer.alive,
         gatherer_stalled_s=lambda: job.gatherer.loop_stalled_s,
     )
-    heartbeat = stack.enter_context(Heartbeat(job.heartbeat, is_healthy=lambda: liveness.is_healthy))
+    heartbeat = stack.enter_context(
+        Heartbeat(
+            job.heartbeat,
+            is_healthy=lambda: liveness.is_healthy and job.store.observes_any(wall_ms()),
+            is_starting=lambda: liveness.is_starting,
+        )
+    )
     stack.enter_context(job.audit_scheduler())
+    if job.config.source == GATHERER:
+        stack.enter_context(job.early_evaluation())
     if job.config.listen is not None:
         past = stack.enter_context(job.past_states())
-        view = FleetView(store=job.store, silences=job.silences.of_monitored, past=past)
+        view = FleetView(
+            store=job.store,
+            silences=job.silences.of_monitored,
+            starting=lambda: job.deliver.last_batch_at is None,
+            past=past,
+        )
         shown = [metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
         served = [health_endpoints(liveness), heartbeat_endpoint(job.standby.heartbeat_arrived), *shown]
         address, access = host_port(job.config.listen), job.config.page_access()
@@ -161,7 +179,15 @@ class Job:
         file = SilenceFile(checkpoint.silences)
         self.silences = ActiveSilences(file, self.ledger, lambda: self.config, holds=self.standby.holds)
         self._relay_silence = RelaySilence(self.ledger.firing())
-        self._delivery = Dispatcher(self.ledger, _sinks(self._sinks), silences=self.silences.for_dispatch)
+        self._refused_rows = RefusedRows(self.ledger.firing())
+        self._clock_steps = ClockSteps(self.ledger.firing())
+        self._early: EarlyEvaluation | None = None
+        self._delivery = Dispatcher(
+            self.ledger,
+            _sinks(self._sinks),
+            silences=self.silences.for_dispatch,
+            visibility=self._visibility,
+        )
         self.deliver = Deliver(
             self._delivery,
             Quarantine(checkpoint.quarantine),
@@ -170,18 +196,22 @@ class Job:
             request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
             on_batch=self._note_batch,
             history=self.ledger.history,
+            newest=self.ledger.newest,
         )
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
         self._without_state.batch_delivered(status.cluster for status in batch.statuses)
         self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
+        self._refused_rows.refused(batch.refused)
 
     def send_own_alerts(self) -> None:
-        """Sends what is due about relays that send no rows, and about the first job of a standby."""
-        alerts = [*self.standby.due(wall_ms())]
-        if self.config.source != GATHERER:
-            alerts += self._relay_silence.due(self.store.names, wall_ms(), waits_for_data=self.query.waits_for_data)
+        """Sends what is due about this host's clock, relays, rows in their topics, and the first job of a standby."""
+        alerts = [*self._clock_steps.due(), *self.standby.due(wall_ms())]
+        if self.config.relay is not None and self.config.source != GATHERER:
+            topics = {name: self.config.relay.topic_of(name) for name in self.store.names}
+            alerts += self._relay_silence.due(topics, wall_ms(), read_s_ago=self.query.read_s_ago())
+            alerts += self._refused_rows.due(wall_ms())
         if alerts or self._relay_silence.firing:
             self.deliver.send(alerts)
 
@@ -195,6 +225,23 @@ class Job:
             # Audits read the journal, which only a gatherer writes.
             every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
         )
+
+    def early_evaluation(self) -> EarlyEvaluation:
+        """Returns the evaluation that runs until Spark is up."""
+        self._early = EarlyEvaluation(
+            JournalReader(self._checkpoint.journal),
+            self._spec.settings,
+            ledger=self.ledger,
+            store=self.store,
+            send=self.deliver.send,
+        )
+        return self._early
+
+    def _visibility(self) -> Visibility:
+        """Returns what this host observes; what relays observe says nothing about it."""
+        if self.config.source != GATHERER:
+            return NOTHING_MONITORED
+        return self.store.visibility(() if self._early is None else self._early.blind)
 
     def past_states(self) -> PastStates:
         """Returns the past states in the journal; where a relay gathers, there is none."""
@@ -231,7 +278,13 @@ class Job:
         """
         restore_ledger(self.ledger, spark, self._checkpoint, self._spec.settings)
         self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
-        self.query.start(self._without_state.step(self._spec.settings))
+        self._start_step()
+
+    def _start_step(self) -> None:
+        # The early evaluation may be recording an alert.
+        with self.deliver.between_batches():
+            step = self._without_state.step(self._spec.settings)
+        self.query.start(step)
 
     def change(self, config: Config) -> Sequence[str]:
         """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.
@@ -280,7 +333,7 @@ class Job:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
             self.query.topic = query_topic(self.config, self._checkpoint)
-            self.query.start(self._without_state.step(self._spec.settings))
+            self._start_step()
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if self.config.source != GATHERER:

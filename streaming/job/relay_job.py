@@ -22,7 +22,7 @@ from connectors.observation import Observation
 from connectors.private_files import private_files
 from connectors.relay import relay_positions
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import RelayMessage
+from connectors.relay.relay_message import AHEAD_MS, RelayMessage
 from connectors.relay.relay_positions import Numberings
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import check_settings
@@ -60,9 +60,9 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         UsageError: an input is invalid; nothing was overwritten.
         JournalError: the relay's folder cannot be written.
     """
-    section = config.relay
-    if section is None:
+    if config.relay is None:
         raise UsageError("relay is missing in the configuration: add relay with the bootstrap and topic to write to")
+    section = config.relay.of_one_topic([one.name for one in config.watched])
     try:
         check_settings(section.connection())
     except TopicError as problem:
@@ -161,6 +161,8 @@ class Relay:
         self._gatherer = self._started_gatherer()
         self._restate_at = time.monotonic() + section.restate_every
         self._check_at = 0.0
+        self._newest_ms = 0
+        """The time of the newest row that was sent."""
         self._dropped = self._restated = 0
 
     def run_once(self) -> None:
@@ -174,7 +176,13 @@ class Relay:
         if now >= self._check_at:
             self._check_at = now + _CHECK_S
             if self._waiting_bytes() > self._section.buffer_bytes:
-                self._give_up()
+                self._give_up(
+                    f"the topic has accepted no rows for so long that more than buffer_bytes "
+                    f"({self._section.buffer_bytes}) wait"
+                )
+                return
+            if self._clock_went_back():
+                self._give_up("the clock of this host went back: what waits has times in the future")
                 return
         if now >= self._restate_at:
             self._restate(give_up=False)
@@ -202,26 +210,27 @@ class Relay:
 
     def _prepared(self) -> Numberings:
         """Returns the numberings, stored before the first row that needs them is written."""
-        before = relay_positions.load(self._positions)
+        now_ms = wall_ms()
+        before = relay_positions.usable(relay_positions.load(self._positions, self._section.topic), now_ms)
         with JournalWriter(self._folder.journal) as journal:
             added = [name for name in self._clusters if name not in before]
             if any(journal.follow_position(name) is not None for name in added):
                 # Another relay may have had the cluster meanwhile.
-                journal.read_logs_again()
+                journal.read_logs_again(now_ms=now_ms)
             end = journal.publish()
-        after = relay_positions.with_clusters(before, self._clusters, end=end, now_ms=wall_ms())
-        relay_positions.save(self._positions, after)
+        after = relay_positions.with_clusters(before, self._clusters, end=end, now_ms=now_ms)
+        relay_positions.save(self._positions, self._section.topic, after)
         return after
 
     def _message(self, row: Observation) -> RelayMessage | None:
         numbering, cluster = self._numberings.get(row.cluster), self._clusters.get(row.cluster)
-        if numbering is None or cluster is None:
+        numbered = None if numbering is None else numbering.numbered(row.sequence)
+        if numbered is None or cluster is None:
             return None
-        sequence = numbering.sequence(row.sequence)
+        sequence, baseline = numbered
+        self._newest_ms = max(self._newest_ms, row.observed_at_ms)
         return RelayMessage(
-            observation=replace(row, sequence=sequence),
-            cluster_id=cluster.cluster_id or "",
-            baseline=numbering.baseline_of(sequence),
+            observation=replace(row, sequence=sequence), cluster_id=cluster.cluster_id or "", baseline=baseline
         )
 
     def _started_gatherer(self) -> GathererProcess:
@@ -242,12 +251,14 @@ class Relay:
         waiting = [first for at, first in enumerate(firsts) if at + 1 == len(firsts) or firsts[at + 1] > committed]
         return sum(segment.segment_path(self._folder.journal, first).stat().st_size for first in waiting)
 
-    def _give_up(self) -> None:
-        log.error(
-            "the topic has accepted no rows for so long that more than buffer_bytes (%d) wait: they are given up, and "
-            "every metadata log is read again",
-            self._section.buffer_bytes,
-        )
+    def _clock_went_back(self) -> bool:
+        """Whether rows are in the future, or are numbered from a time there: no job accepts them."""
+        if self._newest_ms > wall_ms() + AHEAD_MS // 2:
+            return True
+        return len(relay_positions.usable(self._numberings, wall_ms())) < len(self._numberings)
+
+    def _give_up(self, why: str) -> None:
+        log.error("%s: the waiting rows are given up, and every metadata log is read again", why)
         self._restate(give_up=True)
 
     def _restate(self, *, give_up: bool) -> None:
@@ -258,11 +269,14 @@ class Relay:
         """
         self._gatherer.stop()
         with JournalWriter(self._folder.journal) as journal:
-            end = journal.read_logs_again()
+            now_ms = wall_ms()
+            end = journal.read_logs_again(now_ms=now_ms)
             if give_up:
                 self._dropped += self._forwarder.skip_to(end)
-        self._numberings = relay_positions.restated(self._numberings, end=end, now_ms=wall_ms())
-        relay_positions.save(self._positions, self._numberings)
+                self._newest_ms = 0
+        kept = relay_positions.restated(relay_positions.usable(self._numberings, now_ms), end=end, now_ms=now_ms)
+        self._numberings = relay_positions.with_clusters(kept, self._clusters, end=end, now_ms=now_ms)
+        relay_positions.save(self._positions, self._section.topic, self._numberings)
         self._restated += 1
         self._restate_at = time.monotonic() + self._section.restate_every
         try:

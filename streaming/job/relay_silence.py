@@ -1,14 +1,15 @@
-"""RelaySilence: raises an alert when a relay sends no rows of a cluster, because the rules then evaluate nothing.
+"""RelaySilence: raises an alert when no rows of a cluster come from its relay, because the rules then evaluate nothing.
 
-Rules get their time from rows: without rows they report nothing, and nothing is not healthy. A cluster counts as silent
-only while the query waits for data: in a backlog, or on a busy machine, its rows may be in the topic and not read yet.
+Rules get their time from rows: without rows they report nothing, and nothing is not healthy. A cluster is silent if its
+topic was read to its end, and no row of it was there. In a backlog, or on a busy machine, its rows may be in the topic
+and not read yet.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from connectors.delivery.resolved_alert import resolved_alert
-from rules.alert import Alert, AlertState
+from connectors.delivery.job_alert import job_alert, resolved_alert
+from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.finding import Severity
 from rules.formatting import utc_text
@@ -16,7 +17,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(60_000)
-"""How long no row arrives before the alert fires: a relay that runs sends several rows a second."""
+"""How long no row is accepted before the alert fires: a relay that runs sends several rows a second."""
 _SUBJECT = "relay of "
 _NOW = {True: "sends rows", False: "is no longer configured"}
 """What is true when the alert resolves, by whether the cluster is still configured."""
@@ -37,8 +38,8 @@ class RelaySilence:
         """When rows of each cluster last arrived; before the first ones, when it was first evaluated."""
         self._arrived: set[str] = set()
         """The clusters of which rows have arrived since their alert fired."""
-        self._waiting_at = 0.0
-        """When the query was last seen waiting for data: it had read all rows then."""
+        self._read_at: dict[str, float] = {}
+        """When each topic was last read to its end."""
 
     @property
     def firing(self) -> Mapping[str, Alert]:
@@ -51,49 +52,46 @@ class RelaySilence:
             self._since[name] = self._clock()
             self._arrived.add(name)
 
-    def due(self, clusters: Sequence[str], now_ms: Millis, *, waits_for_data: bool) -> Sequence[Alert]:
+    def due(self, clusters: Mapping[str, str], now_ms: Millis, *, read_s_ago: Mapping[str, float]) -> Sequence[Alert]:
         """Returns the transitions that are due.
 
         Args:
-            clusters: the monitored ones; the alert of another one is resolved.
+            clusters: the monitored ones, with their topics; the alert of another one is resolved.
             now_ms: the wall clock.
-            waits_for_data: whether the query has read all rows of the topic.
+            read_s_ago: how long ago a topic was read to its end, for the topics of which it is known.
         """
         now = self._clock()
-        if waits_for_data:
-            self._waiting_at = now
+        for topic, ago_s in read_s_ago.items():
+            self._read_at[topic] = max(self._read_at.get(topic, 0.0), now - ago_s)
         ended = [name for name in self._firing if name not in clusters or name in self._arrived]
         transitions = [
             resolved_alert(self._firing.pop(name), now_ms, f"The relay of cluster {name} {_NOW[name in clusters]}.")
             for name in ended
         ]
-        for name in clusters:
-            silent_ms = Millis(round(1000 * (self._waiting_at - self._since.setdefault(name, now))))
-            if name not in self._firing and silent_ms >= HOLD_MS:
-                self._firing[name] = alert = _alert(name, silent_ms, now_ms)
+        for name, topic in clusters.items():
+            since = self._since.setdefault(name, now)
+            if name not in self._firing and 1000 * (self._read_at.get(topic, 0.0) - since) >= HOLD_MS:
+                self._firing[name] = alert = _alert(name, topic, Millis(now_ms - round(1000 * (now - since))), now_ms)
                 self._arrived.discard(name)
                 transitions.append(alert)
         return transitions
 
 
-def _alert(name: str, silent_ms: Millis, now_ms: Millis) -> Alert:
-    since_ms = Millis(now_ms - silent_ms)
-    return Alert(
-        cluster=JOB_CLUSTER_ID,
-        cluster_id=JOB_CLUSTER_ID,
-        rule=monitor_blind.ID,
-        subject=_SUBJECT + name,
-        severity=Severity.CRITICAL,
-        state=AlertState.FIRING,
-        summary=f"The relay of cluster {name} has sent no row since {utc_text(since_ms)}: its state is unknown.",
-        evidence={"cluster": name, "newest_row_at_ms": since_ms},
+def _alert(name: str, topic: str, since_ms: Millis, now_ms: Millis) -> Alert:
+    return job_alert(
+        monitor_blind.ID,
+        _SUBJECT + name,
+        Severity.CRITICAL,
+        summary=f"No row of cluster {name} has come from its relay since {utc_text(since_ms)}: its state is unknown.",
+        evidence={"cluster": name, "topic": topic, "newest_row_at_ms": since_ms},
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",
             "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows.",
+            "# If it sends rows: an alert data-contract-broken says which are refused, and rows that are older than "
+            "those of the relay before it are skipped: correct the clock of its host.",
             "# If the cluster was added to a running job: send SIGHUP to its relay, which then writes a new baseline.",
         ),
         started_at_ms=since_ms,
         due_at_ms=Millis(since_ms + HOLD_MS),
-        observed_at_ms=now_ms,
-        offset=None,
+        now_ms=now_ms,
     )

@@ -9,16 +9,15 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from connectors.delivery.resolved_alert import resolved_alert
+from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
 from connectors.delivery.standby_hold import StandbyHold, standby_hold
 from connectors.errors import UsageError
 from connectors.wall_clock import wall_ms
-from rules.alert import Alert, AlertState
+from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.config import Config
 from streaming.config.exposure import open_page
 
@@ -63,8 +62,7 @@ class Standby:
         """
         self._config = config
         self._clock = clock
-        own = (alert for alert in firing if (alert.cluster_id, alert.subject) == (JOB_CLUSTER_ID, _SUBJECT))
-        self._alert = next(own, None)
+        self._alert = firing_job_alert(firing, _SUBJECT)
         self._since = clock() if self._alert is None else -math.inf
         """When the newest heartbeat arrived; before the first one, the start."""
         self._since_ms = wall_ms()
@@ -108,13 +106,10 @@ class Standby:
 
 
 def _alert(since_ms: Millis, now_ms: Millis) -> Alert:
-    return Alert(
-        cluster=JOB_CLUSTER_ID,
-        cluster_id=JOB_CLUSTER_ID,
-        rule=monitor_blind.ID,
-        subject=_SUBJECT,
-        severity=Severity.WARNING,
-        state=AlertState.FIRING,
+    return job_alert(
+        monitor_blind.ID,
+        _SUBJECT,
+        Severity.WARNING,
         summary=f"The first job has sent no heartbeat since {utc_text(since_ms)}: this standby job notifies instead.",
         evidence={"newest_heartbeat_at_ms": since_ms},
         remedy=(
@@ -122,7 +117,5 @@ def _alert(since_ms: Millis, now_ms: Millis) -> Alert:
             "# If it runs: its log/driver.log says why its heartbeat fails, and both jobs notify until then",
         ),
         started_at_ms=since_ms,
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
-        offset=None,
+        now_ms=now_ms,
     )

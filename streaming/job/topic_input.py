@@ -1,11 +1,13 @@
-"""The input of a job with `source: kafka`: what the relay's topic has of the clusters, and no gatherer process."""
+"""The input of a job with `source: kafka`: what the relays' topics have of the clusters, and no gatherer process."""
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
 from connectors.observation_event import ObservationsAudited
-from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey
+from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
+from connectors.sinks.sink_config import KafkaTopic
 from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
@@ -20,7 +22,9 @@ from streaming.pipeline.checkpoint_source import (
     require_source,
     with_baselines,
 )
-from streaming.pipeline.kafka_source import TopicSource, kafka_settings
+from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
+
+log = logging.getLogger(__name__)
 
 SURVEY_S = 15.0
 
@@ -55,34 +59,42 @@ class TopicStart:
 
 
 def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
-    """Returns the clusters' ids and where each one's rows begin. Surveys the topic for what is not recorded yet.
+    """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
+
+    A topic that cannot be used concerns its own clusters only.
 
     Raises:
-        UsageError: the checkpoint belongs to another source or cluster, or the topic cannot be read.
+        UsageError: the checkpoint belongs to another source or cluster, or a secret cannot be read.
     """
     section = _section(config)
-    source = require_source(checkpoint, CheckpointSource(kind=KAFKA, topic=section.topic))
+    topics = {one.name: section.topic_of(one.name) for one in config.watched}
+    wanted = CheckpointSource(kind=KAFKA, starting_offsets={topic: {} for topic in topics.values()})
+    source = require_source(checkpoint, wanted)
     new = not checkpoint.spark_files.offsets
     if new:
         source = replace(source, starting_offsets={}, baselines={})
     recorded = checkpoint.cluster_ids()
-    names = [one.name for one in config.watched]
-    unknown = [name for name in names if name not in source.baselines or name not in recorded]
-    survey = _survey(section, unknown) if unknown else TopicSurvey(partitions=0, clusters={})
-    ids = {name: recorded[name] for name in names if name in source.baselines and name in recorded}
+    configured = {one.name: one.cluster_id for one in config.watched}
+    begun = source.baselines.keys() & recorded.keys()
+    ids = {name: recorded[name] for name, topic in topics.items() if name in begun and topic in source.starting_offsets}
     unavailable: dict[str, UnavailableClusterError] = {}
-    for name in unknown:
-        if name in survey.clusters:
-            ids[name] = _checked_id(config, name, recorded.get(name), survey.clusters[name].cluster_id)
-        else:
-            unavailable[name] = UnavailableClusterError(
-                f"cluster {name}: the topic {section.topic} at {', '.join(section.bootstrap)} has no recent row of it: "
-                "start its relay, or correct relay.topic"
-            )
-    if new:
-        _require_whole(section, survey)
-        source = replace(source, starting_offsets=survey.starting_offsets())
-    source = with_baselines(source, _baselines(survey.clusters, new=new))
+    for topic in sorted({topic for name, topic in topics.items() if name not in ids}):
+        expected = {
+            name: recorded.get(name) or configured[name]
+            for name, of_cluster in topics.items()
+            if of_cluster == topic and name not in ids
+        }
+        survey = _survey(section.connection(topic), expected)
+        added = topic not in source.starting_offsets
+        found = {name: _started(section, topic, name, survey, all_rows=added and not new) for name in expected}
+        clusters = {name: one for name, one in found.items() if isinstance(one, SurveyedCluster)}
+        unavailable |= {name: one for name, one in found.items() if isinstance(one, UnavailableClusterError)}
+        ids |= {name: one.cluster_id for name, one in clusters.items()}
+        if clusters:
+            assert isinstance(survey, TopicSurvey), "it has clusters"
+            if added:
+                source = replace(source, starting_offsets={**source.starting_offsets, topic: survey.starting_offsets()})
+            source = with_baselines(source, _baselines(clusters, begins=added))
     return TopicStart(ids=ClusterIds(ids=ids, unavailable=unavailable), source=source)
 
 
@@ -101,11 +113,18 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
         return None
     section, source = _section(config), checkpoint_source(checkpoint)
     assert source is not None, "it was recorded at the start"
+    ids = checkpoint.cluster_ids()
     return TopicSource(
-        topic=section.connection(),
+        connection=section.connection(),
         rows_per_batch=section.rows_per_batch,
         starting_offsets=source.starting_offsets,
-        baselines={one.name: source.baselines[one.name] for one in config.watched if one.name in source.baselines},
+        clusters={
+            one.name: RelayedCluster(
+                topic=section.topic_of(one.name), cluster_id=ids[one.name], baseline=source.baselines[one.name]
+            )
+            for one in config.watched
+            if one.name in source.baselines and one.name in ids
+        },
     )
 
 
@@ -133,39 +152,52 @@ def _section(config: Config) -> RelaySection:
     return config.relay
 
 
-def _survey(section: RelaySection, names: Collection[str]) -> TopicSurvey:
+def _survey(connection: KafkaTopic, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
     # Imported here: other jobs need no library of Kafka's in this process.
     from connectors.relay.topic_survey import survey_topic
 
     try:
-        return survey_topic(section.connection(), names, within_s=SURVEY_S)
+        survey = survey_topic(connection, clusters, within_s=SURVEY_S)
     except TopicError as problem:
-        raise UsageError(f"relay: {problem}") from None
+        return problem
+    if survey.append_time is False:
+        log.warning("%s", append_time_advice(connection.topic))
+    return survey
 
 
-def _checked_id(config: Config, name: str, recorded: str | None, surveyed: str) -> str:
-    configured = next((one.cluster_id for one in config.watched if one.name == name), None)
-    expected = recorded or configured
-    if expected is not None and surveyed != expected:
-        raise UsageError(
-            f"cluster {name}: its relay gathers cluster {surveyed}, but this checkpoint belongs to cluster {expected}; "
-            "nothing was changed: correct the relay's addresses, or give a new --checkpoint"
-        )
-    return surveyed
-
-
-def _require_whole(section: RelaySection, survey: TopicSurvey) -> None:
-    for name, one in survey.clusters.items():
-        if not one.whole:
-            raise UsageError(
-                f"cluster {name}: the topic {section.topic} no longer has the beginning of its metadata log: set "
-                f"retention.ms of the topic above relay.restate_every, and send SIGHUP to the relay"
+def _started(
+    section: RelaySection, topic: str, name: str, survey: TopicSurvey | TopicError, *, all_rows: bool
+) -> SurveyedCluster | UnavailableClusterError:
+    """Returns what a survey found of a cluster, or why its rows cannot be read."""
+    if isinstance(survey, TopicError):
+        return UnavailableClusterError(f"cluster {name}: relay: {survey}")
+    found = survey.clusters.get(name)
+    if found is None:
+        place = f"the topic {topic} at {', '.join(section.bootstrap)}"
+        refused = survey.refused.get(name)
+        if refused is not None:
+            return UnavailableClusterError(
+                f"cluster {name}: its rows in {place} are refused: {refused}; correct its relay, or relay.topic"
             )
+        return UnavailableClusterError(
+            f"cluster {name}: {place} has no recent row of it: start its relay, or correct relay.topic"
+        )
+    if not found.whole:
+        return UnavailableClusterError(
+            f"cluster {name}: the topic {topic} no longer has the beginning of its metadata log: set retention.ms of "
+            f"the topic above relay.restate_every, and send SIGHUP to the relay"
+        )
+    if all_rows and not survey.from_start:
+        return UnavailableClusterError(
+            f"cluster {name}: the topic {topic} is new to this checkpoint and no longer has its first rows: stop the "
+            "job and move spark/ of the checkpoint away, and the next start begins with each cluster's newest baseline"
+        )
+    return found
 
 
-def _baselines(clusters: Mapping[str, SurveyedCluster], *, new: bool) -> Mapping[str, int]:
+def _baselines(clusters: Mapping[str, SurveyedCluster], *, begins: bool) -> Mapping[str, int]:
     """Returns the baseline that each cluster's state begins with.
 
     A query that has passed a cluster's baseline already begins with the next one.
     """
-    return {name: one.baseline.sequence + (0 if new else 1) for name, one in clusters.items()}
+    return {name: one.baseline.sequence if begins else one.newest_baseline + 1 for name, one in clusters.items()}

@@ -29,6 +29,8 @@ class DeliveredBatch:
     quarantined: Mapping[str, int]
     """New entries in quarantine, by cluster: records that did not decode, skipped rows, damaged states."""
     report: DeliveryReport
+    refused: Sequence[str] = ()
+    """Refused messages of a relay's topic, as the quarantine keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """The dead-man heartbeat: requests a URL while the job is healthy; the service behind it alarms when requests stop.
 
+The header of each request says whether the job is still starting: a standby job does not take that for a heartbeat.
+
 It covers what no alert of kraftwatch can report: that kraftwatch itself has stopped. Such services are
 healthchecks.io, Dead Man's Snitch and cron monitors.
 """
@@ -14,7 +16,7 @@ from types import TracebackType
 import requests
 
 from connectors.errors import UsageError
-from connectors.heartbeat_request import HEARTBEAT_HEADER
+from connectors.heartbeat_request import HEALTHY, HEARTBEAT_HEADER, STARTING
 from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -45,15 +47,23 @@ class HeartbeatCounts:
 class Heartbeat:
     """Sends heartbeats in its own thread while entered. A failure is logged and counted, and has no other effect."""
 
-    def __init__(self, schedule: Callable[[], HeartbeatSchedule | None], *, is_healthy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        schedule: Callable[[], HeartbeatSchedule | None],
+        *,
+        is_healthy: Callable[[], bool],
+        is_starting: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Makes a heartbeat.
 
         Args:
             schedule: read each second, because a running job may receive another configuration; None: no heartbeat.
-            is_healthy: no heartbeat is sent while this is False.
+            is_healthy: no heartbeat is sent while this is False, unless the job is starting.
+            is_starting: whether the job is starting.
         """
         self._schedule = schedule
         self._is_healthy = is_healthy
+        self._is_starting = is_starting
         self._counts = HeartbeatCounts()
         self._failing = False
         self._stopping = threading.Event()
@@ -76,18 +86,21 @@ class Heartbeat:
 
     def _run(self) -> None:
         ended: float | None = None
+        sent = HEALTHY
         while True:
             schedule = self._schedule()
             # The interval begins at the end of the last request, so a slow URL is not requested more often.
-            due = schedule is not None and (ended is None or time.monotonic() - ended >= schedule.every_s)
-            if schedule is not None and due and self._is_healthy():
-                self._send(schedule.url)
+            state = STARTING if self._is_starting() else HEALTHY
+            waited = ended is None or state != sent or (schedule and time.monotonic() - ended >= schedule.every_s)
+            if schedule is not None and waited and (state == STARTING or self._is_healthy()):
+                self._send(schedule.url, state)
+                sent = state
                 ended = time.monotonic()
             if self._stopping.wait(CHECK_EVERY_S if schedule is None else min(CHECK_EVERY_S, schedule.every_s)):
                 return
 
-    def _send(self, url: Secret) -> None:
-        error = request_url(url)
+    def _send(self, url: Secret, state: str) -> None:
+        error = request_url(url, state)
         if error is None:
             now_ms = time.time_ns() // 1_000_000
             self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=now_ms)
@@ -98,10 +111,10 @@ class Heartbeat:
         self._failing = error is not None
 
 
-def request_url(url: Secret) -> str | None:
+def request_url(url: Secret, state: str = HEALTHY) -> str | None:
     """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        headers = {HEARTBEAT_HEADER: "1"}
+        headers = {HEARTBEAT_HEADER: state}
         with requests.get(url.read(), headers=headers, timeout=TIMEOUT_S, stream=True) as answer:
             return None if answer.ok else f"the service answered {answer.status_code}"
     except UsageError as problem:

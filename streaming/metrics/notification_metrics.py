@@ -74,7 +74,8 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
     ),
     MetricSpec(
         name="sink_notifications_total",
-        help="Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected.",
+        help="Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected (sent "
+        "again as a minimal document).",
         read=lambda job: job.totals.notifications,
         labels=("sink", "outcome"),
         kind=MetricKind.COUNTER,

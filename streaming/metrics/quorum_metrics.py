@@ -1,6 +1,7 @@
 """Metrics of a quorum that no KIP names: lag, failure tolerance, endpoints, findings."""
 
 from collections.abc import Callable
+from math import inf
 
 from streaming.metrics.cluster_sample import (
     NODE,
@@ -34,6 +35,14 @@ def _is_observer(sample: ClusterSample) -> Values:
 def _endpoints(sample: ClusterSample) -> Values:
     rows = sample.status.endpoints
     return {(str(one.id), one.directory_id or ""): _ENDPOINT_OK.get(one.verdict) for one in rows}
+
+
+def _certificates(sample: ClusterSample) -> Values:
+    """Of a node with several endpoints, the one that expires first."""
+    expiry: dict[tuple[str, ...], float] = {}
+    for one in sample.status.certificates:
+        expiry[(str(one.id),)] = min(one.expires_at_ms / 1000, expiry.get((str(one.id),), inf))
+    return expiry
 
 
 def _of_brokers(of: Callable[[BrokerCounts], int]) -> Read:
@@ -113,6 +122,13 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         read=_endpoints,
         labels=NODE,
         origin=DERIVED,
+    ),
+    MetricSpec(
+        name="certificate_expiration_timestamp_seconds",
+        help="When the certificate that a controller presents expires, in seconds since 1970; absent without TLS.",
+        read=_certificates,
+        labels=("node_id",),
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="recovering_partitions",

@@ -23,17 +23,15 @@ class CheckpointSource:
 
     kind: str = GATHERER
     """`gatherer` or `kafka`: of a job. `relay`: it is a relay's folder."""
-    topic: str | None = None
-    """Of `kafka`."""
-    starting_offsets: Mapping[int, int] = field(default_factory=dict)
-    """Of `kafka`: where the first batch begins, by partition."""
+    starting_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Of `kafka`: the topics, and where the first batch begins, by partition."""
     baselines: Mapping[str, int] = field(default_factory=dict)
     """Of `kafka`, by cluster: rows of an older baseline are not read, because the state does not begin with them."""
 
     def __str__(self) -> str:
         match self.kind:
             case "kafka":
-                return f"source: kafka, topic {self.topic}"
+                return f"source: kafka, topic {', '.join(sorted(self.starting_offsets))}"
             case "relay":
                 return "kraftwatch relay"
             case _:
@@ -51,8 +49,10 @@ def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
         stored = parse_json(path.read_text(encoding="utf-8"))
         return CheckpointSource(
             kind=str(stored["source"]),
-            topic=stored.get("topic"),
-            starting_offsets={int(key): int(value) for key, value in stored.get("starting_offsets", {}).items()},
+            starting_offsets={
+                str(topic): {int(key): int(value) for key, value in offsets.items()}
+                for topic, offsets in stored.get("starting_offsets", {}).items()
+            },
             baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
         )
     except FileNotFoundError:
@@ -65,11 +65,13 @@ def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
 def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> CheckpointSource:
     """Returns the recorded source if it is the wanted one; for a new checkpoint the wanted one. Writes nothing.
 
+    A checkpoint of topics may get further ones, but not only others.
+
     Raises:
         UsageError: the checkpoint belongs to another source, or its file cannot be read.
     """
     recorded = checkpoint_source(checkpoint)
-    if recorded is not None and (recorded.kind, recorded.topic) != (wanted.kind, wanted.topic):
+    if recorded is not None and not _continues(recorded, wanted):
         option = "relay.folder" if wanted.kind == RELAY else "--checkpoint"
         raise UsageError(
             f"folder {checkpoint.folder} belongs to {recorded}, not to {wanted}; nothing was changed: restore the "
@@ -78,14 +80,21 @@ def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> Checkpoi
     return recorded or wanted
 
 
+def _continues(recorded: CheckpointSource, wanted: CheckpointSource) -> bool:
+    topics = recorded.starting_offsets.keys()
+    return recorded.kind == wanted.kind and (not topics or bool(topics & wanted.starting_offsets.keys()))
+
+
 def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
     """Writes the source of a checkpoint durably. That of a gatherer has no file."""
     if source.kind == GATHERER:
         return
     content = {
         "source": source.kind,
-        "topic": source.topic,
-        "starting_offsets": {str(key): value for key, value in source.starting_offsets.items()},
+        "starting_offsets": {
+            topic: {str(key): value for key, value in offsets.items()}
+            for topic, offsets in source.starting_offsets.items()
+        },
         "baselines": dict(source.baselines),
     }
     replace_file(

@@ -23,7 +23,8 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
-from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.pipeline.early_alerts import continued
+from streaming.pipeline.output_rows import ALERT, TOPIC, OutputKind
 from streaming.replay.failure_reason import failure_reason
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json
@@ -75,17 +76,20 @@ class Deliver:
         store: StatusStore,
         request_poll: RequestPoll,
         history: Callable[[], Sequence[Alert]] = tuple,
+        newest: Callable[[str], Alert | None] = lambda _: None,
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
     ) -> None:
-        """`delivery` owns the ledger, whose `history` it is, and the sinks; `store` receives each status.
+        """`delivery` owns the ledger and the sinks; `store` receives each status.
 
-        `on_batch` is called after each batch.
+        `history` and `newest` are the ledger's: every transition, and the newest with a fingerprint. `on_batch` is
+        called after each batch.
         """
         self._delivery = delivery
         self._quarantine = quarantine
         self._store = store
         self._request_poll = request_poll
         self._history = history
+        self._newest = newest
         self._on_batch = on_batch
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
@@ -105,15 +109,16 @@ class Deliver:
             self._deliver(rows, began)
 
     def send(self, alerts: Sequence[Alert]) -> None:
-        """Delivers alerts about the job itself between two batches, and what is pending."""
+        """Delivers alerts that are not the step's between two batches, and what is pending."""
         with self._lock:
             now_ms = wall_ms()
-            report = self._delivery.deliver(alerts, now_ms=now_ms)
+            report = self._delivery.deliver(continued(alerts, self._newest), now_ms=now_ms)
             self._store.put_delivery(report, self._history, at_ms=now_ms)
 
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = wall_ms()
         quarantined: Counter[str] = Counter()
+        refused: list[str] = []
         statuses: list[ClusterStatus] = []
         alerts: list[Alert] = []
         for row in rows:
@@ -121,6 +126,8 @@ class Deliver:
                 # An error here is one of the disk.
                 quarantined[row.cluster] += 1
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
+                if row.cluster.startswith(TOPIC):
+                    refused.append(row.body)
                 continue
             with _contained(row):
                 if row.kind == OutputKind.DUE:
@@ -131,11 +138,13 @@ class Deliver:
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
-        report = self._delivery.deliver(alerts, now_ms=now_ms)
+        report = self._delivery.deliver(continued(alerts, self._newest), now_ms=now_ms)
         self._store.put_delivery(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
-        self._on_batch(DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report))
+        self._on_batch(
+            DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report, refused=refused)
+        )
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 A message becomes the events of its row, as a row of the journal does. Skipped are rows of clusters that are not
 monitored, rows of a baseline with which the state does not begin, and rows that the same task has read already: after a
-crash of the relay a row may be in the topic twice. Whatever is no message of a relay goes to quarantine, and the stream
-continues.
+crash of the relay a row may be in the topic twice. Whatever is no message of a relay of its cluster goes to quarantine,
+and the stream continues.
 
 Spark reads a repeated batch by its recorded offsets: the topic keeps its messages, so it gets the same rows.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,63 +18,76 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UndecodableError
-from connectors.event_columns import EventColumns
-from connectors.log_event import Undecodable
 from connectors.observation import Observation
-from connectors.relay.relay_message import parse_message
+from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
 from connectors.sinks.sink_config import KafkaTopic
-from streaming.pipeline.decode import decode_batches, event_table
-from streaming.pipeline.frame_rows import decoded_rows
+from connectors.wall_clock import wall_ms
+from streaming.pipeline.decode import decode_batches
+from streaming.pipeline.frame_rows import output_frame
 from streaming.pipeline.kafka_options import REDACTION, connection_options
-from streaming.pipeline.output_rows import OutputRow, quarantine_row
-from streaming.pipeline.packed_events import EventPacker
+from streaming.pipeline.output_rows import TOPIC, OutputKind
+from streaming.pipeline.packed_events import pack
 from streaming.pipeline.python_worker import begin_task
-from streaming.pipeline.schema import OUTPUT, PACKED
+from streaming.pipeline.schema import PACKED
 from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.step import Step
 
-PARTITION = "topic partition "
-"""With its number: stands for the cluster of messages that are none of a relay. No cluster's name has a space."""
+LOG_APPEND_TIME = 1
+"""`timestampType` of a message whose time the broker has set."""
 _ROWS_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
+_PACKED_ARROW = to_arrow_schema(PACKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayedCluster:
+    """From which messages the rows of a monitored cluster come."""
+
+    topic: str
+    cluster_id: str
+    baseline: int
+    """Rows of an older baseline are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSource:
     """What the query reads."""
 
-    topic: KafkaTopic
+    connection: KafkaTopic
+    """To the brokers; its topic is one of those that are read."""
     rows_per_batch: int
     """maxOffsetsPerTrigger: a backlog is read in bounded batches."""
-    starting_offsets: Mapping[int, int]
-    """Where a new query begins, by partition; -1 for the end."""
-    baselines: Mapping[str, int] = field(default_factory=dict)
-    """The monitored clusters: rows of an older baseline are skipped."""
+    starting_offsets: Mapping[str, Mapping[int, int]]
+    """Where a new query begins, by topic and partition; -1 for the end. These topics are read."""
+    clusters: Mapping[str, RelayedCluster]
+    """The monitored clusters by name."""
 
     def events(self, spark: SparkSession) -> DataFrame:
-        """Returns the stream of events.
+        """Returns the stream of packed events.
 
         Raises:
             UsageError: a file of the login cannot be read.
         """
         messages = (
             spark.readStream.format("kafka")
-            .options(**connection_options(self.topic))
-            .option("subscribe", self.topic.topic)
-            .option("startingOffsets", json.dumps({self.topic.topic: dict(self.starting_offsets)}))
+            .options(**connection_options(self.connection))
+            .option("subscribe", ",".join(self.starting_offsets))
+            .option("startingOffsets", json.dumps({name: {**at} for name, at in self.starting_offsets.items()}))
             .option("maxOffsetsPerTrigger", self.rows_per_batch)
             .option("includeHeaders", "true")
             # Without the rows that retention has deleted, the log would have a gap.
             .option("failOnDataLoss", "true")
             .load()
         )
+        at_ms = F.unix_millis("timestamp").alias("at_ms")
         columns = messages.select(
-            "key", "value", "headers", "partition", "offset", F.unix_millis("timestamp").alias("at_ms")
+            "key", "value", "headers", "topic", "partition", "offset", at_ms, F.col("timestampType").alias("time_type")
         )
-        return columns.mapInArrow(EventPacker(MessageDecoder(self.baselines)), PACKED)
+        return columns.mapInArrow(MessageDecoder(self.clusters), PACKED)
 
 
 def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -90,67 +103,95 @@ def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping
 
 
 class MessageDecoder:
-    """`mapInArrow`: batches of messages to batches of `schema.EVENT`. Spark pickles it: it holds settings only."""
+    """`mapInArrow`: batches of messages to batches of `schema.PACKED`. Spark pickles it: it holds settings only."""
 
-    def __init__(self, baselines: Mapping[str, int]) -> None:
-        """`baselines` as in `TopicSource`."""
-        self._baselines = dict(baselines)
+    def __init__(self, clusters: Mapping[str, RelayedCluster], clock_ms: Callable[[], int] = wall_ms) -> None:
+        """`clusters` as in `TopicSource`; `clock_ms` is read where the time of a message is its producer's."""
+        self._clusters = dict(clusters)
+        self._clock_ms = clock_ms
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decodes the messages of one task, in the order of their offsets."""
         begin_task()
-        newest: dict[str, int] = {}
+        newest: dict[str, tuple[int, int]] = {}
         for batch in batches:
-            for rows, unreadable in self._chunks(batch, newest):
+            for rows, refused in self._chunks(batch, newest):
                 if rows:
-                    yield from decode_batches(iter([observations_to_arrow(rows)]))
-                yield from unreadable
+                    for events in decode_batches(iter([observations_to_arrow(rows)])):
+                        if events.num_rows:
+                            yield pack(events)
+                if refused:
+                    yield pa.RecordBatch.from_pylist(refused, schema=_PACKED_ARROW)
 
     def _chunks(
-        self, batch: pa.RecordBatch, newest: dict[str, int]
-    ) -> Iterator[tuple[Sequence[Observation], Sequence[pa.RecordBatch]]]:
+        self, batch: pa.RecordBatch, newest: dict[str, tuple[int, int]]
+    ) -> Iterator[tuple[Sequence[Observation], list[dict[str, Any]]]]:
         rows: list[Observation] = []
-        unreadable: list[pa.RecordBatch] = []
+        refused: list[dict[str, Any]] = []
         size = 0
         for message in batch.to_pylist():
             try:
                 row = self._row(message, newest)
             except UndecodableError as problem:
-                unreadable.append(_unreadable(message, str(problem)))
+                refused.append(self._refused(message, problem))
                 continue
             if row is not None:
                 rows.append(row)
                 size += len(row.payload)
             if len(rows) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield rows, ()
+                yield rows, []
                 rows, size = [], 0
-        yield rows, unreadable
+        yield rows, refused
 
-    def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
-        """Returns the row of a message; None for a row that is skipped."""
+    def _row(self, message: Mapping[str, Any], newest: dict[str, tuple[int, int]]) -> Observation | None:
+        """Returns the row of a message; None for a row that is skipped.
+
+        Raises:
+            UndecodableError: the message is refused.
+        """
         headers = [(each["key"], each["value"]) for each in message["headers"] or ()]
         read = parse_message(message["key"], message["value"], headers)
         row = read.observation
-        required = self._baselines.get(row.cluster)
-        if required is None or read.baseline.sequence < required or row.sequence <= newest.get(row.cluster, -1):
+        cluster = self._clusters.get(row.cluster)
+        if cluster is None:
             return None
-        newest[row.cluster] = row.sequence
+        if message["topic"] != cluster.topic:
+            raise RefusedRowError(
+                RefusedPart.TOPIC, f"rows of the cluster are read from the topic {cluster.topic} only"
+            )
+        check_row(read, cluster_id=cluster.cluster_id, appended_at_ms=self._appended_at_ms(message))
+        sequence, at_ms = newest.get(row.cluster, (-1, 0))
+        if read.baseline.sequence < cluster.baseline or (row.sequence <= sequence and row.observed_at_ms <= at_ms):
+            return None
+        newest[row.cluster] = row.sequence, max(at_ms, row.observed_at_ms)
         return row
 
+    def _appended_at_ms(self, message: Mapping[str, Any]) -> int:
+        # A producer can give its message any time: such a time counts only as far as it has been reached.
+        at_ms = int(message["at_ms"] or 0)
+        return at_ms if message["time_type"] == LOG_APPEND_TIME else min(at_ms, self._clock_ms())
 
-def _unreadable(message: Mapping[str, Any], reason: str) -> pa.RecordBatch:
-    """Returns one Undecodable event; the topic's offset is its sequence."""
-    row = {
-        "cluster": f"{PARTITION}{message['partition']}",
-        "sequence": message["offset"],
-        "observed_at_ms": message["at_ms"] or 0,
-    }
-    event = Undecodable(offset=message["offset"], reason=reason, length=len(message["value"] or b""))
-    return event_table(row, EventColumns([event]))
+    def _refused(self, message: Mapping[str, Any], problem: UndecodableError) -> dict[str, Any]:
+        """Returns the packed row of a refused message: what the quarantine keeps of it, as JSON."""
+        part = problem.part if isinstance(problem, RefusedRowError) else RefusedPart.MESSAGE
+        key = (message["key"] or b"").decode(errors="replace")
+        place = f"{TOPIC}{message['topic']} partition {message['partition']}"
+        body = {
+            "cluster": place,
+            # The topic's offset stands for the sequence in a journal.
+            "sequence": message["offset"],
+            "observed_at_ms": message["at_ms"] or 0,
+            "offset": message["offset"],
+            "length": len(message["value"] or b""),
+            "reason": str(problem),
+            "part": part,
+            "rows_of": key if key in self._clusters else None,
+        }
+        return {"cluster": place, "shard": 0, "events": json.dumps(body).encode()}
 
 
 class TopicStep:
-    """The step for events of a topic: messages that are none of a relay have no cluster, and become quarantine rows."""
+    """The step for events of a topic: refused messages have no cluster, and become quarantine rows."""
 
     def __init__(self, step: Step) -> None:
         """`step` is that of the clusters."""
@@ -159,24 +200,12 @@ class TopicStep:
     def __call__(
         self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """As `Step`; a partition's messages leave no state."""
+        """As `Step`; refused messages leave no state."""
         cluster, _ = key
-        if not cluster.startswith(PARTITION):
+        if not cluster.startswith(TOPIC):
             yield from self._step(key, frames, state)
             return
         for frame in frames:
-            yield pd.DataFrame([*_quarantine_rows(cluster, frame)], columns=OUTPUT.fieldNames())
-
-
-def _quarantine_rows(partition: str, frame: pd.DataFrame) -> Iterator[OutputRow]:
-    for row, event in ((one, event) for one in decoded_rows([frame]) for event in one.events):
-        if isinstance(event, Undecodable):
-            yield quarantine_row(
-                partition,
-                f"offset-{event.offset}",
-                sequence=row.sequence,
-                observed_at_ms=row.observed_at_ms,
-                offset=event.offset,
-                length=event.length,
-                reason=event.reason,
-            )
+            bodies = [bytes(value).decode() for value in frame["events"].tolist()]
+            rows = [(OutputKind.QUARANTINE, cluster, f"offset-{json.loads(body)['offset']}", body) for body in bodies]
+            yield output_frame(rows)

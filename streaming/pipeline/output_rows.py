@@ -13,6 +13,9 @@ from rules.alert import Alert
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """The JSON form of an Alert between the step and `deliver`."""
 
+TOPIC = "topic "
+"""How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
+space."""
 QUARANTINED_STATE_MAX = 64 << 20
 """Bytes of the largest damaged state that is copied into the quarantine."""
 

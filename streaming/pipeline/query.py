@@ -1,8 +1,11 @@
 """The streaming query: source -> decode -> step -> deliver, restartable from its checkpoint."""
 
+import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -11,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from connectors.errors import KraftwatchError, UsageError
+from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver
@@ -25,10 +29,8 @@ log = logging.getLogger(__name__)
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
 TOO_SLOW = "Python worker failed to connect back"
-"""Spark's error when its Python planner has not connected within 10 s (PythonWorkerFactory.createSimpleWorker, not
-configurable): on a busy machine the imports alone may take that long."""
-ATTEMPTS = 10
-
+"""Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
+(`streaming.pipeline.planner_connection`)."""
 
 _WAITING = "Waiting for data"
 """The message of a query's status between two batches (MicroBatchExecution)."""
@@ -39,6 +41,8 @@ STATE_ERRORS = (
 """Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
 _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
 """Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
+_WITHOUT_TIME = re.compile(r"Record at topic (\S+ partition \d+ offset \d+) has timestamp value .* overflows")
+"""In Spark's error when a producer has given a message a time that its TimestampType cannot hold."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 """In the traceback of a Python worker: the step refused the state of a newer kraftwatch or of another cluster."""
 
@@ -60,63 +64,61 @@ class Query:
         self._deliver = deliver
         self._running: StreamingQuery | None = None
         self._step: Step | None = None
-        self._attempts = 0
 
     def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step.
+        """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it.
 
         Raises:
             UsageError: the step refuses the checkpoint's state.
             JobError: Spark does not start it.
         """
-        self._step, self._attempts = step, 0
+        self._step = step
         self._attempt()
 
     def _attempt(self) -> None:
         assert self._step is not None
-        while True:
-            self._attempts += 1
-            try:
-                self._running = start(self._spark, self._checkpoint, self._step, self._deliver, self.topic)
-            except SPARK_ERRORS as problem:
-                if not self._too_slow(problem):
-                    raise self._failure(f"does not start on {self._checkpoint.spark}", problem) from problem
-            else:
-                return
+        self._running = None
+        try:
+            self._running = start(self._spark, self._checkpoint, self._step, self._deliver, self.topic)
+        except SPARK_ERRORS as problem:
+            self._check_busy(f"does not start on {self._checkpoint.spark}", problem)
 
-    def _too_slow(self, problem: Exception) -> bool:
-        """Whether the query failed to start only because the machine is busy, so that another attempt makes sense."""
-        slow = TOO_SLOW in str(problem) and self._attempts < ATTEMPTS
-        if slow:
-            log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
-        return slow
+    def _check_busy(self, how: str, problem: Exception) -> None:
+        """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
+        if TOO_SLOW not in str(problem):
+            raise self._failure(how, problem) from problem
+        log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
+        self._running = None
 
     def wait(self, seconds: int) -> None:
-        """Waits `seconds` while the query runs.
+        """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
 
         Raises:
             UsageError: the step refuses the checkpoint's state: a newer kraftwatch or another cluster wrote it.
             JobError: the query ended by itself.
         """
-        assert self._running is not None
+        if self._running is None:
+            self._attempt()
+            return
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
-            if not self._too_slow(problem):
-                raise self._failure("failed", problem) from problem
-            self._attempt()
+            self._check_busy("failed", problem)
             return
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
 
-    @property
-    def waits_for_data(self) -> bool:
-        """Whether the query has read everything that its source has, and waits for more."""
+    def read_s_ago(self) -> Mapping[str, float]:
+        """Returns how long ago each topic was read to its end, in seconds; a topic with a backlog is left out."""
+        if self.topic is None or self._running is None:
+            return {}
         try:
-            status = None if self._running is None else self._running.status
+            status, progress = self._running.status, self._running.lastProgress
         except SPARK_ERRORS:
-            return False
-        return status is not None and not status["isDataAvailable"] and status["message"].startswith(_WAITING)
+            return {}
+        if not status["isDataAvailable"] and status["message"].startswith(_WAITING):
+            return dict.fromkeys(self.topic.starting_offsets, 0.0)
+        return {} if progress is None else topics_read(progress, wall_ms())
 
     def _failure(self, how: str, problem: Exception) -> JobError | UsageError:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
@@ -127,10 +129,18 @@ class Query:
         if damaged:
             return JobError(f"the streaming query {how}: {damaged[0]}; run `{self._checkpoint.repair_command}`")
         if self.topic is not None and any(text in str(problem) for text in _ROWS_LOST):
+            topics = ", ".join(self.topic.starting_offsets)
             return JobError(
-                f"the streaming query {how}: the topic {self.topic.topic.topic} no longer has rows that were not read "
+                f"the streaming query {how}: the topic {topics} no longer has rows that were not read "
                 f"(its retention is too short, or it was created again): move {self._checkpoint.spark} away, and the "
                 f"next start begins with each cluster's newest baseline ({cause})"
+            )
+        if (message := _WITHOUT_TIME.search(str(problem))) is not None:
+            return JobError(
+                f"the streaming query {how}: topic {message[1]} has a message whose time Spark cannot represent: set "
+                f"message.timestamp.type=LogAppendTime of the topic, delete its messages up to this one "
+                f"(kafka-delete-records.sh), send SIGHUP to its relays, and move {self._checkpoint.spark} away: the "
+                f"next start begins with each cluster's newest baseline"
             )
         if any(text in str(problem) for text in STATE_ERRORS):
             return JobError(
@@ -143,6 +153,20 @@ class Query:
         """Stops the query; Spark repeats an unfinished batch after the next start."""
         if self._running is not None:
             stop_ignoring_errors(self._running.stop)
+
+
+def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]:
+    """Returns how long ago, in seconds, the newest batch began, for each topic of which it has read all that was there.
+
+    Args:
+        progress: of the query (StreamingQueryProgress).
+        now_ms: the wall clock.
+    """
+    began = datetime.fromisoformat(progress["timestamp"])
+    ago_s = max(0.0, now_ms / 1000 - began.timestamp())
+    (source,) = progress["sources"]
+    end, latest = (json.loads(source[name]) or {} for name in ("endOffset", "latestOffset"))
+    return {topic: ago_s for topic, offsets in latest.items() if end.get(topic) == offsets}
 
 
 def start(

@@ -6,6 +6,7 @@ A comment gives the reason of each setting; `make bench` measures their effect.
 import logging
 import os
 import re
+import shlex
 import shutil
 import sys
 import zipfile
@@ -16,11 +17,13 @@ from pathlib import Path
 from socketserver import BaseServer
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import SparkEndedError, UsageError
+from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.cleaner.periodicGC.interval": "10min",
     # Hadoop sets the mode of each file and folder itself and ignores the umask of the process.
     "spark.hadoop.fs.permissions.umask-mode": "077",
+    **AUTH_TIMEOUT,
 }
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
@@ -121,17 +125,19 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
         # planner finds the archive by its full path, an executor in its working directory.
         chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
         chosen["spark.executor.extraJavaOptions"] = " ".join(EXECUTOR_JAVA_OPTIONS)
-    chosen.update(settings)
-    builder = SparkSession.builder.master(master)
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
     errors = logs / "spark.err"
     size_before = errors.stat().st_size if errors.exists() else 0
     try:
-        with _stderr_to(errors):
+        with _stderr_to(errors), _settings_for_java(settings, temporary) as other_settings:
+            builder = SparkSession.builder.master(master)
+            defaults = {key: value for key, value in chosen.items() if key not in settings}
+            for key, value in {**defaults, **other_settings}.items():
+                builder = builder.config(key, value)
             spark: SparkSession = builder.getOrCreate()
             if archive is None:
                 _write_no_checksums(spark)
+                # Executors on other machines have no such script, and Spark starts their Python by the same path.
+                spark.sparkContext.pythonExec = str(write_python(temporary, os.environ["PYSPARK_PYTHON"]))
             else:
                 # spark.submit.pyFiles has no effect: under spark-submit Java is already running and does not read it.
                 spark.sparkContext.addPyFile(str(archive))
@@ -161,6 +167,33 @@ def socket_settings(folder: Path) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(folder.absolute()),
     }
+
+
+@contextmanager
+def _settings_for_java(settings: Mapping[str, str], folder: Path) -> Iterator[Mapping[str, str]]:
+    """Gives the configuration's settings to the Java process that starts inside; returns those that it does not get.
+
+    They may be secret, such as the keys of an object store: pyspark would put them on Java's command line, which every
+    user of the machine can read. A Java that runs already, as under spark-submit, gets them from the session.
+    """
+    if not settings or SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        yield settings
+        return
+    file = folder / "settings.properties"
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as lines:
+        lines.writelines(f"{_property(key)}={_property(value)}\n" for key, value in settings.items())
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--load-spark-defaults --properties-file {shlex.quote(str(file))} {before}"
+    try:
+        yield {}
+    finally:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = before
+        file.unlink(missing_ok=True)
+
+
+def _property(text: str) -> str:
+    """Returns a key or a value as a line of a Java properties file spells it (java.util.Properties)."""
+    return re.sub(r"[^\w./@,;+*-]", lambda found: f"\\u{ord(found[0]):04x}", text, flags=re.ASCII)
 
 
 def _write_no_checksums(spark: SparkSession) -> None:

@@ -110,10 +110,10 @@ class Step:
         if cached is not None and cached.status is not None and cached.status.is_older(monitor) and _has_election(rows):
             # /metrics measures an election from the newest record before it.
             output += _contained(_status, cluster, monitor)[0]
-        applied, failing_before = monitor.machine.sequence, _failing_rules(monitor)
+        failing_before = _failing_rules(monitor)
+        fresh = [row for row in rows if not monitor.machine.has_applied(row.sequence, row.observed_at_ms)]
         result = observe_contained(monitor, blob, rows, lambda stored: _monitor(cluster, settings, stored, pages))
         monitor, after = result.monitor, result.blob
-        fresh = [row for row in rows if row.sequence > applied]
         failed = (*result.failed, *_failed_rules(monitor, failing_before, rows))
         output += [*_quarantined(cluster, fresh), *(_failed_row(cluster, one) for one in failed)]
         urgent = bool(output or result.alerts)

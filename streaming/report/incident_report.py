@@ -123,9 +123,7 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
             raise UsageError(f"{request.folder} holds nothing of cluster {request.cluster}; it holds: {held}")
         return request.cluster
     if len(replayed) != 1:
-        raise UsageError(
-            f"a report covers one cluster, but {request.folder} holds {held}: select one with --cluster NAME"
-        )
+        raise UsageError(f"a report covers one cluster, but {request.folder} holds {held}: select one with --only NAME")
     return next(iter(replayed))
 
 

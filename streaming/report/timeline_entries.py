@@ -1,4 +1,4 @@
-"""What happened to a cluster, in order: elections, voter changes, starts, recoveries, alerts, gaps."""
+"""What happened to a cluster, in order: elections, voter changes, starts, fencings, recoveries, alerts, gaps."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, ms_text, plural
+from rules.model.history import Interruption
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.replay.contained_machine import ContainedMachine
@@ -27,6 +28,8 @@ class EntryKind(StrEnum):
     VOTER_CHANGE = "voter-change"
     FORCED_CHANGE = "forced-voter-change"
     START = "controller-start"
+    FENCED = "broker-fenced"
+    UNFENCED = "broker-unfenced"
     UNCLEAN_ELECTION = "unclean-election"
     RECOVERY = "recovery"
     ALERT = "alert"
@@ -145,6 +148,8 @@ def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
         yield TimelineEntry(
             at_ms=start.timestamp_ms, kind=EntryKind.START, text=f"controller {start.id} started", offset=start.offset
         )
+    for one in kept.interruptions:
+        yield from _fencing(one)
     for unclean in kept.unclean:
         topic, leaders = unclean.topic or f"with id {unclean.topic_id}", and_join(unclean.leaders)
         yield TimelineEntry(
@@ -152,6 +157,21 @@ def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
             kind=EntryKind.UNCLEAN_ELECTION,
             text=f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}",
             offset=unclean.last_offset,
+        )
+
+
+def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
+    left = " after a controlled shutdown" if one.announced else ""
+    yield TimelineEntry(
+        at_ms=one.timestamp_ms, kind=EntryKind.FENCED, text=f"broker {one.id} was fenced{left}", offset=one.offset
+    )
+    if one.ended_timestamp_ms is not None:
+        lasted = ms_text(Millis(max(0, one.ended_timestamp_ms - one.timestamp_ms)))
+        yield TimelineEntry(
+            at_ms=one.ended_timestamp_ms,
+            kind=EntryKind.UNFENCED,
+            text=f"broker {one.id} was unfenced after {lasted}{', restarted' if one.restarted else ''}",
+            offset=one.ended_offset,
         )
 
 

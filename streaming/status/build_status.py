@@ -6,7 +6,7 @@ from dataclasses import replace
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
-from rules.finding import Evaluation, Thresholds
+from rules.finding import HOLD, Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
@@ -76,7 +76,7 @@ def cluster_status(
         _present_state(state),
         elections=build_history.elections(quorum.history),
         voter_changes=build_history.voter_changes(quorum.history),
-        findings=_findings(evaluation),
+        findings=_findings(evaluation, state.thresholds),
         unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
         failing=_failing(quorum),
         recovering=tuple(build_history.recovering_partition(quorum, one) for one in longest[:recovering_limit]),
@@ -119,6 +119,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         pending_voters=build_voters.pending_voters(quorum),
         initial_controllers=initial_controllers(quorum.committed.voters) if quorum.committed else None,
         endpoints=tuple(build_voters.endpoint_status(each) for each in endpoints),
+        certificates=build_voters.certificates(quorum),
         registrations_without_voter=build_voters.registrations_without_voter(quorum),
         voters=votes.voters,
         votes_needed=votes.needed,
@@ -154,9 +155,15 @@ def _mode(quorum: Quorum) -> QuorumMode | None:
     return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC
 
 
-def _findings(evaluation: Evaluation) -> tuple[FindingStatus, ...]:
+def _findings(evaluation: Evaluation, thresholds: Mapping[str, Thresholds]) -> tuple[FindingStatus, ...]:
     return tuple(
-        FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
+        FindingStatus(
+            rule=one.rule,
+            subject=one.subject,
+            severity=one.severity,
+            summary=one.summary,
+            hold_s=thresholds[one.rule][HOLD],
+        )
         for one in worst_first(evaluation.findings)
     )
 

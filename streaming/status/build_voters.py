@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.electability import electability, voter_standings, without_refusing_voters
+from rules.analysis.electability import (
+    electability,
+    voter_standings,
+    without_refusing_voters,
+    without_unverified_voters,
+)
 from rules.analysis.endpoint_status import (
     EndpointStatus,
     endpoint_statuses,
@@ -21,6 +26,7 @@ from rules.model.voter_set import majority
 from streaming.status.cluster_state import ClusterState
 from streaming.status.voter_types import (
     BrokerCounts,
+    CertificateStatus,
     CommittedVoters,
     EndpointVerdict,
     PendingVoters,
@@ -166,6 +172,20 @@ def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
     )
 
 
+def certificates(quorum: Quorum) -> tuple[CertificateStatus, ...]:
+    """Returns the certificate that each probed endpoint presented."""
+    return tuple(
+        CertificateStatus(
+            id=probe.node,
+            endpoint=str(probe.endpoint),
+            expires_at_ms=probe.certificate.expires_at_ms,
+            fault=probe.certificate.fault,
+        )
+        for _, probe in sorted(quorum.probes.items(), key=lambda each: (each[1].node, each[0]))
+        if probe.certificate is not None and probe.certificate.expires_at_ms is not None
+    )
+
+
 def endpoint_verdict(endpoint: EndpointStatus) -> EndpointVerdict:
     """Returns whether a voter's recorded endpoint reaches it."""
     if endpoint.faults:
@@ -179,11 +199,13 @@ def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | N
     """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
 
     Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down.
+    None if it depends on certificates that only the monitor may not accept.
     """
     standings = voter_standings(quorum, endpoints)
     if leaderless(quorum) is not None:
         standings = without_refusing_voters(standings, endpoints)
-    return electability(standings).electable
+    could = electability(standings).electable
+    return could if electability(without_unverified_voters(standings, endpoints)).electable == could else None
 
 
 def max_follower_lag(state: ClusterState) -> tuple[int | None, Millis | None]:

@@ -42,10 +42,13 @@ def check_text(state: ClusterState) -> Text:
     evaluation, at_risk = state.evaluation, records_at_risk(state)
     if state.source is StatusSource.JOURNAL:
         text.append(f"  {status_tables.recorded_note(state.age_ms, missing=bool(state.missing))}\n", "bold magenta")
+    if state.source is StatusSource.NONE:
+        text.append(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
     if at_risk is not None:
         text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
-        text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}\n", "bold")
+        hold = status_tables.hold_text(state.thresholds[one.rule][HOLD])
+        text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}{hold}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:
             command = not step.startswith("#")

@@ -34,6 +34,7 @@ from streaming.status.history_types import (
 from streaming.status.log_dir_types import LogDirStatus
 from streaming.status.voter_types import (
     BrokerCounts,
+    CertificateStatus,
     CommittedVoters,
     PendingVoters,
     PossibleVoter,
@@ -104,6 +105,8 @@ class ClusterStatus:
     """The committed voters as an argument of `kafka-storage format --initial-controllers`."""
     endpoints: tuple[VoterEndpointStatus, ...]
     """The recorded endpoint of each committed voter."""
+    certificates: tuple[CertificateStatus, ...] = ()
+    """The certificate that each controller presents, by node id; empty without TLS."""
     registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None

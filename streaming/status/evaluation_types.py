@@ -25,6 +25,8 @@ class FindingStatus:
     """critical, warning or info."""
     summary: str
     """The finding in one or two sentences."""
+    hold_s: float = 0.0
+    """How long the condition must last before a job's alert fires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from streaming.status.status_store import EndedRecovery
 
 
 class EventHistory:
-    """The elections, voter changes, starts, unclean elections and ended recoveries that a machine has replayed."""
+    """The elections, voter changes, starts, interruptions and recoveries that a machine has replayed."""
 
     def __init__(self) -> None:
         self.ended_recoveries: list[EndedRecovery] = []
@@ -46,6 +46,7 @@ class EventHistory:
             quorum.history,
             elections=kept("election"),
             starts=kept("start"),
+            interruptions=kept("interruption"),
             voter_changes=kept("change"),
             reconfigurations=kept("forced"),
             unclean=kept("unclean"),
@@ -55,6 +56,7 @@ class EventHistory:
     def _keep(self, history: RecentHistory) -> None:
         self._kept.update({("election", one.offset): one for one in history.elections})
         self._kept.update({("start", one.offset): one for one in history.starts})
+        self._kept.update({("interruption", one.offset): one for one in history.interruptions})
         self._kept.update({("change", one.offset): one for one in history.voter_changes})
         self._kept.update({("forced", one.offset): one for one in history.reconfigurations})
         # Unclean elections of a topic are aggregated: the newest aggregate with the same beginning holds all of them.

@@ -1,19 +1,22 @@
 """The health of a cluster in one word, for the page, `check` and `status`, and the exit code of `kraftwatch check`.
 
 Unknown is not healthy: a rule whose result is unknown, a leader that is not known or did not answer, or a monitor that
-cannot observe the cluster is `unknown`, unless something worse was found. `info` findings do not change the health,
-except that a cluster in which acknowledged records may be lost is never healthy.
+cannot observe the cluster is `unknown`, unless something worse was found. If nothing at all is observed, only a
+critical finding is worse: a warning says what was true before. `info` findings do not change the health, except that a
+cluster in which acknowledged records may be lost is never healthy.
 """
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from rules.analysis.leadership import current_leader
+from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT, observes_nothing
 from rules.evaluate import BLIND
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus, StatusSource
+from streaming.status.evaluation_types import FindingStatus
 
 DATA_LOSS_RULES = frozenset(
     {"committed-metadata-lost", "partition-stuck-recovering", "recovery-invariant-broken", "unclean-election"}
@@ -45,19 +48,23 @@ def health(state: ClusterState) -> Health:
         {one.severity for one in of_the_quorum(findings)},
         records_at_risk=records_at_risk(state) is not None,
         known=not unobserved and current_leader(state.quorum) is not None,
+        observed=not any(one.rule == BLIND and observes_nothing(one.evidence) for one in findings),
     )
 
 
-def health_of(severities: Collection[Severity], *, records_at_risk: bool, known: bool) -> Health:
+def health_of(severities: Collection[Severity], *, records_at_risk: bool, known: bool, observed: bool) -> Health:
     """Returns the health, the same for every view.
 
     Args:
         severities: of the findings or firing alerts about the quorum.
         records_at_risk: acknowledged records may be lost.
         known: everything was observed, and a leader is known.
+        observed: something was observed.
     """
     if Severity.CRITICAL in severities:
         return Health.CRITICAL
+    if not observed:
+        return Health.UNKNOWN
     if Severity.WARNING in severities or records_at_risk:
         return Health.WARNING
     return Health.HEALTHY if known else Health.UNKNOWN
@@ -74,6 +81,14 @@ def records_at_risk(state: ClusterState | ClusterStatus) -> str | None:
         return f"Acknowledged records may be lost: {plural(recovering, 'partition')} {verb} RECOVERING"
     found = sorted(rules & DATA_LOSS_RULES)
     return f"Acknowledged records may be lost: see {found[0]}" if found else None
+
+
+def quorum_unobserved(findings: Iterable[FindingStatus]) -> bool:
+    """Returns whether nothing of the quorum is observed: no controller answers, not even that there is no leader."""
+    return any(
+        (one.rule, one.subject) == (BLIND, QUORUM_SUBJECT) and one.summary.startswith(NOTHING_OBSERVED)
+        for one in findings
+    )
 
 
 def worst(each: Iterable[Health]) -> Health:

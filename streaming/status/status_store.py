@@ -1,18 +1,23 @@
 """The newest status of every cluster and the newest delivery, for the threads that serve pages and metrics."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from connectors.delivery.cut_off_alerts import Visibility
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
+from streaming.status.health import quorum_unobserved
 from streaming.status.status_json import status_json
 
 ENDED_RECOVERIES_KEPT = 64
 """Ended recoveries that are kept for each cluster, the newest ones."""
+
+OBSERVED_MS = Millis(60_000)
+"""A cluster whose newest status is older is not observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,8 @@ class StatusStore:
         self._lock = threading.Lock()
         self._names = tuple(names)
         self._received: dict[str, ReceivedStatus] = {}
+        self._blind: set[str] = set()
+        """The clusters whose newest status observes nothing."""
         self._delivery: NewestDelivery | None = None
 
     @property
@@ -75,6 +82,7 @@ class StatusStore:
         with self._lock:
             self._names = tuple(names)
             self._received = {name: one for name, one in self._received.items() if name in set(names)}
+            self._blind &= self._received.keys()
 
     def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:
         """Stores a cluster's newest status."""
@@ -84,6 +92,10 @@ class StatusStore:
             self._received[status.cluster] = ReceivedStatus(
                 status=status, received_at_ms=at_ms, ended_recoveries=ended[-ENDED_RECOVERIES_KEPT:]
             )
+            if quorum_unobserved(status.findings):
+                self._blind.add(status.cluster)
+            else:
+                self._blind.discard(status.cluster)
 
     def put_delivery(self, report: DeliveryReport, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
         """Stores the newest delivery; reads the ledger's `history` only when the delivery recorded something."""
@@ -98,6 +110,19 @@ class StatusStore:
         with self._lock:
             received = dict(self._received)
         return {name: status_json(one.status) for name, one in received.items()}
+
+    def observes_any(self, now_ms: Millis) -> bool:
+        """Returns whether at least one cluster is observed now: a status arrived, and some data source answered."""
+        with self._lock:
+            return any(
+                now_ms - one.received_at_ms <= OBSERVED_MS and name not in self._blind
+                for name, one in self._received.items()
+            )
+
+    def visibility(self, also_blind: Collection[str] = ()) -> Visibility:
+        """Returns the configured clusters, and those whose newest status observes nothing or that are `also_blind`."""
+        with self._lock:
+            return Visibility(monitored=self._names, blind=[*also_blind, *self._blind])
 
     def newest(self, cluster: str) -> ReceivedStatus | None:
         """The newest status of a cluster; None before the first one."""

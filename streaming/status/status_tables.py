@@ -14,7 +14,9 @@ from rich.text import Text
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, visible
 from rules.analysis.replica_lag import Liveness
-from rules.formatting import and_join
+from rules.evaluate import INHIBITED
+from rules.formatting import and_join, ms_text
+from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, records_at_risk
 from streaming.status.log_dir_status import log_dir_lines
@@ -40,6 +42,7 @@ _STYLES = {
     "info": "blue",
 }
 _LIVENESS = {Liveness.FETCHING: "fetching", Liveness.NOT_FETCHING: "not fetching"}
+ASK_DOCTOR = "  what to do: kraftwatch doctor, with the same options, says what fails at each address and how to fix it"
 _MULTILINE = frozenset({"Probe result", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
 """Columns whose cells may take several lines."""
 
@@ -137,8 +140,18 @@ def unknown_lines(unknown: Iterable[tuple[str, str | None, str]], most: int = 20
         if name not in listed_already:
             listed_already.add(name)
             by_why.setdefault(why, []).append(name)
-    for why, names in by_why.items():
-        yield Text(visible(f"  unknown {and_join(names, most)}: {why}"), "magenta")
+    # What another finding explains is no gap in what is observed.
+    for why, names in sorted(by_why.items(), key=lambda each: each[0].startswith(INHIBITED)):
+        if why.startswith(INHIBITED):
+            text = f"  not evaluated {and_join(names, most)}: {why.removeprefix(INHIBITED)} explains it"
+            yield Text(visible(text), "dim")
+        else:
+            yield Text(visible(f"  unknown {and_join(names, most)}: {why}"), "magenta")
+
+
+def hold_text(hold_s: float) -> str:
+    """Returns how long a finding must last before a job's alert fires, to be appended; empty if it fires at once."""
+    return f" · fires once it has lasted {ms_text(Millis(round(hold_s * 1000)))}" if hold_s else ""
 
 
 def badge(health: Health) -> tuple[str, str]:
@@ -163,7 +176,8 @@ def _headline(status: ClusterStatus, health: Health) -> Text:
         text.append(f"  read from one disk; its newest record is {duration(status.age_ms)} old\n", "bold magenta")
     elif status.source is StatusSource.NONE:
         text.append(
-            "  no leader answered, and no recorded state was given: --journal DIR shows what a job recorded\n",
+            "  no leader answered, and no recorded state was given: --journal DIR shows what a job recorded\n"
+            f"{ASK_DOCTOR}\n",
             "bold magenta",
         )
     for each in status.missing:
@@ -226,7 +240,9 @@ def _replica(row: _Node) -> str:
 def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
     for one in status.findings:
         style = _STYLES[one.severity]
-        yield Text.assemble((f"  {one.severity} {one.rule}", style), f" · {visible(one.subject)}")
+        yield Text.assemble(
+            (f"  {one.severity} {one.rule}", style), f" · {visible(one.subject)}{hold_text(one.hold_s)}"
+        )
         yield Padding(Text(visible(one.summary)), (0, 0, 0, 4), expand=False)
     if status.findings:
         # `check` takes no --journal.

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 
 from rules.analysis.replica_lag import Liveness
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
-from streaming.status.field_types import STATUS_CONFIG
+from rules.model.monitoring import CertificateFault
+from streaming.status.field_types import STATUS_CONFIG, UtcTime
 
 
 class EndpointVerdict(StrEnum):
@@ -116,11 +117,28 @@ class VoterEndpointStatus:
     probe_result: Annotated[str | None, Field(alias="seen")]
     """What the newest probe found at the endpoint, as text."""
     faults: Annotated[tuple[str, ...], Field(alias="flaws")]
-    """Why the endpoint is stale: name-gone, leads-elsewhere, registration-differs, refused-while-fetching."""
+    """Why the endpoint is stale: name-gone, leads-elsewhere, registration-differs, refused-while-fetching,
+    certificate."""
     liveness: Liveness
     """Whether the voter fetches from the leader."""
     addresses: tuple[str, ...]
     """IP addresses that the recorded host name resolved to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateStatus:
+    """The certificate that a controller presents at one endpoint."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    id: NodeId
+    """Node id."""
+    endpoint: str
+    """HOST:PORT that was probed."""
+    expires_at_ms: Annotated[UtcTime, Field(alias="expires_at")]
+    """When it expires."""
+    fault: CertificateFault | None
+    """Why the monitor does not accept it: expired, not-yet-valid, wrong-host, untrusted; null if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ class Controllers:
     """The leader that runs; None if none does, or if disks were read."""
     assumed: tuple[str, ...] = ()
     """What is not known and was assumed, as sentences."""
+    unverified: frozenset[NodeId] = frozenset()
+    """The controllers whose certificates the monitor does not accept; whether the others do is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,7 @@ def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers
             position=standings[status.voter.key].position,
             voters=voters,
             unreachable=not status.reachable,
+            can_lead=status.can_lead,
         )
         for status in statuses
     )
@@ -124,6 +127,7 @@ def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers
         voters=voters,
         leader=quorum.leader_id,
         assumed=tuple(_assumed(members, statuses)),
+        unverified=frozenset(status.voter.key.id for status in statuses if status.unverified),
     )
 
 
@@ -142,7 +146,7 @@ def what_if(controllers: Controllers, change: Change) -> WhatIf:
     after = [_changed(one, change) for one in controllers.members]
     forecast = forecast_election(after)
     stays = _staying_leader(controllers, change, after)
-    unknown = None if stays is not None else _unknown(forecast, after)
+    unknown = None if stays is not None else _unknown(forecast, after) or _undecided(forecast, controllers, after)
     return WhatIf(
         cluster=controllers.cluster,
         electable=(stays is not None or forecast.electable) if controllers.members and unknown is None else None,
@@ -168,6 +172,19 @@ def _unknown(forecast: ElectionForecast, controllers: Sequence[RestartedControll
     )
 
 
+def _undecided(
+    forecast: ElectionForecast, controllers: Controllers, after: Sequence[RestartedController]
+) -> str | None:
+    """Returns the sentence about certificates on which the outcome depends; None if it depends on none."""
+    refused = [
+        replace(one, unreachable=True, can_lead=False) if one.key.id in controllers.unverified else one for one in after
+    ]
+    if not forecast.electable or forecast_election(refused).electable:
+        return None
+    nodes = and_join(sorted(controllers.unverified))
+    return f"the monitor does not accept the certificates of {nodes}: whether the other controllers do is unknown"
+
+
 def _last_election(read: ElectionState | str) -> LastElection | None:
     return None if isinstance(read, str) else LastElection(epoch=read.leader_epoch, leader=read.leader_id)
 
@@ -180,8 +197,10 @@ def _changed(one: RestartedController, change: Change) -> RestartedController:
         return one
     listener = one.voters.voters[0].endpoints[0].listener if one.voters.voters[0].endpoints else "CONTROLLER"
     host, port = moved
-    # A controller that is moved listens at the new endpoint, whatever was wrong with the old one.
-    return replace(one, alive=True, unreachable=False, endpoint=Endpoint(listener=listener, host=host, port=port))
+    # A controller that is moved listens at the new endpoint, whatever was wrong with the old one, but its certificate.
+    return replace(
+        one, alive=True, unreachable=not one.can_lead, endpoint=Endpoint(listener=listener, host=host, port=port)
+    )
 
 
 def _staying_leader(controllers: Controllers, change: Change, after: Sequence[RestartedController]) -> NodeId | None:
@@ -191,7 +210,9 @@ def _staying_leader(controllers: Controllers, change: Change, after: Sequence[Re
         return None
     if leader in change.restarted or leader in change.lost or leader in change.moved:
         return None
-    alive = [one.key.id for one in after if one.alive]
+    # Open connections outlast a certificate: a voter that is restarted cannot connect to such a leader again.
+    can_lead = {one.key.id for one in after if one.can_lead}
+    alive = [one.key.id for one in after if one.alive and (leader in can_lead or one.key.id not in change.restarted)]
     return leader if leader in alive and len(alive) >= majority(len(controllers.voters.voters)) else None
 
 

@@ -45,7 +45,8 @@ def fleet_json(view: FleetView) -> dict[str, Plain]:
 
     Fields: now_ms (the job's clock); counts (of clusters, by health); clusters (see `ClusterView.row_json`), worst
     first; delivered_at_ms (the newest delivery; null before the first one); sinks, each with name, pending (alerts
-    not delivered yet), silenced, failing (the reason, or null).
+    not delivered yet), silenced, failing (the reason, or null), set_aside (notifications that the sink does not accept
+    while it accepts others).
     """
     every, delivery = view.all(), view.store.delivery
     counts = Counter(one.health for one in every)
@@ -55,7 +56,13 @@ def fleet_json(view: FleetView) -> dict[str, Plain]:
         "clusters": [one.row_json() for one in every],
         "delivered_at_ms": delivery.at_ms if delivery else None,
         "sinks": [
-            {"name": name, "pending": one.pending, "silenced": one.silenced, "failing": one.failing}
+            {
+                "name": name,
+                "pending": one.pending,
+                "silenced": one.silenced,
+                "failing": one.failing,
+                "set_aside": one.set_aside,
+            }
             for name, one in (delivery.sinks.items() if delivery else ())
         ],
     }

@@ -40,6 +40,14 @@ def application(
     def refuse_without_token() -> ResponseReturnValue | None:
         return None if request.path in HEALTH_PATHS else _refusal(access, request.headers.get("Authorization"))
 
+    @app.before_request
+    def refuse_undecodable_query() -> ResponseReturnValue | None:
+        try:
+            request.args  # noqa: B018 - werkzeug decodes the query when it is read
+        except UnicodeDecodeError:
+            return {"status": "bad request: the query is not UTF-8; percent-encode it"}, 400
+        return None
+
     @app.errorhandler(HTTPException)
     def error_as_json(problem: HTTPException) -> ResponseReturnValue:
         paths = sorted(rule.rule for rule in app.url_map.iter_rules())

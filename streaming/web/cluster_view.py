@@ -1,8 +1,8 @@
 """One cluster as the page and the API show it, and its health in one word.
 
 The health follows the firing alerts, not findings whose hold has not expired. Unknown is not healthy: a cluster
-without a status, with a status older than 30 s, or with a rule whose result is unknown, is `unknown` unless an alert
-fires.
+without a status, or with a rule whose result is unknown, is `unknown` unless an alert fires. A cluster of which nothing
+is observed, or with a status older than 30 s, is `unknown` unless a critical alert fires.
 """
 
 from collections import Counter
@@ -14,8 +14,10 @@ from connectors.delivery.silence_store import silence_to_json
 from connectors.sinks.alert_json import iso, to_object
 from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
-from rules.evaluate import BLIND
+from rules.checks.monitor_blind import observes_nothing
+from rules.evaluate import BLIND, INHIBITED
 from rules.finding import Plain, Severity
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.status.cluster_status import ClusterStatus, StatusSource
@@ -24,8 +26,10 @@ from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_
 from streaming.status.status_json import selected_json, status_json
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 
+NO_LEADER = "no-leader"
 STALE_MS = Millis(30_000)
 """A cluster with an older status is unknown."""
+STARTING = "Starting: until the first batch, only a missing leader and a blind monitor are reported"
 TRANSITIONS_LIMIT = 500
 """Alert transitions of one cluster that the API returns, the newest."""
 
@@ -42,6 +46,8 @@ class ClusterView:
     """Every recorded alert transition of this cluster, oldest first."""
     silences: Sequence[Silence] = ()
     """Silences that have not ended and may cover this cluster."""
+    starting: bool = False
+    """The job has not completed a batch yet."""
     recorded: bool = False
     """It is a recorded state that is shown as of its own time: it has no age."""
 
@@ -74,8 +80,17 @@ class ClusterView:
         """The worst severity that fires; unknown where not everything is observed."""
         severities = {alert.severity for alert in self.firing if alert.rule != BLIND}
         return health_of(
-            severities, records_at_risk=self.records_at_risk is not None, known=self.unknown_reason is None
+            severities,
+            records_at_risk=self.records_at_risk is not None,
+            known=self.unknown_reason is None,
+            observed=self._observed,
         )
+
+    @property
+    def _observed(self) -> bool:
+        """Whether anything is observed now: an open warning says what was true before."""
+        blind = any(each.rule == BLIND and observes_nothing(each.evidence) for each in self.firing)
+        return not blind and not self.stale
 
     @property
     def records_at_risk(self) -> str | None:
@@ -90,21 +105,27 @@ class ClusterView:
         unknown = self.status.unknown if self.status else ()
         if not unknown:
             return NO_LEADER_KNOWN if self.status and self.status.leader_id is None else None
-        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        return f"Rule {unknown[0].rule} is unknown{more}: {unknown[0].why}"
+        # What a finding explains says less than what is not observed, and a missing leader explains most of the rest.
+        first = min(unknown, key=lambda one: (one.why.startswith(INHIBITED), one.rule != NO_LEADER))
+        rules = sorted({one.rule for one in unknown})
+        result = f"rule {rules[0]} has no result" if len(rules) == 1 else f"{len(rules)} rules have no result"
+        named = not first.subject or first.subject in first.why
+        return _sentence(first.why if named else f"{first.subject}: {first.why}", result)
 
     @cached_property
     def not_observed_reason(self) -> str | None:
         """Why the cluster is not observed now, in words; None where it is."""
         if self.age_ms is None or self.status is None:
-            return "No observation of this cluster has arrived yet"
+            return STARTING if self.starting else "No observation of this cluster has arrived yet"
         if self.stale:
             return f"No status has arrived for {duration(self.age_ms)}: this page shows the last one"
         blind = next((alert for alert in self.firing if alert.rule == BLIND), None)
         if blind is not None:
             return self.summary_of(blind)
-        live = self.status.source is StatusSource.LIVE
-        return None if live else "No leader answers: this page shows the last known state"
+        if self.status.source is StatusSource.LIVE:
+            return None
+        why = next((one.why for one in self.status.unknown if one.rule == NO_LEADER), "no leader answers")
+        return _sentence(why, "this page shows the last known state")
 
     @property
     def headline(self) -> str:
@@ -112,8 +133,35 @@ class ClusterView:
         worst = next((alert for alert in self.firing if alert.rule != BLIND), None)
         if worst is not None and self.health in (Health.CRITICAL, Health.WARNING):
             return self.summary_of(worst)
+        if not self._observed and self.not_observed_reason is not None:
+            return self.not_observed_reason
         healthy = "A leader is active, a majority of voters fetches, no alert is firing"
-        return self.records_at_risk or self.unknown_reason or healthy
+        return self.records_at_risk or self._pending_fault or self.unknown_reason or healthy
+
+    @property
+    def _pending_fault(self) -> str | None:
+        """The worst finding that does not fire yet, and when it fires; None without one, and for an old status.
+
+        An information is none, as long as it does not fire and afterwards.
+        """
+        if self.status is None or self.stale:
+            return None
+        due = {(one.rule, one.subject): one.due_at_ms for one in self.pending}
+        firing = {(alert.rule, alert.subject) for alert in self.firing}
+        # The findings are ordered by severity; that the monitor is blind says less than any fault that it observes.
+        faults = sorted(self.status.findings, key=lambda one: one.rule == BLIND)
+        for one in faults:
+            key = (one.rule, one.subject)
+            if one.severity is not Severity.INFO and key not in firing:
+                return _sentence(one.summary, self._firing_time(due.get(key)))
+        return None
+
+    def _firing_time(self, due_at_ms: Millis | None) -> str:
+        if due_at_ms is None:
+            return "not firing yet"
+        left_ms = due_at_ms - self.now_ms
+        whole_s_ms = left_ms + -left_ms % 1_000
+        return f"fires in {ms_text(whole_s_ms)}" if left_ms > 0 else "fires with the next observation"
 
     @property
     def pending(self) -> Sequence[PendingCondition]:
@@ -215,6 +263,11 @@ _FROM_BEST_TO_WORST = list(Health)
 def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
     """Returns critical, warning, unknown, healthy clusters; of equal health those with pending conditions first."""
     return sorted(views, key=lambda one: (-_FROM_BEST_TO_WORST.index(one.health), not one.pending, one.name))
+
+
+def _sentence(text: str, more: str) -> str:
+    """Returns a sentence without its period, with more in parentheses."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')} ({more})"
 
 
 def _alert_json(alert: Alert) -> dict[str, Plain]:

@@ -23,6 +23,8 @@ class FleetView:
     silences: Callable[[Millis], Sequence[Silence]] = lambda _: ()
     """Returns the silences; the argument is the wall clock."""
     now_ms: Callable[[], Millis] = lambda: Millis(time.time_ns() // 1_000_000)
+    starting: Callable[[], bool] = lambda: False
+    """Whether the job has not completed a batch yet."""
     past: PastStates | None = None
     """The past states; None: the timeline has no control."""
 
@@ -72,4 +74,5 @@ class FleetView:
             received=self.store.newest(name),
             history=history,
             silences=[one for one in silences if fnmatchcase(name, one.cluster)],
+            starting=self.starting(),
         )

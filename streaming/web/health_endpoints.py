@@ -13,6 +13,8 @@ HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
 STALE_S = 30.0
 """A healthy job ends a batch every second; one without a batch for this long hangs."""
+START_S = 900.0
+"""How long a job may take to its first batch: minutes where many processes share a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,12 @@ class JobLiveness:
     since: float = field(default_factory=time.monotonic)
 
     @property
+    def is_starting(self) -> bool:
+        """Whether the job waits for its first batch, and may still do so: Spark starts, and the gatherer runs."""
+        waits = self.last_batch_at() is None and time.monotonic() - self.since <= START_S
+        return waits and self.gatherer_runs() and (self.gatherer_stalled_s() or 0) <= STALLED_S
+
+    @property
     def is_healthy(self) -> bool:
         """Whether batches complete and the gatherer runs: the heartbeat depends on it."""
         last = self.last_batch_at()
@@ -36,7 +44,7 @@ class JobLiveness:
 
 
 def health_endpoints(liveness: JobLiveness) -> Blueprint:
-    """Returns the two paths: 200 when healthy, 503 with the reason when not."""
+    """Returns the two paths: 200 when healthy, 503 with the reason when not. /healthz is 200 during the start too."""
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
@@ -50,14 +58,14 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
             "gatherer": gatherer_runs,
             "gatherer_stalled_seconds": stalled_s,
         }
-        if age_s > (STALE_S if last is not None else 4 * STALE_S):
+        if age_s > (STALE_S if last is not None else START_S):
             return {"status": "no batch has completed for too long", **body}, 503
         if not gatherer_runs:
             return {"status": "the gatherer does not run", **body}, 503
         if stalled_s is not None and stalled_s > STALLED_S:
             stall = f"the gatherer's event loop has not run for {stalled_s} s: no cluster is observed"
             return {"status": stall, **body}, 503
-        return {"status": "ok", **body}
+        return {"status": "starting" if last is None else "ok", **body}
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:

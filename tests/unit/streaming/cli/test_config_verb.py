@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
+from connectors.sinks.links import MessageLinks
 from streaming.cli import app
-from streaming.config import load
+from streaming.config import Config, load
+from streaming.config.validation_sentences import PATTERN_SENTENCES, models_in
 
 CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
@@ -24,11 +27,17 @@ class WebhookServer:
     def __init__(self) -> None:
         self.status = 200
         self.received: list[dict[str, Any]] = []
+        self.heartbeats = 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 outer.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(outer.status)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                outer.heartbeats += 1
                 self.send_response(outer.status)
                 self.end_headers()
 
@@ -161,6 +170,65 @@ def test_sink_that_rejects_the_test_gives_exit_code_1_and_the_others_are_tested(
     rejected, delivered = (one["test"] for one in json.loads(ended.stdout)["sinks"])
     assert "403" in rejected
     assert delivered == "delivered"
+
+
+def test_test_links_to_a_page_that_exists(tmp_path: Path, server: WebhookServer) -> None:
+    path = write_config(tmp_path, sinks=[{"webhook": {"url": server.url}}], docs_url="https://docs.example.com")
+    assert checked(path, "--send-test").exit_code == 0
+    assert {each["links"]["rule"] for each in server.received} == {"https://docs.example.com/rules/"}
+    assert (Path(__file__).parents[4] / "docs" / "rules" / "index.md").exists()
+    page = MessageLinks(page_url="https://watch.example.com/").rule("test")
+    assert page == "https://watch.example.com/rules", "streaming/web/pages.py serves the list of the rules there"
+
+
+def test_send_test_sends_one_heartbeat_and_reports_its_failure(tmp_path: Path, server: WebhookServer) -> None:
+    path = write_config(tmp_path, heartbeat={"url": server.url})
+    assert "heartbeat    every 60 s\n" in checked(path).stdout
+    assert server.heartbeats == 0
+
+    assert "heartbeat    every 60 s; test: delivered" in checked(path, "--send-test").stdout
+    assert server.heartbeats == 1
+
+    server.status = 404
+    failed = checked(path, "--send-test", "--json")
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout)["heartbeat"] == {"every_s": 60.0, "test": "the service answered 404"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (
+            {"clusters": [{**CLUSTER, "name": "prod eu"}]},
+            "clusters.0.name: write letters, digits, '.', '_' and '-', beginning with a letter or a digit",
+        ),
+        ({"docs_url": "docs.example.com"}, "docs_url: write https://HOST/PATH or http://HOST/PATH, without a blank"),
+        ({"sinks": [{"slack": {"channel": "ops", "token": SECRET}}]}, "channel: write #NAME, or the id of a channel"),
+        ({"sinks": [{"kafka": {"bootstrap": ["b1:9092"], "topic": "a b"}}]}, "topic: write letters, digits, '.'"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:20],
+)
+def test_text_with_a_wrong_character_is_reported_by_a_sentence(
+    tmp_path: Path, keys: dict[str, Any], sentence: str
+) -> None:
+    ended = checked(write_config(tmp_path, **keys))
+    assert ended.exit_code == 2
+    assert sentence in ended.stderr
+    assert "pattern" not in ended.stderr
+    assert "^" not in ended.stderr
+
+
+def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
+    def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+        yield model
+        for field in model.model_fields.values():
+            for inner in models_in(field.annotation):
+                yield from sections(inner)
+
+    fields = [field for model in sections(Config) for field in model.model_fields.values()]
+    patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}
+    assert len(patterns) > 5
+    assert patterns == {*PATTERN_SENTENCES}
 
 
 def test_printed_example_is_a_valid_configuration(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streaming.demo import job_process
 from streaming.demo.job_process import JobProcess, JobProcessError
 from tests.eventually import eventually
 
@@ -47,12 +46,11 @@ class NeverReady(JobProcess):
         return [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
-def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_process, "START_S", 0.5)
+def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path) -> None:
     before = {child.pid for child in psutil.Process().children()}
 
     with pytest.raises(JobProcessError, match="first batch"):
-        NeverReady(folder=tmp_path, bootstrap=()).start()
+        NeverReady(folder=tmp_path, bootstrap=(), start_s=0.5).start()
 
     assert {child.pid for child in psutil.Process().children()} <= before
 
@@ -63,10 +61,9 @@ def test_a_setpriv_that_knows_no_such_option_is_done_without(tmp_path: Path, mon
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(job_process, "START_S", 0.5)
 
     with pytest.raises(JobProcessError, match="waited"):
-        NeverReady(folder=tmp_path, bootstrap=()).start()
+        NeverReady(folder=tmp_path, bootstrap=(), start_s=0.5).start()
 
 
 def sleeping_child(owner: psutil.Process) -> psutil.Process:

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, Config, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
-from streaming.doctor.host_checks import check_exposure, check_host, check_sinks
+from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
@@ -370,6 +371,30 @@ def test_sinks_are_resolved_and_connected_to(tmp_path: Path, monkeypatch: pytest
         assert sink_results(tmp_path, "slack:https://hooks.slack.com/services/do-not-print-me") == [
             ("fails", f"proxy 127.0.0.1:{closed_port}: connection refused")
         ]
+
+
+def test_server_of_the_heartbeat_is_connected_to_without_a_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def results(url: str | None) -> list[tuple[str, str]]:
+        keys = {} if url is None else {"heartbeat": {"url": url}}
+        return [(one.status.value, one.message) for one in check_heartbeat(job(tmp_path, **keys))]
+
+    assert results(None) == []
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        open_port, closed_port = listening.getsockname()[1], bound.getsockname()[1]
+        assert results(f"http://127.0.0.1:{open_port}/do-not-print-me") == [("ok", f"127.0.0.1:{open_port}: TCP")]
+        with closing(listening.accept()[0]) as connection:
+            assert connection.recv(1) == b"", "no request was sent"
+        assert results(f"http://127.0.0.1:{closed_port}/do-not-print-me") == [
+            ("fails", f"127.0.0.1:{closed_port}: connection refused")
+        ]
+    ((status, message),) = results("https://nosuch.invalid/do-not-print-me")
+    assert (status, message) == ("fails", "nosuch.invalid:443: the name does not resolve")
 
 
 def test_certificate_of_a_sink_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

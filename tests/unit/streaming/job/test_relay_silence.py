@@ -17,12 +17,14 @@ class Watched:
         self.silence = RelaySilence(firing, clock=lambda: self.now)
 
     def after(
-        self, seconds: float, *arrived: str, waits: bool = True, clusters: Sequence[str] = CLUSTERS
+        self, seconds: float, *arrived: str, read_s_ago: float | None = 0, clusters: Sequence[str] = CLUSTERS
     ) -> list[tuple[str, str]]:
+        """Returns the transitions; `read_s_ago` is how long ago the topic of both was read to its end, if it was."""
         self.now += seconds
         self.silence.rows_arrived(arrived)
         now_ms = Millis(round(1000 * self.now))
-        alerts = self.silence.due(clusters, now_ms, waits_for_data=waits)
+        read = {"other": 0.0} if read_s_ago is None else {"t": read_s_ago}
+        alerts = self.silence.due(dict.fromkeys(clusters, "t"), now_ms, read_s_ago=read)
         return [(alert.subject, alert.state.value) for alert in alerts]
 
 
@@ -48,9 +50,19 @@ def test_rows_that_are_not_read_yet_are_no_silence() -> None:
     watched = Watched()
     watched.after(0, "a", "b")
 
-    assert watched.after(600, waits=False) == []
-    assert watched.after(1, "a", "b", waits=False) == []
-    assert watched.after(1, waits=True) == []
+    assert watched.after(600, read_s_ago=None) == []
+    assert watched.after(1, "a", "b", read_s_ago=None) == []
+    assert watched.after(1) == []
+
+
+def test_a_relay_is_silent_while_other_relays_keep_the_query_busy() -> None:
+    """The query never waits for data; each batch reads all that was there when it began."""
+    watched = Watched()
+    watched.after(0, "a", "b")
+
+    assert watched.after(40, "b", read_s_ago=2) == []
+    assert watched.after(21, "b", read_s_ago=2) == []
+    assert watched.after(1, "b", read_s_ago=2) == [("relay of a", "firing")]
 
 
 def test_alert_of_a_cluster_that_is_no_longer_monitored_is_resolved() -> None:

@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from connectors.errors import UsageError
+from connectors.heartbeat_request import STARTING
 from connectors.secret import Secret
 from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis
@@ -107,6 +108,13 @@ def test_the_heartbeat_of_the_first_job_arrives_with_the_token_in_its_url(job: S
     job.now_s += 30
     assert request_url(Secret(text=f"http://any:{TOKEN}@127.0.0.1:{server.port}/heartbeat")) is None
     assert job.standby.silent is True
+
+
+def test_a_first_job_that_is_starting_does_not_silence_the_standby(job: SwitchedJob, server: Server) -> None:
+    job.now_s += 30
+    url = Secret(text=f"http://any:{TOKEN}@127.0.0.1:{server.port}/heartbeat")
+    assert request_url(url, STARTING) is None
+    assert job.standby.silent is False
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def no_spark() -> SparkSession:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
     checkpoint = Checkpoint(folder=tmp_path)
-    record_source(checkpoint, CheckpointSource(kind="kafka", topic="observations"))
+    record_source(checkpoint, CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 0}}))
     (checkpoint.spark / "offsets").mkdir(parents=True)
     (checkpoint.spark / "metadata").write_text(json.dumps({"id": "x"}))
     (checkpoint.spark / "offsets" / "0").write_text(OFFSETS)

@@ -28,6 +28,7 @@ from tests.unit.rules.situation import (
     static,
     voter_not_fetching,
     voters_lagging,
+    with_certificates,
 )
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
@@ -86,6 +87,16 @@ def test_endpoint_whose_name_does_not_resolve_is_0(tmp_path: Path) -> None:
 
     assert read("voter_endpoint_ok", node_id="1", directory_id=key(1).directory_id) == 0
     assert read("voter_endpoint_ok", node_id="2", directory_id=key(2).directory_id) == 1
+
+
+def test_expiry_of_each_certificate_is_a_time(tmp_path: Path) -> None:
+    read = reader(MetricsFixture(tmp_path).batch(with_certificates(healthy(3), days={1: 10.0})).samples())
+    without = reader(MetricsFixture(tmp_path).batch(healthy(3)).samples())
+
+    name = "certificate_expiration_timestamp_seconds"
+    assert read(name, node_id="1") == NOW / 1000 + 864_000
+    assert read(name, node_id="2") == NOW / 1000 + 300 * 86_400
+    assert without(name, node_id="1") is None
 
 
 def test_thousands_of_recovering_partitions_are_one_sample(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from streaming.pipeline.checkpoint_source import (
     with_baselines,
 )
 
-TOPIC = CheckpointSource(kind="kafka", topic="observations", starting_offsets={0: 7, 1: -1}, baselines={"a": 5})
+TOPIC = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7, 1: -1}}, baselines={"a": 5})
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
 def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:
     record_source(checkpoint, with_baselines(TOPIC, {"b": 9}))
 
-    wanted = CheckpointSource(kind="kafka", topic="observations")
+    wanted = CheckpointSource(kind="kafka", starting_offsets={"observations": {}, "of-a-new-relay": {}})
     assert require_source(checkpoint, wanted) == with_baselines(TOPIC, {"b": 9})
 
 
@@ -50,7 +50,7 @@ def test_a_checkpoint_of_a_gatherer_has_no_file_and_refuses_a_topic(checkpoint: 
     ("wanted", "sentence"),
     [
         (CheckpointSource(), "belongs to source: kafka, topic observations, not to source: gatherer"),
-        (CheckpointSource(kind="kafka", topic="other"), "not to source: kafka, topic other"),
+        (CheckpointSource(kind="kafka", starting_offsets={"other": {}}), "not to source: kafka, topic other"),
         (CheckpointSource(kind="relay"), "not to kraftwatch relay; .* give a new relay.folder"),
     ],
 )

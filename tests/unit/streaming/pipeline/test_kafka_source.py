@@ -1,39 +1,48 @@
-"""Messages of a relay's topic become the events of their rows; what is no message becomes a quarantine row."""
+"""Messages of a relay's topic become the events of their rows; whatever no relay of the cluster writes is refused."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.event import to_json
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
-from connectors.relay.relay_message import Baseline, RelayMessage
+from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.pipeline.frame_rows import decoded_rows
-from streaming.pipeline.kafka_source import MessageDecoder, TopicStep, kafka_settings
-from streaming.pipeline.packed_events import EventPacker
+from streaming.pipeline.kafka_source import MessageDecoder, RelayedCluster, TopicStep, kafka_settings
 from streaming.pipeline.step import Step
 
 FAILED = ObservationFailed(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
 
 
-def message(sequence: int, *, cluster: str = "prod", baseline: int = 10) -> RelayMessage:
+def message(
+    sequence: int, *, cluster: str = "prod", baseline: int = 10, at_ms: int | None = None, cluster_id: str = "id"
+) -> RelayMessage:
     row = Observation(
         cluster=cluster,
         kind=ObservationKind.FAILED,
-        observed_at_ms=NOW_MS + sequence,
+        observed_at_ms=NOW_MS + sequence if at_ms is None else at_ms,
         payload=to_json(FAILED),
         sequence=sequence,
     )
-    return RelayMessage(observation=row, cluster_id="id", baseline=Baseline(sequence=baseline, at_ms=NOW_MS))
+    return RelayMessage(observation=row, cluster_id=cluster_id, baseline=Baseline(sequence=baseline, at_ms=NOW_MS))
 
 
-def kafka_batch(*messages: RelayMessage | bytes, partition: int = 0) -> pa.RecordBatch:
+def kafka_batch(
+    *messages: RelayMessage | bytes,
+    partition: int = 0,
+    topic: str = "observations",
+    at_ms: int = NOW_MS,
+    by_broker: bool = True,
+) -> pa.RecordBatch:
     """Returns the columns of Spark's Kafka source; bytes are a value that no relay wrote."""
     rows: list[dict[str, Any]] = [
         {
@@ -42,62 +51,140 @@ def kafka_batch(*messages: RelayMessage | bytes, partition: int = 0) -> pa.Recor
             "headers": [{"key": key, "value": value} for key, value in one.headers]
             if isinstance(one, RelayMessage)
             else None,
+            "topic": topic,
             "partition": partition,
             "offset": at,
-            "at_ms": NOW_MS,
+            "at_ms": at_ms,
+            "time_type": int(by_broker),
         }
         for at, one in enumerate(messages)
     ]
     return pa.RecordBatch.from_pylist(rows)
 
 
-def decoded(*batches: pa.RecordBatch, **baselines: int) -> Sequence[dict[str, Any]]:
-    decode = MessageDecoder(baselines or {"prod": 10})
-    return [row for batch in decode(iter(batches)) for row in batch.to_pylist()]
+def frames(*batches: pa.RecordBatch, now_ms: int = NOW_MS, **baselines: int) -> dict[str, pd.DataFrame]:
+    """Returns the decoded groups, by cluster or place of the topic."""
+    clusters = {
+        name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
+        for name, baseline in (baselines or {"prod": 10}).items()
+    }
+    packed = [*MessageDecoder(clusters, lambda: now_ms)(iter(batches))]
+    return {str(name): frame for name, frame in pa.Table.from_batches(packed).to_pandas().groupby("cluster")}
+
+
+def decoded(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int, int]]:
+    """Returns cluster, sequence and time of the rows."""
+    return [
+        (name, row.sequence, row.observed_at_ms)
+        for name, frame in frames(*batches, **baselines).items()
+        for row in decoded_rows([frame])
+    ]
+
+
+def refused(place: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Returns what the quarantine gets."""
+    state: Any = None  # it is not used
+    (output,) = TopicStep(Step({}))((place, 0), iter([frame]), state)
+    assert output.kind.tolist() == ["quarantine"] * len(output)
+    bodies = [json.loads(body) for body in output.body]
+    assert output.name.tolist() == [f"offset-{body['offset']}" for body in bodies]
+    return bodies
 
 
 def test_rows_become_events_with_their_sequence_and_time() -> None:
-    events = decoded(kafka_batch(message(11), message(12)))
-
-    assert [(one["cluster"], one["sequence"], one["observed_at_ms"]) for one in events] == [
-        ("prod", 11, NOW_MS + 11),
-        ("prod", 12, NOW_MS + 12),
-    ]
+    assert decoded(kafka_batch(message(11), message(12))) == [("prod", 11, NOW_MS + 11), ("prod", 12, NOW_MS + 12)]
 
 
 def test_a_row_that_is_in_the_topic_twice_is_read_once() -> None:
     first, again = kafka_batch(message(11), message(12), message(11)), kafka_batch(message(12), message(13))
 
-    assert [one["sequence"] for one in decoded(first, again)] == [11, 12, 13]
+    assert [sequence for _, sequence, _ in decoded(first, again)] == [11, 12, 13]
 
 
 def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
     batch = kafka_batch(
         message(11),
         message(12, baseline=12),
-        message(5, cluster="other"),
+        message(5, cluster="other", baseline=5),
         message(6, cluster="later", baseline=3),
     )
 
-    assert [(one["cluster"], one["sequence"]) for one in decoded(batch, prod=12, later=1)] == [
-        ("prod", 12),
-        ("later", 6),
-    ]
+    found = [(cluster, sequence) for cluster, sequence, _ in decoded(batch, prod=12, later=1)]
+    assert found == [("later", 6), ("prod", 12)]
 
 
 def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     damaged = message(12).value()[:-1] + b"x"
     batch = kafka_batch(message(11), b"hello", damaged, message(13), partition=3)
-    packed = pa.Table.from_batches([*EventPacker(MessageDecoder({"prod": 10}))(iter([batch]))]).to_pandas()
+    groups = frames(batch)
 
-    assert [row.sequence for row in decoded_rows([packed[packed.cluster == "prod"]])] == [11, 13]
-    frames = iter([packed[packed.cluster != "prod"]])
-    state: Any = None  # it is not used
-    (output,) = TopicStep(Step({}))(("topic partition 3", 0), frames, state)
-    bodies = [json.loads(body) for body in output.body]
-    assert output.kind.tolist() == ["quarantine", "quarantine"]
-    assert output.name.tolist() == ["offset-1", "offset-2"]
+    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [11, 13]
+    ((place, frame),) = groups.items()
+    bodies = refused(place, frame)
+    assert place == "topic observations partition 3"
     assert ["cut short" in bodies[0]["reason"], "CRC-32C" in bodies[1]["reason"]] == [True, True]
+    assert [(one["rows_of"], one["part"], one["offset"]) for one in bodies] == [
+        ("prod", "message", 1),
+        ("prod", "message", 2),
+    ]
+
+
+MINUTE, YEAR = 60_000, 365 * 86_400_000
+FORGED = {
+    "time": message(12, at_ms=NOW_MS + MINUTE + 1),
+    "time of a year": message(12, at_ms=NOW_MS + YEAR),
+    "sequence": message(600_011, at_ms=NOW_MS),
+    "sequence of all": message((1 << 63) - 1, at_ms=NOW_MS),
+    "cluster id": message(12, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"),
+    "baseline": message(12, baseline=13),
+    "baseline of all": message((1 << 63) - 1, at_ms=NOW_MS, baseline=(1 << 63) - 1),
+    "baseline in the future": replace(message(12), baseline=Baseline(sequence=10, at_ms=NOW_MS + YEAR)),
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: str) -> None:
+    groups = frames(kafka_batch(message(11), FORGED[kind], message(12), message(13)))
+
+    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [11, 12, 13]
+    ((place, frame),) = groups.items()
+    (body,) = refused(place, frame)
+    assert (body["rows_of"], body["offset"], place) == ("prod", 1, "topic observations partition 0")
+    assert body["part"] == next(part for part in RefusedPart if kind.startswith(part.value))
+
+
+@pytest.mark.parametrize(
+    "right", [message(12, at_ms=NOW_MS + MINUTE), message(600_010, at_ms=NOW_MS), message(12, baseline=12)]
+)
+def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
+    at_ms = right.observation.observed_at_ms - MINUTE
+
+    assert [sequence for _, sequence, _ in decoded(kafka_batch(right, at_ms=at_ms))] == [right.observation.sequence]
+
+
+def test_a_time_that_the_producer_has_given_its_message_counts_only_when_it_has_come() -> None:
+    forged = kafka_batch(message(11, at_ms=NOW_MS + YEAR), at_ms=NOW_MS + YEAR, by_broker=False)
+
+    assert set(frames(forged)) == {"topic observations partition 0"}
+    assert set(frames(forged, now_ms=NOW_MS + YEAR)) == {"prod"}
+    assert set(frames(kafka_batch(message(11), by_broker=False), now_ms=NOW_MS + YEAR)) == {"prod"}
+
+
+def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
+    groups = frames(
+        kafka_batch(message(11), message(11, cluster="unknown"), topic="tenant-b"), kafka_batch(message(12))
+    )
+
+    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [12]
+    ((place, frame),) = groups.items()
+    (body,) = refused(place, frame)
+    assert (place, body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
+
+
+def test_a_lower_sequence_with_a_newer_time_is_no_repetition() -> None:
+    ahead, right, again = message(500_000, at_ms=NOW_MS + 30_000), message(12, at_ms=NOW_MS + 30_001), message(11)
+
+    assert {sequence for _, sequence, _ in decoded(kafka_batch(ahead, again, right))} == {500_000, 12}
 
 
 def test_events_of_a_cluster_are_passed_to_its_step() -> None:
@@ -115,7 +202,8 @@ def test_events_of_a_cluster_are_passed_to_its_step() -> None:
 
 def test_large_batches_are_decoded_in_pieces() -> None:
     batch = kafka_batch(*(message(number) for number in range(11, 2_511)))
-    pieces = list(MessageDecoder({"prod": 10})(iter([batch])))
+    decode = MessageDecoder({"prod": RelayedCluster(topic="observations", cluster_id="id", baseline=10)})
+    pieces = list(decode(iter([batch])))
 
     assert [len(piece) for piece in pieces] == [1_000, 1_000, 500]
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_missing_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: p
         start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
 
-def start_error(tmp_path: Path, java_script: str) -> str:
+def start_error(tmp_path: Path, java_script: str, settings: Mapping[str, str] | None = None) -> str:
     """Returns the last line that a start of Spark prints with this `java`, beside an error of a former run."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -45,7 +46,8 @@ def start_error(tmp_path: Path, java_script: str) -> str:
     logs.mkdir()
     (logs / "spark.err").write_text("Error: of the former run\n")
     # In a separate process: pyspark leaves an open pipe to a Java that has exited.
-    start = f"from pathlib import Path; start_spark(master='local[1]', logs=Path({str(logs)!r}), settings={{}})"
+    arguments = f"master='local[1]', logs=Path({str(logs)!r}), settings={dict(settings or {})!r}"
+    start = f"from pathlib import Path; start_spark({arguments})"
     ended = subprocess.run(
         [sys.executable, "-c", f"from streaming.pipeline.spark_session import start_spark; {start}"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
@@ -63,6 +65,29 @@ def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> N
     assert error.startswith("connectors.errors.UsageError: Spark does not start on --master local[1]: ")
     assert "Error: this java is from 2014" in error
     assert "of the former run" not in error
+
+
+def test_settings_of_the_configuration_are_not_on_a_command_line(tmp_path: Path) -> None:
+    """Java's first start prints the command line of the second: neither has the value, and the file is gone."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    seen = tmp_path / "command-lines"
+    script = (
+        f'echo "$*" >> {seen}\ncase "$*" in *launcher.Main*) exec {java} "$@";; esac\n'
+        f'while [ $# -gt 0 ]; do [ "$1" = --properties-file ] && cat "$2" >> {tmp_path}/read; shift; done; exit 1'
+    )
+
+    start_error(tmp_path, script, {"spark.hadoop.fs.s3a.secret.key": "k3y= ü\\\n!", "spark.driver.memory": "600m"})
+
+    lines = seen.read_text()
+    assert len(lines.splitlines()) == 2
+    assert "k3y" not in lines
+    assert "-Xmx600m" in lines, "settings that Java itself needs still arrive"
+    assert (
+        "spark.hadoop.fs.s3a.secret.key=k3y\\u003d\\u0020\\u00fc\\u005c\\u000a\\u0021"
+        in (tmp_path / "read").read_text()
+    )
+    assert [path for path in (tmp_path / "log").rglob("*.properties") if path.name != "log4j2.properties"] == []
 
 
 def test_a_java_that_is_killed_while_it_starts_is_no_invalid_input(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_cluster_must_be_chosen_when_the_journal_holds_several(tmp_path: Path) -
         recorder.append([observed(polled(), AT, name) for name in ("a", "b")])
         recorder.publish()
     with pytest.raises(
-        UsageError, match=r"a report covers one cluster, but .* holds a, b: select one with --cluster NAME"
+        UsageError, match=r"a report covers one cluster, but .* holds a, b: select one with --only NAME"
     ):
         written(tmp_path)
     with pytest.raises(UsageError, match="holds nothing of cluster c; it holds: a, b"):

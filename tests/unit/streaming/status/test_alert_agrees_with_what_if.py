@@ -11,7 +11,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Vantage
+from rules.model.monitoring import Answer, CertificateFault, Vantage
 from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
 from tests.scripts.test_scripts import SCRIPTS, ScriptRun, blocks
@@ -22,6 +22,7 @@ from tests.unit.rules.situation import (
     refuses,
     registered_elsewhere,
     voter_not_fetching,
+    with_certificates,
 )
 from tests.unit.rules.test_goldens import CASES
 
@@ -56,7 +57,13 @@ def assert_agrees(quorum: Quorum, alert: Finding) -> None:
 
 def quorums() -> Iterator[Quorum]:
     """Yields every combination of a fault with each number of voters, and of down voters."""
-    faults = (name_not_found, registered_elsewhere, refuses, lambda quorum, *nodes: _elsewhere(quorum, nodes))
+    faults = (
+        name_not_found,
+        registered_elsewhere,
+        refuses,
+        lambda quorum, *nodes: _elsewhere(quorum, nodes),
+        lambda quorum, *nodes: with_certificates(quorum, dict.fromkeys(nodes, CertificateFault.EXPIRED)),
+    )
     for count in (1, 2, 3, 4, 5):
         nodes = range(1, count + 1)
         for fault in faults:
@@ -136,3 +143,23 @@ def test_endpoint_that_was_not_probed_does_not_count_as_working() -> None:
 def test_verdict_from_outside_names_the_vantage() -> None:
     alert, *_ = alerts_of(replace(name_not_found(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE))
     assert "no leader could be elected: 0 of 3 recorded endpoints work. Probed from outside" in alert.summary
+
+
+def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unknown() -> None:
+    quorum = with_certificates(healthy(), dict.fromkeys((1, 2, 3), CertificateFault.UNTRUSTED))
+    change = Change(moved={}, lost=frozenset(), restarted=None)
+    answer = what_if(controllers_of_quorum(quorum, THRESHOLDS[RULE]), change)
+    assert (answer.electable, answer.unknown) == (
+        None,
+        "the monitor does not accept the certificates of 1, 2 and 3: whether the other controllers do is unknown",
+    )
+
+
+def test_voter_that_is_restarted_cannot_connect_to_a_leader_with_an_expired_certificate() -> None:
+    quorum = with_certificates(healthy(), {3: CertificateFault.EXPIRED})
+    controllers = controllers_of_quorum(quorum, THRESHOLDS[RULE])
+    one, two = (
+        what_if(controllers, Change(moved={}, lost=frozenset(), restarted=frozenset(map(NodeId, some))))
+        for some in ((1,), (1, 2))
+    )
+    assert (one.leader_stays, two.leader_stays) == (3, None)

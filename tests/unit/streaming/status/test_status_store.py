@@ -2,14 +2,25 @@
 
 from dataclasses import replace
 
+import pytest
+
+from connectors.delivery.cut_off_alerts import Visibility
 from connectors.delivery.delivery_report import DeliveryReport
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason
+from rules.model.quorum import Quorum
 from streaming.status.cluster_status import ClusterStatus
+from streaming.status.evaluation_types import FindingStatus
+from streaming.status.health import quorum_unobserved
 from streaming.status.history_types import TopicRecovery
 from streaming.status.status_store import StatusStore
+from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 NOW = 1_795_150_862_345
+BLIND_QUORUM = failing(not_observed_for(healthy()), Reason.TIMED_OUT, "c1.test:9093")
 
 
 def recovering(*topics: str, cluster: str = "prod", at: int = NOW) -> ClusterStatus:
@@ -66,3 +77,52 @@ def test_history_is_read_only_when_a_delivery_recorded_something() -> None:
     for recorded in (0, 0, 2, 0):
         store.put_delivery(DeliveryReport(recorded=recorded, sinks={}), history, at_ms=Millis(NOW))
     assert len(calls) == 2
+
+
+def observed_cluster(cluster: str) -> ClusterStatus:
+    return replace(NO_OBSERVATION, cluster=cluster, findings=())
+
+
+def blind(summary: str, *, cluster: str = "prod", subject: str = "quorum") -> ClusterStatus:
+    """A status with a finding of monitor-blind."""
+    finding = FindingStatus(rule="monitor-blind", subject=subject, severity=Severity.CRITICAL, summary=summary)
+    return replace(NO_OBSERVATION, cluster=cluster, findings=(finding,))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "observed"),
+    [
+        ([], False),
+        ([observed_cluster("prod")], True),
+        ([blind("The state of the quorum is unknown: no current answer from the metadata log.")], False),
+        ([blind("The state of the quorum is unknown: …"), observed_cluster("test")], True),
+        ([blind("The state of the quorum is unknown: …"), blind("The state of …", cluster="test")], True),
+        ([blind("Part of the quorum is not observed: no current answer from the metadata log.")], True),
+        ([blind("Controller 2 does not answer the monitor: timed-out.", subject="controller 2")], True),
+    ],
+)
+def test_a_job_observes_while_one_cluster_answers(statuses: list[ClusterStatus], observed: bool) -> None:
+    store = StatusStore(["prod", "test"])
+    for status in statuses:
+        store.put_status(status, at_ms=Millis(NOW))
+    assert store.observes_any(Millis(NOW + 60_000)) is observed
+    assert not store.observes_any(Millis(NOW + 60_001)), "no row arrives any more"
+
+
+@pytest.mark.parametrize(
+    ("quorum", "observed"), [(healthy(), True), (all_refuse(healthy()), True), (BLIND_QUORUM, False)]
+)
+def test_an_outage_that_controllers_report_is_observed(quorum: Quorum, observed: bool) -> None:
+    findings = [
+        FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
+        for one in evaluate(quorum, thresholds_for({})).findings
+    ]
+    assert quorum_unobserved(findings) is not observed
+
+
+def test_a_cluster_is_blind_while_its_status_observes_nothing() -> None:
+    store = StatusStore(["prod", "test", "new"])
+    store.put_status(blind("The state of the quorum is unknown: …"), at_ms=Millis(NOW))
+    store.put_status(observed_cluster("test"), at_ms=Millis(NOW))
+    assert store.visibility() == Visibility(monitored=("prod", "test", "new"), blind=["prod"])
+    assert store.visibility(["new"]).blind == ["new", "prod"]

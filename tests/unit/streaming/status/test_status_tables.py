@@ -59,7 +59,7 @@ def test_status_table_begins_with_health_and_finding() -> None:
     shown = printed(name_not_found(healthy(3), 2))
 
     assert shown.splitlines()[0].startswith(" WARNING  prod")
-    assert shown.splitlines()[1] == "  warning stale-voter-endpoint · voter 2"
+    assert shown.splitlines()[1] == "  warning stale-voter-endpoint · voter 2 · fires once it has lasted 30 s"
     (of_2,) = (line for line in shown.splitlines() if "c2.test:9093" in line and " stale " in line)
     assert "the name does not resolve (NXDOMAIN)" in of_2
     assert "3 of 3 voters are active, 2 votes needed: 1 more may fail" in shown

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,10 @@ from rich.console import Console
 
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Severity
+from rules.finding import Finding, Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.check_output import check_json, check_text
@@ -22,7 +24,17 @@ from streaming.status.status_store import ReceivedStatus
 from streaming.status.status_tables import status_table
 from streaming.web.cluster_view import ClusterView
 from tests.simulation.simulation import Simulation
-from tests.unit.rules.situation import healthy, leaderless, recovering, refuses, unclean
+from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.rules.situation import (
+    failing,
+    healthy,
+    leaderless,
+    not_observed_for,
+    recovering,
+    refuses,
+    unclean,
+    voter_not_fetching,
+)
 from tests.unit.streaming.status.statuses import state_of
 
 THRESHOLDS = thresholds_for({})
@@ -68,6 +80,51 @@ def test_no_view_is_healthy_without_a_leader() -> None:
     assert page(quorum).headline == "No controller is known to lead the quorum now"
 
 
+def pending(quorum: Quorum) -> TrackedConditions:
+    return advance(TrackedConditions(), evaluate(quorum, THRESHOLDS), quorum, THRESHOLDS)[0]
+
+
+def test_headline_of_a_pending_fault_is_the_fault_and_when_it_fires() -> None:
+    down = voter_not_fetching(healthy(), 2, for_ms=20_000)
+    tracked = pending(down)
+    headline = page(down, tracked).headline
+    assert headline.startswith("Voter 2 has not fetched since ")
+    assert headline.endswith("2 of 3 voters are in sync; 2 are needed (fires in 2 min)")
+    later = replace(page(down, tracked), now_ms=Millis(down.now_ms + 20_000))
+    assert later.headline.endswith("(fires in 100 s)")
+    due = replace(page(down, tracked), now_ms=Millis(down.now_ms + 120_000), recorded=True)
+    assert due.headline.endswith("(fires with the next observation)")
+    # An information that will fire is not the state of the cluster.
+    shape = replace(down, poll=healthy().poll, committed=None)
+    assert "fires" not in page(shape, replace(tracked, conditions={})).headline
+
+
+def test_headline_of_a_pending_fault_comes_before_what_its_consequences_leave_unknown() -> None:
+    dying = leaderless(refuses(healthy(), 1, 2), 3)
+    headline = page(dying, pending(dying)).headline
+    assert headline.startswith("No leader since ")
+    assert headline.endswith("(fires in 5 s)")
+    # Also where no job tracks it.
+    assert page(dying).headline.startswith("No leader since ")
+    assert "inhibited" not in page(dying).headline
+
+
+def test_headline_where_nothing_answers_is_what_is_not_answered() -> None:
+    silent = replace(healthy(), now_ms=Millis(healthy().now_ms + 25_000))
+    headline = page(silent).headline
+    assert headline.startswith("The state of the quorum is unknown: no current answer from the metadata log")
+
+
+def test_check_and_status_say_when_a_finding_fires() -> None:
+    down = voter_not_fetching(healthy(), 2, for_ms=20_000)
+    assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in check_text(state_of(down)).plain
+    assert "warning failure-tolerance · quorum · fires once it has lasted 2 min" in printed_status(down)
+    # What follows from a finding is no gap in what is observed.
+    assert "unknown voter-lagging" not in check_text(state_of(down)).plain
+    assert "not evaluated voter-lagging: failure-tolerance explains it" in check_text(state_of(down)).plain
+    assert "not evaluated voter-lagging: failure-tolerance explains it" in printed_status(down)
+
+
 def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
     quorum = leaderless(refuses(healthy(), 1, 2), 3)
     assert cluster_status(state_of(quorum)).electable is False
@@ -82,6 +139,16 @@ def test_recorded_state_names_the_rule_to_explain() -> None:
     shown = printed_status(leaderless(refuses(healthy(), 1, 2), 3), recorded_ago_ms=60_000)
     assert "kraftwatch explain no-leader" in shown
     assert "explain RULE" not in shown
+
+
+def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
+    nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
+    assert "what to do: kraftwatch doctor, with the same options" in check_text(nothing).plain
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(status_table(cluster_status(nothing), health(nothing)))
+    assert "what to do: kraftwatch doctor, with the same options" in shown.get()
+    assert "kraftwatch doctor" not in printed_status(healthy())
 
 
 def test_check_says_that_its_state_is_recorded() -> None:
@@ -132,3 +199,22 @@ def test_page_check_status_and_alerts_have_one_evaluation(seed: int, steps: int)
     if check["health"] == "healthy":
         assert view.health is Health.HEALTHY or lasting
     assert advance(monitor.tracked, state.evaluation, quorum, THRESHOLDS)[1] == ()
+
+
+def test_no_view_shows_an_old_warning_as_the_state_of_a_cluster_of_which_nothing_is_observed() -> None:
+    blind = failing(not_observed_for(healthy()), Reason.TIMED_OUT, "c1.test:9093")
+    (blindness,) = evaluate(blind, THRESHOLDS).findings
+    state = state_of(blind, live=False)
+    warning = replace(blindness, rule="broker-fenced", subject="broker 4", severity=Severity.WARNING)
+    history = tuple(alert(each.subject, **finding_fields(each)) for each in (warning, blindness))
+
+    view = page(blind, history=history)
+    assert (view.health, view.headline) == (Health.UNKNOWN, blindness.summary)
+    assert view.row_json()["health"] == "unknown"
+    assert health(replace(state, evaluation=replace(state.evaluation, findings=(warning, blindness)))).exit_code == 3
+    critical = replace(history[0], severity=Severity.CRITICAL)
+    assert page(blind, history=(critical, *history[1:])).health is Health.CRITICAL
+
+
+def finding_fields(finding: Finding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in ("rule", "severity", "summary", "evidence")}

@@ -1,6 +1,8 @@
 """TLS and the token of the page, over real sockets."""
 
 import base64
+import functools
+import socket
 import ssl
 import time
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from flask import Blueprint
+from flask import Blueprint, request
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
@@ -37,7 +39,7 @@ def token_file(tmp_path: Path) -> Path:
 def blueprints() -> list[Blueprint]:
     shown = Blueprint("shown", __name__)
     for path in ("/", "/metrics", "/api/clusters"):
-        shown.get(path, endpoint=path.replace("/", "-"))(lambda: "shown")
+        shown.get(path, endpoint=path.replace("/", "-"))(lambda: request.args.get("text", "shown"))
     return [health_endpoints(JobLiveness(last_batch_at=time.monotonic, gatherer_runs=lambda: True)), shown]
 
 
@@ -120,3 +122,16 @@ def test_unusable_certificate_is_one_sentence(trusted: CertificateAuthority, tmp
             Server(LOOPBACK, blueprints(), access=PageAccess(certfile=certificate, keyfile=other_key))
     with pytest.raises(UsageError, match=r"^listen_certfile: cannot read .*missing\.pem: no such file"):
         Server(LOOPBACK, blueprints(), access=PageAccess(certfile=tmp_path / "missing.pem"))
+
+
+@pytest.mark.parametrize("query", [b"at=\xff", b"\xff=1"])
+def test_query_that_is_not_utf_8_is_a_bad_request_without_a_traceback(
+    query: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Server(LOOPBACK, blueprints()) as server, socket.create_connection(("127.0.0.1", server.port), 60) as client:
+        client.sendall(b"GET /?" + query + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        answer = b"".join(iter(functools.partial(client.recv, 4096), b""))
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the query is not UTF-8" in answer
+    assert caplog.text == ""

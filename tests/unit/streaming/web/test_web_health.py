@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import requests
@@ -10,7 +11,7 @@ from flask import Blueprint
 
 from connectors.errors import UsageError
 from streaming.web import server as serving
-from streaming.web.health_endpoints import JobLiveness, health_endpoints
+from streaming.web.health_endpoints import START_S, JobLiveness, health_endpoints
 from streaming.web.server import Server
 
 LOOPBACK = ("127.0.0.1", 0)
@@ -39,8 +40,23 @@ def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[s
 
 def test_job_before_its_first_batch_is_alive_but_not_ready() -> None:
     with Server(LOOPBACK, pages(lambda: None)) as server:
-        assert get(server, "/healthz")[0] == 200
+        status, body = get(server, "/healthz")
+        assert (status, body["status"]) == (200, "starting")
         assert get(server, "/readyz") == (503, {"status": "waiting for the first batch"})
+
+
+@pytest.mark.parametrize(("age_s", "starting"), [(0, True), (START_S - 60, True), (START_S + 60, False)])
+def test_job_may_start_for_a_quarter_of_an_hour(age_s: float, starting: bool) -> None:
+    job = replace(liveness(lambda: None), since=time.monotonic() - age_s)
+    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+        assert get(server, "/healthz")[0] == (200 if starting else 503)
+    assert (job.is_starting, job.is_healthy) == (starting, False)
+
+
+def test_job_is_not_starting_without_a_gatherer_or_after_a_batch() -> None:
+    assert not liveness(lambda: None, gatherer_runs=False).is_starting
+    assert not liveness(lambda: None, stalled_s=40.0).is_starting
+    assert not liveness().is_starting
 
 
 def test_job_after_a_batch_is_ready() -> None:

@@ -12,13 +12,19 @@ import pytest
 import requests
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.status.status_store import StatusStore
+from streaming.web.fleet_view import FleetView
+from streaming.web.pages import pages
+from streaming.web.server import Server
 from tests.browser.page_fixture import PageFixture
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 EVIL = "<script>alert(1)</script>"
 
@@ -163,17 +169,23 @@ def test_large_page_is_compressed_on_request(fixture: PageFixture) -> None:
 def test_state_of_each_sink_is_shown(tmp_path: Path) -> None:
     with PageFixture(tmp_path, ["calm"]) as fixture:
         fixture.pass_s(2)
-        sinks = {"slack:ops": SinkResult(pending=3, silenced=1, failing="it answered 503"), "jsonl:/a": SinkResult()}
+        sinks = {
+            "slack:ops": SinkResult(pending=3, silenced=1, failing="it answered 503"),
+            "jsonl:/a": SinkResult(),
+            "pagerduty": SinkResult(pending=2, failing="HTTP 403", set_aside=2),
+        }
         fixture.store.put_delivery(DeliveryReport(recorded=0, sinks=sinks), tuple, at_ms=Millis(fixture.now_ms))
         html = get(fixture, "/").text
-        assert "Deliveries to slack:ops fail" in html[: html.index('id="find"')], "before all clusters"
+        assert "Deliveries to slack:ops, pagerduty fail" in html[: html.index('id="find"')], "before all clusters"
         assert "Failing" in html
         assert "it answered 503" in html
+        assert "2 not accepted, others are: HTTP 403" in html
         assert json_of(fixture, "/api/clusters")["sinks"][0] == {
             "name": "slack:ops",
             "pending": 3,
             "silenced": 1,
             "failing": "it answered 503",
+            "set_aside": 0,
         }
 
 
@@ -228,3 +240,20 @@ def test_each_pattern_of_a_silence_has_its_own_place_on_the_page(tmp_path: Path)
 
     ids = re.findall(r'<li id="(s-[^"]+)"', html)
     assert len(ids) == len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(
+    ("alerts", "sentence"),
+    [
+        ([], "Starting: until the first batch, only a missing leader and a blind monitor are reported"),
+        ([alert("quorum", cluster="prod")], "No leader elected."),
+    ],
+    ids=["nothing fires", "an alert fires"],
+)
+def test_page_before_the_first_batch_says_that_the_job_is_starting(alerts: list[Alert], sentence: str) -> None:
+    store = StatusStore(["prod"])
+    store.put_delivery(DeliveryReport(recorded=len(alerts), sinks={}), lambda: alerts, at_ms=NOON_MS)
+    view = FleetView(store=store, starting=lambda: True)
+    with Server(("127.0.0.1", 0), [pages(view)]) as server:
+        for path in ("/", "/clusters/prod"):
+            assert sentence in requests.get(f"http://127.0.0.1:{server.port}{path}", timeout=60).text

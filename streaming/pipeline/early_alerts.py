@@ -1,0 +1,103 @@
+"""Alerts before Spark is up: the rules that need no history are evaluated on the rows of this start alone.
+
+Records of the log are not decoded: polls, probes and failed attempts decide these rules. The step evaluates the same
+rows later, and may find the same condition at another row, because it knows what was before: `continued` makes its
+transitions those of the alert that was sent.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from connectors.observation import Observation, ObservationKind
+from rules.alert import Alert, AlertState
+from rules.checks import monitor_blind, no_leader
+from rules.lifecycle import TrackedConditions
+from rules.model.identifiers import Millis
+from rules.notifications.route import JOB_CLUSTER_ID
+from streaming.pipeline.step import ClusterSettings
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.status.as_of import decoded_row
+
+EARLY_RULES = (no_leader.ID, monitor_blind.ID)
+"""They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""
+
+
+def continued(alerts: Iterable[Alert], newest: Callable[[str], Alert | None]) -> list[Alert]:
+    """Returns the transitions as those of the alerts in the ledger, without those that were recorded already.
+
+    Args:
+        alerts: transitions of the step or of the early evaluation, in order.
+        newest: returns the newest recorded transition with a fingerprint.
+    """
+    known: dict[str, Alert] = {}
+    kept: list[Alert] = []
+    for alert in alerts:
+        after = _continued(alert, known.get(alert.fingerprint) or newest(alert.fingerprint))
+        if after is not None:
+            known[alert.fingerprint] = after
+            kept.append(after)
+    return kept
+
+
+def _continued(alert: Alert, newest: Alert | None) -> Alert | None:
+    if newest is None or alert.rule not in EARLY_RULES or alert.cluster_id == JOB_CLUSTER_ID or alert.key == newest.key:
+        return alert
+    firing = newest.state is AlertState.FIRING
+    repeated = alert.state is newest.state and (not firing or alert.severity is newest.severity)
+    if repeated or alert.observed_at_ms <= newest.observed_at_ms:
+        return None
+    return replace(alert, started_at_ms=newest.started_at_ms) if firing else alert
+
+
+class EarlyCluster:
+    """The early evaluation of one cluster, on rows from any point of its journal on."""
+
+    def __init__(self, name: str, settings: ClusterSettings, tracked: TrackedConditions) -> None:
+        """`tracked`: the conditions whose alerts are firing."""
+        others_off = {
+            rule: each if rule in EARLY_RULES else replace(each, enabled=False)
+            for rule, each in settings.thresholds.items()
+        }
+        self._monitor = ClusterMonitor.from_bytes(
+            None,
+            cluster=name,
+            cluster_id=settings.cluster_id or None,
+            bootstrap=settings.bootstrap,
+            vantage=settings.vantage,
+            access=settings.access,
+            thresholds=others_off,
+        )
+        of_early_rules = {key: one for key, one in tracked.conditions.items() if one.rule in EARLY_RULES}
+        self._monitor.tracked = replace(tracked, conditions=of_early_rules)
+        self._until_ms: Millis | None = None
+        """The newest evaluated time when the first status of the step arrived."""
+
+    def observe(self, row: Observation) -> Sequence[Alert]:
+        """Applies one row; returns the transitions to send."""
+        if row.kind is ObservationKind.SNAPSHOT:
+            return ()
+        return self._monitor.observe(
+            [decoded_row(replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row)]
+        )
+
+    def firing(self) -> Iterable[tuple[str, str]]:
+        """Returns (rule, subject) of each firing alert."""
+        conditions = self._monitor.tracked.conditions.values()
+        return [(one.rule, one.subject) for one in conditions if one.notified_severity is not None]
+
+    @property
+    def observes_nothing(self) -> bool:
+        """Whether `monitor-blind` is pending or fires because no data source of the quorum answers."""
+        conditions = self._monitor.tracked.conditions.values()
+        return any(one.rule == monitor_blind.ID and monitor_blind.observes_nothing(one.evidence) for one in conditions)
+
+    def is_superseded(self, evaluated_ms: Millis, firing: Iterable[tuple[str, str]]) -> bool:
+        """Returns whether the step has evaluated everything that is evaluated here, and knows each firing alert.
+
+        Args:
+            evaluated_ms: the time of the step's newest status.
+            firing: (rule, subject) of the alerts that the step knows to be firing.
+        """
+        if self._until_ms is None:
+            self._until_ms = self._monitor.machine.now_ms
+        return evaluated_ms >= self._until_ms and set(self.firing()) <= set(firing)

@@ -1,0 +1,55 @@
+"""ClockSteps: a clock that was set is one alert of the job, and its end."""
+
+import pytest
+
+from rules.alert import AlertState
+from rules.model.identifiers import Millis
+from streaming.job.clock_steps import LASTS_MS, REPORTED_MS, ClockSteps
+
+HOUR_MS = 3_600_000
+
+
+class Clocks:
+    def __init__(self) -> None:
+        self.steady_s, self.wall_ms = 100.0, 1_790_000_000_000
+
+    def pass_s(self, seconds: float, *, step_ms: int = 0) -> None:
+        self.steady_s += seconds
+        self.wall_ms += round(1000 * seconds) + step_ms
+
+    def steps(self, *firing: object) -> ClockSteps:
+        return ClockSteps(firing, steady=lambda: Millis(round(1000 * self.steady_s)), wall=lambda: Millis(self.wall_ms))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "what"),
+    [(-HOUR_MS, "back by 60 min"), (HOUR_MS, "forward by 60 min, or the host was suspended")],
+)
+def test_step_fires_once_and_ends(step_ms: int, what: str) -> None:
+    clocks = Clocks()
+    steps = clocks.steps()
+    clocks.pass_s(5)
+    assert steps.due() == []
+    clocks.pass_s(5, step_ms=step_ms)
+    (fired,) = steps.due()
+    assert (fired.cluster, fired.rule, fired.subject) == ("kraftwatch", "monitor-blind", "clock")
+    assert f"The clock of kraftwatch's host was set {what}." in fired.summary
+    assert fired.started_at_ms == clocks.wall_ms, "it is not in the future"
+    clocks.pass_s(LASTS_MS / 1000 - 1)
+    assert steps.due() == []
+
+    steps = clocks.steps(fired)
+    clocks.pass_s(LASTS_MS / 1000)
+    (resolved,) = steps.due()
+    assert resolved.state is AlertState.RESOLVED
+    assert resolved.fingerprint == fired.fingerprint
+    clocks.pass_s(LASTS_MS / 1000)
+    assert steps.due() == []
+
+
+def test_small_corrections_are_not_reported() -> None:
+    clocks = Clocks()
+    steps = clocks.steps()
+    for step_ms in (REPORTED_MS - 1, 1 - REPORTED_MS, 5):
+        clocks.pass_s(5, step_ms=step_ms)
+        assert steps.due() == []

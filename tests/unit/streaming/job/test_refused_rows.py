@@ -1,0 +1,88 @@
+"""Refused rows of a relay's topic are an alert that names the cluster, the reason and the place in the topic."""
+
+import json
+
+from rules.alert import Alert, AlertState
+from rules.finding import Severity
+from rules.model.identifiers import Millis
+from streaming.job.refused_rows import FIRING_MS, RefusedRows
+
+NOW = Millis(1_800_000_000_000)
+
+
+def refused(offset: int, *, cluster: str | None = "prod", part: str = "time") -> str:
+    """Returns what the decoder leaves of a refused message."""
+    return json.dumps(
+        {
+            "cluster": "topic observations partition 3",
+            "sequence": offset,
+            "observed_at_ms": NOW,
+            "offset": offset,
+            "length": 10,
+            "reason": "its time is 2 h beyond the time at which the topic got it",
+            "part": part,
+            "rows_of": cluster,
+        }
+    )
+
+
+def due(rows: RefusedRows, now_ms: int) -> list[tuple[str, AlertState]]:
+    return [(alert.subject, alert.state) for alert in rows.due(Millis(now_ms))]
+
+
+def test_alert_names_cluster_reason_and_place() -> None:
+    rows = RefusedRows(())
+    rows.refused([refused(12), refused(13)])
+
+    (alert,) = rows.due(NOW)
+
+    assert (alert.rule, alert.cluster, alert.severity) == ("data-contract-broken", "kraftwatch", Severity.WARNING)
+    assert alert.summary == (
+        "Refused rows of prod: its time is 2 h beyond the time at which the topic got it (topic observations partition "
+        "3, offset 12). No state was changed by it; rows of the right relay are accepted."
+    )
+    assert alert.evidence == {
+        "cluster": "prod",
+        "refused": "time",
+        "reason": "its time is 2 h beyond the time at which the topic got it",
+        "topic_partition": "topic observations partition 3",
+        "offset": 12,
+        "appended_at_ms": NOW,
+    }
+    assert alert.remedy[0].startswith("# Correct the clock of the relay's host")
+
+
+def test_each_cluster_and_each_kind_is_one_alert() -> None:
+    rows = RefusedRows(())
+    rows.refused([refused(1), refused(2), refused(3, part="sequence"), refused(4, cluster="test")])
+    rows.refused([refused(5, cluster=None, part="message")])
+
+    assert due(rows, NOW) == [
+        ("rows of prod: time", AlertState.FIRING),
+        ("rows of prod: sequence", AlertState.FIRING),
+        ("rows of test: time", AlertState.FIRING),
+        ("messages of topic observations partition 3", AlertState.FIRING),
+    ]
+    assert due(rows, NOW) == []
+
+
+def test_alert_resolves_half_an_hour_after_the_newest_row() -> None:
+    rows = RefusedRows(())
+    rows.refused([refused(1)])
+    due(rows, NOW)
+    rows.refused([refused(2)])
+    assert due(rows, NOW + 60_000) == []
+
+    assert due(rows, NOW + FIRING_MS) == []
+    assert due(rows, NOW + FIRING_MS + 60_000) == [("rows of prod: time", AlertState.RESOLVED)]
+
+
+def test_firing_alert_of_the_ledger_is_continued() -> None:
+    first = RefusedRows(())
+    first.refused([refused(1)])
+    firing: tuple[Alert, ...] = tuple(first.due(NOW))
+    rows = RefusedRows(firing)
+
+    rows.refused([refused(2)])
+    assert due(rows, NOW + FIRING_MS - 1) == []
+    assert due(rows, NOW + 2 * FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]

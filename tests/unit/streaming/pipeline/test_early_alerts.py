@@ -1,0 +1,250 @@
+"""Alerts before Spark is up: the rules that need no history fire, and the step does not send the same alert again."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.event import Event, to_json
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed
+from rules.alert import Alert, AlertState
+from rules.finding import Severity
+from rules.lifecycle import TrackedConditions
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ObservationSource, Reason, Vantage
+from rules.notifications.route import JOB_CLUSTER_ID
+from streaming.job.early_evaluation import EarlyEvaluation
+from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.early_alerts import EarlyCluster, continued
+from streaming.pipeline.output_rows import ALERT
+from streaming.pipeline.step import ClusterSettings
+from streaming.status.status_json import from_json
+from streaming.status.status_store import StatusStore
+from tests.eventually import eventually
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
+from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, NOW, OneCluster, healthy, leaderless
+
+SETTINGS = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+LATER = Millis(NOON_MS + 60_000)
+
+
+def observation(event: Event, second: float) -> Observation:
+    kind = ObservationKind.FAILED if isinstance(event, ObservationFailed) else ObservationKind.QUORUM
+    return Observation(cluster="prod", kind=kind, observed_at_ms=NOW + round(1_000 * second), payload=to_json(event))
+
+
+def rows(events: Iterable[Event], seconds: Iterable[float]) -> list[Observation]:
+    return [observation(event, second) for second in seconds for event in events]
+
+
+class EarlyRows:
+    """The early evaluation of one cluster."""
+
+    def __init__(self) -> None:
+        self.cluster = EarlyCluster("prod", SETTINGS, TrackedConditions())
+        self.sequence = -1
+
+    def observe(self, observations: Iterable[Observation]) -> list[Alert]:
+        alerts: list[Alert] = []
+        for row in observations:
+            self.sequence += 1
+            alerts += self.cluster.observe(replace(row, sequence=self.sequence))
+        return alerts
+
+
+def transitions(alerts: Iterable[Alert]) -> list[tuple[str, str, AlertState]]:
+    return [(one.rule, one.subject, one.state) for one in alerts]
+
+
+def test_no_leader_fires_and_resolves_without_any_history() -> None:
+    early = EarlyRows()
+    fired = early.observe(rows(leaderless(), range(8)))
+    assert not early.cluster.observes_nothing
+    assert transitions(fired) == [("no-leader", "quorum", AlertState.FIRING)]
+    assert list(early.cluster.firing()) == [("no-leader", "quorum")]
+    resolved = early.observe(rows(healthy(), range(8, 22)))
+    assert transitions(resolved) == [("no-leader", "quorum", AlertState.RESOLVED)]
+
+
+def test_monitor_blind_fires_where_nothing_answers() -> None:
+    silence = [
+        ObservationFailed(source=one.source, endpoint=one.endpoint, reason=Reason.TIMED_OUT, detail="")
+        for one in leaderless()
+        if isinstance(one, ObservationFailed)
+    ]
+    early = EarlyRows()
+    assert early.observe(rows(silence, range(25))) == []
+    assert early.cluster.observes_nothing, "pending: the job counts it before its alert fires"
+    fired = early.observe(rows(silence, range(25, 45)))
+    assert transitions(fired) == [("monitor-blind", "quorum", AlertState.FIRING)]
+
+
+def test_a_cluster_that_answers_something_is_not_one_of_which_nothing_is_observed() -> None:
+    """Polls are answered and fetches fail: that is no sign that this host is cut off."""
+    failed = [one for one in leaderless() if isinstance(one, ObservationFailed)]
+    denied = [replace(one, reason=Reason.DENIED) for one in failed if one.source is ObservationSource.LOG]
+    early = EarlyRows()
+    early.observe(rows([*healthy(), *denied], range(25)))
+    fired = early.observe(rows([*healthy(), *denied], range(25, 45)))
+    assert transitions(fired) == [("monitor-blind", "quorum", AlertState.FIRING)]
+    assert not early.cluster.observes_nothing
+
+
+def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
+    early = EarlyRows()
+    records = Observation(
+        cluster="prod",
+        kind=ObservationKind.RECORDS,
+        observed_at_ms=NOW,
+        base_offset=0,
+        last_offset=9,
+        leader_epoch=1,
+        high_watermark=10,
+        payload=b"not a batch",
+    )
+    snapshot = Observation(cluster="prod", kind=ObservationKind.SNAPSHOT, observed_at_ms=NOW, payload=b"nothing")
+    alerts = early.observe([records, snapshot, *rows(healthy(), range(25))])
+    assert alerts == []
+
+
+def test_step_supersedes_once_it_has_evaluated_the_same_time_and_knows_the_alerts() -> None:
+    early = EarlyRows()
+    early.observe(rows(leaderless(), range(8)))
+    assert not early.cluster.is_superseded(Millis(NOW + 3_000), [("no-leader", "quorum")])
+    early.observe(rows(leaderless(), range(8, 12)))
+    assert not early.cluster.is_superseded(Millis(NOW + 7_000), [])
+    assert early.cluster.is_superseded(Millis(NOW + 7_000), [("no-leader", "quorum")])
+
+
+def at(second: int, **changed: Any) -> Alert:
+    return alert("quorum", observed_at_ms=Millis(NOON_MS + 1_000 * second), due_at_ms=NOON_MS, **changed)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found", "kept"),
+    [
+        (None, at(5), at(5)),
+        (at(5), at(5), at(5)),
+        # The step begins the condition at another row.
+        (at(5), at(8, started_at_ms=LATER), None),
+        (at(5), at(3), None),
+        (at(5), at(8, resolved=True, started_at_ms=LATER), at(8, resolved=True)),
+        (at(5, severity=Severity.WARNING), at(8, started_at_ms=LATER), at(8)),
+        (at(9, resolved=True), at(5), None),
+        (at(9, resolved=True), at(11, resolved=True), None),
+        (at(9, resolved=True), at(20, started_at_ms=LATER), at(20, started_at_ms=LATER)),
+        # The step alone evaluates other rules, and job alerts follow a clock that may be set back.
+        (at(5, rule="epoch-churn"), at(8, rule="epoch-churn"), at(8, rule="epoch-churn")),
+        (at(5, cluster_id=JOB_CLUSTER_ID), at(3, cluster_id=JOB_CLUSTER_ID), at(3, cluster_id=JOB_CLUSTER_ID)),
+    ],
+)
+def test_transition_continues_the_recorded_alert(recorded: Alert | None, found: Alert, kept: Alert | None) -> None:
+    assert continued([found], lambda _: recorded) == ([] if kept is None else [kept])
+
+
+def test_transitions_of_one_batch_continue_each_other() -> None:
+    batch = [at(6), at(9, resolved=True), at(20, started_at_ms=LATER)]
+    assert continued(batch, lambda _: at(5)) == batch[1:]
+
+
+class StartingJob:
+    """A job whose Spark is not up: journal, ledger, one sink; and later the step, which has seen more."""
+
+    def __init__(self, folder: Path, journal: JournalWriter) -> None:
+        self.journal = journal
+        self.ledger = Ledger(folder / "ledger.jsonl")
+        self.sink = RecordingSink()
+        self.store = StatusStore(["prod"])
+        self.deliver = Deliver(
+            Dispatcher(self.ledger, [self.sink], patience_s=60),
+            Quarantine(folder / "quarantine"),
+            store=self.store,
+            request_poll=lambda cluster, due_ms: None,
+            newest=self.ledger.newest,
+        )
+        self.early = EarlyEvaluation(
+            JournalReader(folder / "journal"),
+            {"prod": SETTINGS},
+            ledger=self.ledger,
+            store=self.store,
+            send=self.deliver.send,
+        )
+
+    def gather(self, observations: list[Observation]) -> None:
+        self.journal.append(observations)
+        self.journal.publish()
+
+    def sent(self) -> list[AlertState]:
+        return [one.state for one in self.sink.transitions if one.rule == "no-leader"]
+
+    def send_from_step(self, step: OneCluster) -> None:
+        """Delivers what the step has made, as a batch does."""
+        self.deliver.send([ALERT.validate_json(row.body) for row in step.taken("alert")])
+        for row in step.taken("status"):
+            self.store.put_status(from_json(row.body), at_ms=Millis(0))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[StartingJob]:
+    with JournalWriter(tmp_path / "journal") as journal:
+        job = StartingJob(tmp_path, journal)
+        yield job
+        job.ledger.close()
+
+
+def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condition_for_longer(
+    job: StartingJob,
+) -> None:
+    step = OneCluster()
+    with job.early:
+        job.gather(rows(leaderless(), range(3, 12)))
+        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=20)
+        # The state from before the restart knows that the leader was lost three seconds earlier.
+        for _ in range(20):
+            step.batch(leaderless())
+        job.send_from_step(step)
+        eventually(lambda: not job.early._thread.is_alive(), within_s=20)
+    for _ in range(20):
+        step.batch(healthy())
+    job.send_from_step(step)
+
+    assert job.sent() == [AlertState.FIRING, AlertState.RESOLVED]
+    assert len({one.started_at_ms for one in job.sink.transitions if one.rule == "no-leader"}) == 1
+    assert [one.rule for one in job.ledger.firing() if one.rule == "no-leader"] == []
+
+
+def test_alert_of_which_the_step_knows_nothing_is_resolved_by_the_early_evaluation(job: StartingJob) -> None:
+    step = OneCluster()
+    with job.early:
+        job.gather(rows(leaderless(), range(8)))
+        eventually(lambda: job.sent() == [AlertState.FIRING], within_s=20)
+        job.gather(rows(healthy(), range(8, 30)))
+        for _ in range(40):
+            step.batch(healthy())
+        job.send_from_step(step)
+        eventually(lambda: not job.early._thread.is_alive(), within_s=20)
+
+    assert job.sent() == [AlertState.FIRING, AlertState.RESOLVED]
+
+
+def test_alert_from_before_the_restart_is_not_sent_again(job: StartingJob) -> None:
+    before = EarlyRows().observe(rows(leaderless(), range(8)))
+    job.deliver.send(before)
+    restarted = EarlyEvaluation(
+        JournalReader(job.early._journal.directory),
+        {"prod": SETTINGS},
+        ledger=job.ledger,
+        store=job.store,
+        send=job.deliver.send,
+    )
+    with restarted:
+        job.gather(rows(leaderless(), range(20, 40)))
+        job.gather(rows(healthy(), range(40, 55)))
+        eventually(lambda: job.sent() == [AlertState.FIRING, AlertState.RESOLVED], within_s=20)

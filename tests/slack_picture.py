@@ -16,12 +16,18 @@ from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec, SlackBot
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert, AlertState
+from rules.evaluate import thresholds_for
+from rules.finding import CLEAR
+from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from rules.notifications.notification import Notification, NotifyReason
+from rules.resolved_texts import resolved_text
 from tests.browser.chromium import Browser, chromium
 from tests.sinks.server import serving
 from tests.sinks.slack_double import ChannelMessage, SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
+from tests.unit.rules.situation import healthy
 from tests.unit.rules.test_goldens import the_alert
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "slack.webp"
@@ -59,12 +65,12 @@ def example_messages() -> Sequence[ChannelMessage]:
     """Returns the messages of an incident that gets worse and of one that resolves."""
     tolerance, worse = the_alert("failure-tolerance.warning"), the_alert("failure-tolerance.critical")
     stuck = the_alert("partition-stuck-recovering.warning")
-    resolved = replace(stuck, state=AlertState.RESOLVED, observed_at_ms=Millis(stuck.observed_at_ms + 840_000))
+    resolved = _resolved(stuck, healthy(), after_ms=840_000)
     notifications = [
         _notification("a" * 16, NotifyReason.FIRING, (stuck,), (stuck,)),
         _notification("a" * 16, NotifyReason.RESOLVED, (resolved,), (resolved,)),
         _notification("b" * 16, NotifyReason.FIRING, (tolerance,), (tolerance,)),
-        _notification("b" * 16, NotifyReason.CHANGED, (worse,), (worse,)),
+        replace(_notification("b" * 16, NotifyReason.CHANGED, (worse,), (worse,)), worse=True),
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,6 +116,17 @@ def _notification(
     incident: str, reason: NotifyReason, alerts: tuple[Alert, ...], new: tuple[Alert, ...]
 ) -> Notification:
     return Notification(incident=incident, reason=reason, alerts=alerts, new_transitions=new)
+
+
+def _resolved(alert: Alert, quorum: Quorum, *, after_ms: int) -> Alert:
+    """Returns the transition with the text that the lifecycle gives it while the quorum is like this."""
+    over_at_ms = Millis(alert.observed_at_ms + after_ms)
+    return replace(
+        alert,
+        state=AlertState.RESOLVED,
+        summary=resolved_summary(resolved_text(alert.rule, alert.subject, quorum), over_at_ms),
+        observed_at_ms=Millis(over_at_ms + round(thresholds_for({})[alert.rule][CLEAR] * 1000)),
+    )
 
 
 def _block(block: dict[str, object]) -> str:

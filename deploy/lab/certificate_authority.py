@@ -12,6 +12,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from deploy.lab.hosts_file import DOMAIN
 from deploy.lab.node import LOOPBACK
 
+_VALID_DAYS = (-7, 20)
+"""Longer than the time in which an expiry is reported."""
 _DAY = datetime.timedelta(days=1)
 _PEM = serialization.Encoding.PEM
 
@@ -26,7 +28,7 @@ class LabCertificateAuthority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("kraftwatch lab CA")
         self._certificate = (
-            self._builder(self._name, self._key, days=(-7, 7))
+            self._builder(self._name, self._key, days=_VALID_DAYS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
@@ -41,7 +43,7 @@ class LabCertificateAuthority:
         name: str,
         *,
         common_name: str | None = None,
-        days: tuple[int, int] = (-7, 7),
+        days: tuple[int, int] = _VALID_DAYS,
         password: str | None = None,
     ) -> Path:
         """Returns NAME.pem: a certificate for CN=NAME and every host name of the lab.

@@ -21,7 +21,7 @@ from connectors.journal.reader import JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import RelayMessage
+from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.relay_positions import with_clusters
 from connectors.sinks.sink_config import KafkaTopic
 from deploy.lab.lab import Lab
@@ -29,7 +29,7 @@ from deploy.lab.spark_jars import spark_kafka_jars
 from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
-from streaming.pipeline.kafka_source import TopicSource, kafka_settings
+from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import ClusterSettings, Step
@@ -61,14 +61,17 @@ def figures(clusters: int = 1, seconds: int = 3_600) -> dict[str, Any]:
             for node in lab.controllers:
                 lab.stop(node)
             topic = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic="backlog", create=True)
-            rows = list(backlog(recorded, seconds))
-            baselines, written = _write(folder / "journal", topic, names, rows)
+            # In the past: rows whose times the topic has not reached are refused.
+            rows = [
+                replace(row, observed_at_ms=row.observed_at_ms - seconds * 1_000) for row in backlog(recorded, seconds)
+            ]
+            baselines, written = _write(folder / "journal", topic, names, rows, cluster_id=lab.cluster_id)
             read = _read(folder, topic, baselines, cluster_id=lab.cluster_id, seconds=seconds, last=rows[-1])
     return {"clusters": clusters, "seconds": seconds, "rows": clusters * len(rows)} | written | read
 
 
 def _write(
-    journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation]
+    journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation], *, cluster_id: str
 ) -> tuple[dict[str, int], dict[str, float]]:
     """Forwards the rows of all clusters; returns the clusters' baselines, and the rates."""
     numberings = with_clusters({}, names, end=0, now_ms=rows[0].observed_at_ms)
@@ -78,9 +81,8 @@ def _write(
         writer.publish()
 
         def message(row: Observation) -> RelayMessage:
-            sequence = numberings[row.cluster].sequence(row.sequence)
-            baseline = numberings[row.cluster].baseline_of(sequence)
-            return RelayMessage(observation=replace(row, sequence=sequence), cluster_id="bench", baseline=baseline)
+            sequence, baseline = numberings[row.cluster].numbered(row.sequence) or (0, Baseline(sequence=0, at_ms=0))
+            return RelayMessage(observation=replace(row, sequence=sequence), cluster_id=cluster_id, baseline=baseline)
 
         began = time.monotonic()
         forwarder = Forwarder(JournalReader(journal), topic, message)
@@ -95,7 +97,7 @@ def _write(
         "payload_bytes_per_cluster_second": round(sent.payload_bytes * 1_000 / len(names) / _milliseconds(rows)),
         "rows_per_cluster_second": round(1_000 * len(rows) / _milliseconds(rows), 2),
     }
-    return {name: one.baselines[0].sequence for name, one in numberings.items()}, rates
+    return {name: one.baselines[0].baseline.sequence for name, one in numberings.items()}, rates
 
 
 def _milliseconds(rows: Sequence[Observation]) -> int:
@@ -120,10 +122,13 @@ def _read(
     settings = ClusterSettings(cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
     spark = start_spark(master="local[2]", logs=checkpoint.logs, settings=kafka_settings(spark_kafka_jars(), {}))
     source = TopicSource(
-        topic=topic,
+        connection=topic,
         rows_per_batch=ROWS_PER_BATCH,
-        starting_offsets=dict.fromkeys(range(4), 0),
-        baselines=baselines,
+        starting_offsets={topic.topic: dict.fromkeys(range(4), 0)},
+        clusters={
+            name: RelayedCluster(topic=topic.topic, cluster_id=cluster_id, baseline=baseline)
+            for name, baseline in baselines.items()
+        },
     )
     query = Query(spark, checkpoint, deliver, source)
     began = time.monotonic()

@@ -81,7 +81,7 @@ def take_screenshots(fixture: PageFixture, browser: Browser, folder: Path) -> No
     browser.open(fixture.url())
     browser.screenshot(folder / "page-fleet.webp", height=860)
     browser.open(cluster)
-    browser.screenshot(folder / "page-cluster.webp", height=1500)
+    browser.screenshot(folder / "page-cluster.webp", height=1290)
     browser.screenshot(folder / "page-timeline.webp", begin="#when", height=760)
     browser.open(cluster, dark=True)
     browser.screenshot(folder / "page-dark.webp", height=860)

@@ -2,6 +2,10 @@
 
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -116,3 +120,26 @@ def without_age(line: str) -> object:
     """A status says how old it is now."""
     found = json.loads(line)
     return {name: value for name, value in found.items() if name not in {"age_ms", "taken_at", "age_s", "now"}}
+
+
+def test_unpacked_bundle_is_removed_on_sigterm(checkpoint: Path, tmp_path: Path) -> None:
+    file, temporary = tmp_path / "incident.tar.gz", tmp_path / "tmp"
+    temporary.mkdir()
+    assert run("bundle", "--checkpoint", str(checkpoint), "--output", str(file)).exit_code == 0
+    verb = f"lambda **_: (unpacked_bundle(Path({str(file)!r})), print('unpacked', flush=True), signal.pause())"
+    program = (
+        "import signal; from pathlib import Path; from streaming import cli\n"
+        f"from connectors.journal.bundle_file import unpacked_bundle; cli.app = {verb}; cli.main()"
+    )
+
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"unpacked\n"
+        assert list(temporary.glob("kraftwatch-bundle-*"))
+        process.terminate()
+        process.communicate(timeout=60)
+
+    assert process.returncode == 128 + signal.SIGTERM
+    assert list(temporary.iterdir()) == []

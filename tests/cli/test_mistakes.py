@@ -21,7 +21,7 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         ([], "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE"),
         (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093"),
         (["--cluster", "prod=c1"], "--cluster prod: 'c1' is not HOST:PORT; expected the listeners of controllers"),
-        (["--cluster", "pr od=c1:1"], "clusters.0.name: should match pattern"),
+        (["--cluster", "pr od=c1:1"], "clusters.0.name: write letters, digits"),
         (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
         ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
         ([*A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),

@@ -38,12 +38,18 @@ def cluster_metrics(metrics: Samples) -> dict[str, float]:
     return {name: value for (name, labels), value in metrics.items() if labels == (("cluster", "test"),)}
 
 
-def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
-    """Waits until the job has delivered all alerts of the observations until now, or until `after_s` from now."""
+def wait_until_evaluated(job: JobProcess, *, after_s: float = 0) -> None:
+    """Waits until the job has evaluated an observation of now, or of `after_s` from now."""
     due_ms = (time.time() + after_s) * 1000
 
     def evaluated() -> None:
         assert cluster_status(job).get("now_ms", 0) >= due_ms
+
+    eventually(evaluated, within_s=after_s + 30, every_s=0.5)
+
+
+def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
+    """Waits until the job has delivered all alerts of the observations until now, or until `after_s` from now."""
 
     def delivered() -> None:
         # The API has the status of a batch before the alerts of that batch are delivered; the next batch comes later.
@@ -52,7 +58,7 @@ def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
         # A batch waits one second for a slow disk; the rest is written with a later batch.
         assert [sink for sink in overview["sinks"] if sink["pending"]] == []
 
-    eventually(evaluated, within_s=after_s + 30, every_s=0.5)
+    wait_until_evaluated(job, after_s=after_s)
     evaluated_ms = time.time() * 1000
     eventually(delivered, within_s=30)
 
@@ -71,6 +77,12 @@ def terminate_group(job: JobProcess) -> int:
     """Sends SIGTERM to the job and its whole process group, as systemd does; returns the job's exit code."""
     os.killpg(job.pid, signal.SIGTERM)
     return job.wait(STOP_S)
+
+
+def get_json(job: JobProcess, path: str) -> dict[str, Any]:
+    """Returns a JSON document of the job's server."""
+    document: dict[str, Any] = json.loads(_get(job, path))
+    return document
 
 
 def _get(job: JobProcess, path: str) -> str:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,18 @@ class RelayProcess:
         for one in messages:
             producer.produce(self._topic, one.value(), one.key(), headers=one.headers(), partition=one.partition())
         assert producer.flush(60) == 0
+
+    def write(self, *messages: RelayMessage, topic: str | None = None) -> None:
+        """Writes messages as whoever has the credential of a relay can do."""
+        for one in messages:
+            self._producer.produce(topic or self._topic, one.value(), one.key, headers=[*one.headers])
+        assert self._producer.flush(60) == 0
+
+    @cached_property
+    def _producer(self) -> Any:
+        bootstrap = ",".join(self.section["bootstrap"])
+        # The partitioner of the relay.
+        return Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2", "log_level": 0})
 
     def consumer(self) -> Any:
         return Consumer(

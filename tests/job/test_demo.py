@@ -26,6 +26,6 @@ def test_every_expected_alert_fires_and_no_false_one(tmp_path: Path) -> None:
     assert [line.split()[-4:] for line in table.splitlines() if re.search(r"\d +\d +\d +\d *$", line)] == [
         ["1", "0", "1", "0"],
         ["1", "0", "1", "0"],
-        ["1", "1", "1", "0"],
+        ["1", "0", "1", "0"],
         ["1", "0", "0", "0"],
     ]

@@ -86,6 +86,41 @@ def test_rows_that_were_deleted_unread_are_one_sentence_and_a_new_state_continue
     assert [alert.state for alert in job.alerts() if alert.rule == "quorum-shape"] == ["firing"], "it is not sent again"
 
 
+def test_relays_with_topics_of_their_own_do_not_reach_each_other(lab: Lab, topic_lab: Lab, tmp_path: Path) -> None:
+    sections = [section("first", lab), second_section("second", lab, tmp_path / "hosts")]
+    topics = {"first": "of-first", "second": "of-second"}
+    first, second = (
+        RelayProcess(tmp_path / each["name"], topic_lab, topic=topics[each["name"]], clusters=[each])
+        for each in sections
+    )
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="first")
+    common = {"source": "kafka", "relay": {**first.section, "topics": topics}, "thresholds": FIRE_SOON}
+    try:
+        first.start()
+        first.wait_for_rows(10)
+        job.write_config(clusters=sections[:1], **common)
+        with job:
+            assert job.wait_for("quorum-shape", within_s=120).line["cluster"] == "first"
+        second.start()
+        second.wait_for_rows(10)
+        job.write_config(clusters=sections, **common)
+        with job:
+            # The topic is new to the checkpoint.
+            assert job.wait_for("quorum-shape", since=1, within_s=120).line["cluster"] == "second"
+
+            second.write(first.messages()[-1])
+            refused = job.wait_for("data-contract-broken", subject="rows of first: topic", within_s=60)
+            assert refused.line["evidence"]["topic_partition"].startswith("topic of-second partition ")
+            first.kill()
+            job.wait_for("monitor-blind", subject="relay of first", within_s=180)
+            first.start()
+            job.wait_for("monitor-blind", "resolved", subject="relay of first", within_s=120)
+    finally:
+        first.stop()
+        second.stop()
+    assert {alert.rule for alert in job.alerts()} == {"quorum-shape", "data-contract-broken", "monitor-blind"}
+
+
 def delete_all_rows(topic_lab: Lab, relay: RelayProcess) -> None:
     consumer = relay.consumer()
     topic = relay.section["topic"]

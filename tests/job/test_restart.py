@@ -3,11 +3,14 @@
 import fnmatch
 import json
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +21,8 @@ from streaming.cli import app
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
-from tests.job.job_state import terminate_group, wait_until_delivered, wait_until_resolved
+from tests.job.job_state import get_json, terminate_group, wait_until_delivered, wait_until_resolved
+from tests.sinks.server import HttpDouble, serving
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -161,6 +165,61 @@ def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> No
         "Spark's planner did not start within 10 s; retrying from the checkpoint"
         in (job.checkpoint / "log" / "driver.log").read_text()
     )
+
+
+def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
+    lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
+) -> None:
+    job.stop()
+    since, before = len(job.alerts()), (job.settings, job.arguments, job.environment)
+    continues = tmp_path / "continues"
+    job.environment = {"JAVA_HOME": str(java_that_waits_for(continues))}
+    job.settings = {**settings, "no-leader.hold": 5.0}
+    with serving() as server, ThreadPoolExecutor(max_workers=1) as pool:
+        job.arguments = ("--sink", f"webhook:{server.url}/hook")
+        lab.pause(*lab.controllers[:2])
+        started = pool.submit(job.start)
+        try:
+            firing = job.wait_for("no-leader", since=since, within_s=180)
+            eventually(lambda: webhook_reasons(server) == ["firing"], within_s=60)
+            page = eventually(lambda: page_with_alert(job), within_s=60)
+            health = get_json(job, "/healthz")
+        finally:
+            continues.touch()
+            started.result()
+        wait_until_delivered(job)
+        lab.resume(*lab.controllers[:2])
+        wait_until_resolved(job, within_s=180)
+        eventually(lambda: webhook_reasons(server) == ["firing", "resolved"], within_s=90)
+    job.settings, job.arguments, job.environment = before
+
+    assert health["status"] == "starting"
+    assert (page["portrait"], page["health"]) == (None, "critical")
+    lines = [one for one in job.alerts()[since:] if one.rule == "no-leader"]
+    assert [(one.state, one.started_at) for one in lines] == [
+        ("firing", firing.started_at),
+        ("resolved", firing.started_at),
+    ]
+
+
+def page_with_alert(job: JobProcess) -> dict[str, Any]:
+    page = get_json(job, "/api/clusters/test")
+    assert [one["rule"] for one in page["firing"]] == ["no-leader"]
+    return page
+
+
+def java_that_waits_for(file: Path) -> Path:
+    """Returns a JAVA_HOME whose Java starts once the file exists."""
+    real = os.environ["JAVA_HOME"] + "/bin/java" if "JAVA_HOME" in os.environ else shutil.which("java")
+    java = file.parent / "java-home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\nwhile [ ! -e {file} ]; do sleep 0.1; done\nexec {real} "$@"\n')
+    java.chmod(0o755)
+    return java.parent.parent
+
+
+def webhook_reasons(server: HttpDouble) -> list[str]:
+    return [json.loads(request.body)["reason"] for request in server.requests]
 
 
 def slow_once(folder: Path) -> Path:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from connectors.delivery import cut_off_alerts
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.incident_id import deduplication_key
 from rules.alert import Alert, AlertState
+from rules.checks import monitor_blind
 from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
@@ -134,6 +136,8 @@ class PeopleSinkCheck:
         alert = self._by_key[key]
         if alert.cluster_id == JOB_CLUSTER_ID or any(silence.matches(alert) for silence in self.silences):
             return True
+        if alert.rule == monitor_blind.ID and any(each.subject == cut_off_alerts.SUBJECT for each in self.alerts):
+            return True
         fired = {each.rule for each in self.alerts if each.cluster_id == alert.cluster_id}
         return bool(fired & set(RULES[alert.rule].inhibited_by))
 
@@ -158,7 +162,9 @@ class PeopleSinkCheck:
     def _open_in_service(self, key: str | None, attempts: Sequence[Attempt]) -> bool:
         """`key` is PagerDuty's; None for an incident after which another one had the same key."""
         if self.sink == PAGERDUTY and key is not None:
-            return self.services.pagerduty_double.open(key) is not None
+            alerts = self.services.pagerduty_double.alerts
+            # An incident that escalates has a new alert, and the one before it is resolved.
+            return any(each.key.partition("-")[0] == key and each.state != "resolved" for each in alerts)
         return attempts[-1].reason != "resolved"
 
     def _second_pages(self) -> Iterator[str]:

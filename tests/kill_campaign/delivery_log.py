@@ -101,7 +101,7 @@ def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
     owner = getattr(module, sink)
     send_one = owner._send_one
 
-    def logged(self: Any, notification: Any, left_s: float) -> Any:
+    def logged(self: Any, notification: Any, *rest: Any) -> Any:
         _write(
             file,
             what="attempt",
@@ -110,7 +110,7 @@ def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
             reason=str(notification.reason),
             keys=[key_text(alert.key) for alert in notification.new_transitions],
         )
-        return send_one(self, notification, left_s)
+        return send_one(self, notification, *rest)
 
     owner._send_one = logged
 

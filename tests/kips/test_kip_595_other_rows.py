@@ -99,4 +99,4 @@ def test_a_voter_with_a_slow_disk_lags_and_the_remedy_checks_its_disk() -> None:
     """Every append is flushed before it counts."""
     (finding,) = findings(voters_lagging(healthy(5), 1), "voter-lagging")
 
-    assert any("its metadata disk" in line for line in finding.remedy)
+    assert any("the metadata disk and the CPU of controller 1" in line for line in finding.remedy)

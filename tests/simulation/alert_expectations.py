@@ -23,6 +23,8 @@ INHIBITED_MS = 25_000
 """How long an alert that inhibits others may fire after its condition: its clear time, and delayed observations."""
 CONDITIONS: Mapping[str, Callable[[SimulatedWorld], Iterator[Condition]]] = {
     "broker-fenced": log_conditions.broker_fenced,
+    "broker-flapping": log_conditions.broker_flapping,
+    "certificate-expiring": view_conditions.certificate_expiring,
     "committed-metadata-lost": log_conditions.committed_metadata_lost,
     "data-contract-broken": log_conditions.data_contract_broken,
     "epoch-churn": log_conditions.epoch_churn,
@@ -72,6 +74,8 @@ class AlertExpectations:
     caused_ms: dict[str, int] = field(default_factory=dict)
     """When each rule last may have fired."""
     observable_since_ms: int | None = None
+    in_gap: bool = False
+    """Whether the gatherer did not run in the last second."""
     suspended_ms: int = -(10**12)
     """When everything was last suspended: holds that count by the log's clock have passed then."""
 
@@ -86,10 +90,19 @@ class AlertExpectations:
             self.caused_ms[each.rule] = now_ms
         must = [each for each in kept if each.must and not self._is_inhibited(each.rule)]
         self.expected = {each: self.expected.get(each, now_ms) for each in must}
+        if self.in_gap:
+            self.in_gap = False
+            due = {each: now_ms - round(HOLD_S[each.rule] * 1_000) for each in must}
+            self.expected = {each: max(since_ms, due[each]) for each, since_ms in self.expected.items()}
         if not observable:
             self.observable_since_ms = None
         elif self.observable_since_ms is None:
             self.observable_since_ms = now_ms
+
+    def not_observed(self) -> None:
+        """The gatherer does not run in this second: what is due must fire once it runs again, and nothing before."""
+        self.observable_since_ms = None
+        self.in_gap = True
 
     def suspended(self, ms: int) -> None:
         """Moves the times from which alerts may be missing or late: nothing happened while everything was suspended."""

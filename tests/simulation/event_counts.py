@@ -40,6 +40,7 @@ class EventCounts:
         self.incidents += simulation.happened
         self.monitor["observations"] += checker.rows
         self.monitor["delayed responses"] += gatherer.late_count
+        self.monitor["gaps in the observations"] += gatherer.gaps
         self.monitor["snapshots read"] += gatherer.snapshots
         self.monitor["restarts from a checkpoint"] += checker.restarts
         self.monitor["redelivered observations"] += checker.redelivery.duplicates

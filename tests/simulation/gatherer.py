@@ -18,7 +18,16 @@ from connectors.observation_event import (
     QuorumPolled,
 )
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    LeaderLog,
+    ObservationSource,
+    Reason,
+    Resolution,
+    ServerCertificate,
+    Snapshot,
+)
 from rules.model.poll import Replica
 from streaming.replay.cluster_monitor import DecodedRow
 from tests.scripts.compaction import snapshot
@@ -66,12 +75,31 @@ class SimulatedGatherer:
     """When an impostor answered a poll."""
     undecodable: list[int] = field(default_factory=list)
     """When it delivered a record that cannot be decoded."""
+    runs_from_ms: int = 0
+    """It does not run before this time."""
+    gaps: int = 0
+    """How often it did not run."""
+    reports_gap: bool = False
+    """Whether its next observation is that there was a gap."""
+
+    def stop_until(self, ms: int, *, restarts: bool) -> None:
+        """Stops until then: the process restarts, which loses the answers under way, or is only paused."""
+        self.runs_from_ms, self.reports_gap = ms, True
+        self.gaps += 1
+        if restarts:
+            self.delayed.clear()
 
     def observe(self, now_ms: int) -> Iterator[DecodedRow]:
         """Yields the observations of one second."""
         polled_leader = self.polled_leader = self._leader()
         self.led_since_ms = None if polled_leader is None else (self.led_since_ms or now_ms)
         observations, self.delayed = self.delayed, []
+        if self.reports_gap:
+            self.reports_gap = False
+            gap = ObservationFailed(
+                source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="not running"
+            )
+            observations.insert(0, [gap])
         self.read, self.served_log = ReadRange(self.position, self.position), False
         if polled_leader is None:
             observations += [
@@ -284,4 +312,11 @@ class SimulatedGatherer:
             answer=answer,
             answered_by=by,
             detail="",
+            certificate=self._certificate() if answer is Answer.THIS_CLUSTER else None,
         )
+
+    def _certificate(self) -> ServerCertificate | None:
+        expires_at_ms = self.faults.certificates_expire_at_ms
+        if expires_at_ms is None:
+            return None
+        return ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)

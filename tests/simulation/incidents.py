@@ -29,6 +29,8 @@ SEVERAL = (3, 4, 5, 6)
 ANY = (1, *SEVERAL)
 _ALL = (
     Incident("broker loses heartbeats", metadata_incidents.fence_broker, ("broker-fenced",), ANY, static=True),
+    Incident("broker flaps", metadata_incidents.flap_broker, ("broker-flapping",), ANY, static=True),
+    Incident("certificates expire soon", quorum_incidents.let_certificates_expire, ("certificate-expiring",), SEVERAL),
     Incident("majority restored from old copies", metadata_incidents.lose_metadata, ("committed-metadata-lost",)),
     Incident("record damaged", metadata_incidents.damage_record, ("data-contract-broken",), ANY, static=True),
     Incident("leader resigns repeatedly", metadata_incidents.churn, ("epoch-churn",), (3, 5), static=True),

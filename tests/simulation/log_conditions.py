@@ -8,7 +8,9 @@ from tests.simulation.simulated_thresholds import (
     CHURN_ELECTIONS,
     CHURN_WINDOW_S,
     EPOCH_JUMP,
+    FENCINGS,
     FINALIZE_S,
+    FLAPPING_WINDOW_S,
     HOLD_S,
     KEEP_FIRING_S,
     SNAPSHOT_AGE_S,
@@ -31,6 +33,15 @@ def broker_fenced(world: SimulatedWorld) -> Iterator[Condition]:
     for broker, (_, fenced, _) in committed.brokers.items():
         if fenced:
             yield Condition("broker-fenced", f"broker {broker}", must=False)
+
+
+def broker_flapping(world: SimulatedWorld) -> Iterator[Condition]:
+    observed, window_ms = world.observed, int(FLAPPING_WINDOW_S * 1_000)
+    for broker in observed.oracle.brokers:
+        ages = [observed.newest_ms - at_ms for node, at_ms in observed.fencings if node == broker]
+        if sum(age <= window_ms + SLACK_MS for age in ages) >= FENCINGS:
+            must = world.reportable and sum(age <= window_ms - SLACK_MS for age in ages) >= FENCINGS
+            yield Condition("broker-flapping", f"broker {broker}", must)
 
 
 def open_transaction(world: SimulatedWorld) -> Iterator[Condition]:

@@ -15,7 +15,14 @@ from connectors.log_event import (
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
 from tests.simulation.incident_scene import NOTICED_MS, IncidentScene, fires_within
-from tests.simulation.simulated_thresholds import CHURN_ELECTIONS, CHURN_WINDOW_S, KEEP_FIRING_S, SNAPSHOT_AGE_S
+from tests.simulation.simulated_thresholds import (
+    CHURN_ELECTIONS,
+    CHURN_WINDOW_S,
+    FENCINGS,
+    FLAPPING_WINDOW_S,
+    KEEP_FIRING_S,
+    SNAPSHOT_AGE_S,
+)
 
 HOUR_MS = 3_630_000
 """Longer than the product remembers what nothing undoes."""
@@ -27,6 +34,16 @@ def fence_broker(scene: IncidentScene) -> Iterator[int]:
     scene.write(BrokerChanged(at=scene.at, id=broker, fenced=True, in_controlled_shutdown=None))
     yield fires_within("broker-fenced")
     scene.write(BrokerChanged(at=scene.at, id=broker, fenced=False, in_controlled_shutdown=None))
+
+
+def flap_broker(scene: IncidentScene) -> Iterator[int]:
+    broker = NodeId(scene.random.choice((101, 102, 103)))
+    for _ in range(FENCINGS + 1):
+        for fenced in (True, False):
+            scene.write(BrokerChanged(at=scene.at, id=broker, fenced=fenced, in_controlled_shutdown=None))
+            yield 3_000
+    yield fires_within("broker-flapping")
+    yield int(FLAPPING_WINDOW_S * 1_000)
 
 
 def leave_transaction(scene: IncidentScene) -> Iterator[int]:

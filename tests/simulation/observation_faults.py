@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 
 
 @dataclass(slots=True)
@@ -13,6 +13,8 @@ class ObservationFaults:
     """The principal lacks CLUSTER_ACTION: only polls are answered."""
     resolver_fails: bool = False
     """The resolver of the monitor's host answers nothing, not even NXDOMAIN."""
+    certificates_expire_at_ms: Millis | None = None
+    """When the certificates of all controllers expire; None if they have none."""
     damaged: bool = False
     """The next record that is read cannot be decoded."""
     impostor: NodeId | None = None

@@ -42,6 +42,8 @@ class ObservedLog:
     newest_ms: int = 0
     elections: list[ObservedElection] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
+    fencings: list[tuple[int, int]] = field(default_factory=list)
+    """Each fencing of a broker that was alive: its node id and the timestamp."""
     forced: dict[int, int] = field(default_factory=dict)
     """The timestamp of each voter set that differs by several voters from the one before, by offset."""
     removed: dict[ReplicaKey, int] = field(default_factory=dict)
@@ -69,7 +71,11 @@ class ObservedLog:
         if isinstance(event, VotersSet):
             self._voters_set(now_ms, entry, event, recorded=recorded)
         before = dict(oracle.unclean)
+        alive = {node for node, (_, fenced, _) in oracle.brokers.items() if not fenced}
         oracle.apply(event)
+        if recorded:
+            fenced_now = {node for node, (_, fenced, _) in oracle.brokers.items() if fenced}
+            self.fencings += [(node, entry.timestamp_ms) for node in alive & fenced_now]
         if recorded and oracle.unclean != before:
             self.unclean |= {topic: one for topic, one in oracle.unclean.items() if before.get(topic) != one}
         self.newest_ms = entry.timestamp_ms

@@ -199,7 +199,7 @@ class Oracle:
                 pass
 
     def _change(self, event: PartitionChanged, one: OraclePartition) -> None:
-        was, isr, elr = one.recovering, one.isr, one.elr
+        was, isr, elr, led_last = one.recovering, one.isr, one.elr, one.last_known_elr
         one.isr = isr if event.isr is None else event.isr
         one.elr = elr if event.elr is None else event.elr
         one.leader = event.leader if event.leader_set else one.leader
@@ -210,7 +210,7 @@ class Oracle:
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
             self._count_unclean(event)
-        elif one.recovering and one.isr and {*isr, *elr} and not {*isr, *elr} & {*one.isr}:
+        elif one.recovering and one.isr and ({*isr, *elr} or led_last) and not {*isr, *elr, *led_last} & {*one.isr}:
             one.before |= frozenset(isr)
             self._count_unclean(event)
         elif was and not one.recovering:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from tests.simulation.gatherer import MONITOR_ID
 from tests.simulation.incident_scene import NOTICED_MS, IncidentScene, fires_within
 from tests.simulation.metadata_incidents import HOUR_MS
 from tests.simulation.network import EndpointState
 from tests.simulation.simulated_thresholds import BROKER_LAG_S, FETCH_AGE_S, KEEP_FIRING_S, STILL_S
 
+DAY_MS = 86_400_000
 CERTAIN_S = FETCH_AGE_S + 12.0
 RESTORED_RECORDS = 30
 
@@ -149,6 +150,16 @@ def break_endpoint(scene: IncidentScene) -> Iterator[int]:
     yield fires_within("stale-voter-endpoint") + 5_000
     del scene.simulation.network.endpoint_states[endpoint]
     yield 5_000
+
+
+def let_certificates_expire(scene: IncidentScene) -> Iterator[int]:
+    """The certificates of all controllers expire in some days, and are renewed."""
+    scene.simulation.gatherer.faults.certificates_expire_at_ms = Millis(
+        scene.now_ms + scene.random.randint(1, 13) * DAY_MS
+    )
+    yield fires_within("certificate-expiring") + 5_000
+    scene.simulation.gatherer.faults.certificates_expire_at_ms = None
+    yield 10_000
 
 
 def replace_disk(scene: IncidentScene) -> Iterator[int]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 CLEAR_S = 10.0
 HOLD_S: Mapping[str, float] = {
     "broker-fenced": 60.0,
+    "broker-flapping": 0.0,
+    "certificate-expiring": 60.0,
     "committed-metadata-lost": 0.0,
     "data-contract-broken": 0.0,
     "epoch-churn": 20.0,
@@ -41,6 +43,8 @@ KEEP_FIRING_S = 90.0
 CHURN_WINDOW_S = 180.0
 CHURN_ELECTIONS = 4
 EPOCH_JUMP = 10
+FLAPPING_WINDOW_S = 120.0
+FENCINGS = 4
 REMOVED_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 FINALIZE_S = 150.0
@@ -50,6 +54,7 @@ FETCH_AGE_S = 10.0
 BROKER_LAG_S = 30.0
 OVERRIDES: Mapping[str, float] = {
     **{f"{rule}.hold": seconds for rule, seconds in HOLD_S.items()},
+    "broker-flapping.window": FLAPPING_WINDOW_S,
     "data-contract-broken.stands": KEEP_FIRING_S,
     "epoch-churn.window": CHURN_WINDOW_S,
     "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
@@ -64,6 +69,7 @@ OVERRIDES: Mapping[str, float] = {
 """`RULE.NAME` -> value, as the configuration takes them."""
 INHIBITED_BY: Mapping[str, tuple[str, ...]] = {
     "broker-fenced": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    "broker-flapping": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
     "epoch-churn": ("no-leader", "committed-metadata-lost"),
     "failure-tolerance": ("no-leader", "high-watermark-stalled"),
     "ghost-registration": ("no-leader", "committed-metadata-lost"),

@@ -39,6 +39,11 @@ CALM_MS = 150_000
 """Long enough for a complete recovery, and for every hold and clear after it."""
 BUSY_MS = 50_000
 INSPECTION_STEPS = 5_000
+GAP_PHASES = (Phase.FAULTS_INJECTED, Phase.UNATTENDED)
+GAP_PROBABILITY = 1 / 30
+"""How likely it is that the gatherer stops in a second of these phases."""
+GAPS_MS = (*range(2_000, 16_000, 1_000), 25_000, 40_000)
+"""For how long: every length between the shortest hold and the age at which answers count as old, and longer."""
 INCIDENT_QUIET_MS = 25_000
 """The time before the incident of a simulation that is about one."""
 
@@ -93,6 +98,8 @@ class Simulation:
         self.world = SimulatedWorld(self.nodes, self.network, self.gatherer, self.ground_truth, self.brokers)
         self.incident_random = Random(f"incidents of {seed}")
         """Its own: the other choices of a seed do not depend on the incidents."""
+        self.gap_random = Random(f"gaps of {seed}")
+        """Its own, too."""
         self.happening: Iterator[int] | None = None
         self.happening_last = False
         """Whether the last phase before this calm one was an incident: faults and incidents take turns."""
@@ -194,11 +201,17 @@ class Simulation:
         self._schedule(500, "act")
 
     def _observe(self, _: int) -> None:
+        self._schedule(1_000, "observe")
+        if self.now_ms < self.gatherer.runs_from_ms:
+            self.checker.expectations.not_observed()
+            return
         rows = list(self.gatherer.observe(self.now_ms))
         self.world.observe(self.now_ms)
         conditions = conditions_of(self.world) if self.strict else ()
         self.observed_second(rows, conditions, observable=self.world.observable)
-        self._schedule(1_000, "observe")
+        if self.phase in GAP_PHASES and self.strict and not self.faults and self.gap_random.random() < GAP_PROBABILITY:
+            until_ms = self.now_ms + self.gap_random.choice(GAPS_MS)
+            self.gatherer.stop_until(until_ms, restarts=self.gap_random.random() < 0.5)
 
     def observed_second(
         self, rows: Sequence[DecodedRow], conditions: tuple[Condition, ...], *, observable: bool

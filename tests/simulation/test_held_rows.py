@@ -21,6 +21,7 @@ from connectors.kafka.messages import SnapshotId
 from connectors.log_event import ControllerRegistered, LogAdvanced, VotersSet
 from connectors.observation import Observation
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.wall_clock import RowClock
 from rules.alert import Alert
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.simulation.redelivery import simulated_monitor
@@ -84,13 +85,16 @@ class RowWriter:
 
     def __init__(self, publisher: NumberedPublisher) -> None:
         self.publisher = publisher
-        self.now_ms = 0
+        self.now_ms = self.steady_ms = 0
         self.next_offset = 0
         nodes = NodeDirectory(configured=(), cluster_id=None)
-        self.writer = ObservationWriter("simulated", publisher, nodes, clock=lambda: self.now_ms)
+        self.writer = ObservationWriter(
+            "simulated", publisher, nodes, clock=RowClock(wall=lambda: self.now_ms, steady=lambda: self.steady_ms)
+        )
 
     def write(self, number: int, row: DecodedRow) -> None:
         self.publisher.number, self.now_ms = number, row.observed_at_ms
+        self.steady_ms = max(self.steady_ms, self.now_ms)
         match list(row.events):
             case [QuorumPolled() as event]:
                 self.writer.write_poll(event)

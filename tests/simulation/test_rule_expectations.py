@@ -25,6 +25,7 @@ SEEDS = range(1, 11)
 NOT_SIMULATED: dict[str, tuple[str, str]] = {}
 """Rules that the simulation cannot produce: the reason, and the test elsewhere that shows the rule."""
 NOT_PRODUCED = {
+    "monitor-blind of controller N": ("no controller is silent for five minutes", "tests/kafka/test_secured.py"),
     "monitor-blind of rule NAME": ("a rule that raises is a bug", "tests/unit/rules/test_evaluate.py"),
     "monitor-blind of relay of NAME": ("the simulation has no relay", "tests/job/test_relay_job.py"),
     "monitor-blind of sink NAME": (

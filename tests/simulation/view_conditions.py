@@ -16,6 +16,10 @@ SLACK_MS = 15_000
 def monitor_blind(world: SimulatedWorld) -> Iterator[Condition]:
     denied = world.gatherer.faults.log_denied and world.settled_leader is not None
     yield from (Condition("monitor-blind", "quorum", denied or not world.reached) for _ in range(_is_blind(world)))
+    reached = {node.id for node in world.reached}
+    silent = [node.id for node in world.nodes if node.id not in reached]
+    # Never for the five minutes of its hold.
+    yield from (Condition("monitor-blind", f"controller {node}", must=False) for node in silent if reached)
     if world.gatherer.faults.resolver_fails:
         yield Condition("monitor-blind", "names", bool(world.gatherer.recorded()) and world.reportable)
 
@@ -46,6 +50,18 @@ def raft_invariant_broken(world: SimulatedWorld) -> Iterator[Condition]:
         age_ms = world.now_ms - at_ms
         if age_ms <= KEPT_MS + SLACK_MS:
             yield Condition("raft-invariant-broken", "two-leaders", age_ms <= KEPT_MS - SLACK_MS)
+
+
+def certificate_expiring(world: SimulatedWorld) -> Iterator[Condition]:
+    gatherer = world.gatherer
+    if gatherer.faults.certificates_expire_at_ms is None:
+        return
+    reached = any(
+        node in world.reached and node.endpoint == endpoint and endpoint not in world.network.endpoint_states
+        for node, endpoint in gatherer.recorded()
+    )
+    must = reached and world.reportable and not gatherer.faults.resolver_fails
+    yield Condition("certificate-expiring", "certificates", must)
 
 
 def stale_voter_endpoint(world: SimulatedWorld) -> Iterator[Condition]:

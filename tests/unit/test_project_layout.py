@@ -16,7 +16,7 @@ from streaming import cli
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-LINES_MAX = 300
+LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 BANNED = {"utils", "helpers", "common", "manager", "base", "handler", "core", "misc"}
 PURE = [
@@ -43,7 +43,7 @@ def relative(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_modules_have_at_most_300_lines_and_functions_at_most_60(path: Path) -> None:
+def test_modules_have_at_most_400_lines_and_functions_at_most_60(path: Path) -> None:
     source = path.read_text()
     lines = source.count("\n")
     functions = [

@@ -39,8 +39,10 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {
         "enabled": True,
         "ingressNamespaces": ["monitoring", "ingress"],
-        "kafkaNamespace": "brokers",
-        "kafkaPort": 9094,
+        "kafka": [
+            {"namespaces": ["kafka-a", "kafka-b"], "ports": [9090, 9091]},
+            {"ipBlocks": ["10.1.2.0/24", "fd00::/64"], "ports": [9093]},
+        ],
         "extraEgress": [{"ports": [{"port": 443, "protocol": "TCP"}]}],
     },
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"},
@@ -121,7 +123,11 @@ def test_every_value_has_an_effect(tmp_path: Path) -> None:
     assert manifests["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 0
     assert len(policy["ingress"]) == 2
     assert policy["egress"][-1] == {"ports": [{"port": 443, "protocol": "TCP"}]}
-    assert "9094" in json.dumps(policy["egress"])
+    inside, outside = policy["egress"][1:3]
+    names = [peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in inside["to"]]
+    assert (names, [each["port"] for each in inside["ports"]]) == (["kafka-a", "kafka-b"], [9090, 9091])
+    assert [peer["ipBlock"]["cidr"] for peer in outside["to"]] == ["10.1.2.0/24", "fd00::/64"]
+    assert outside["ports"] == [{"port": 9093, "protocol": "TCP"}]
     assert manifests["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
     assert manifests["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
     assert EVERYTHING.keys() | {"config", "resources"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
@@ -171,7 +177,10 @@ def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> Non
         ({"persistence": {"accessModes": ["ReadWriteMany"]}}, "accessModes"),
         ({"existingSecret": ""}, "existingSecret"),
         ({"maxUnavailable": 2}, "maxUnavailable"),
-        ({"networkPolicy": {"kafkaPort": "9093"}}, "kafkaPort"),
+        ({"networkPolicy": {"enabled": True, "kafkaPort": 9093}}, "kafkaPort"),
+        ({"networkPolicy": {"kafka": [{"namespaces": ["kafka"], "ports": ["9093"]}]}}, "ports"),
+        ({"networkPolicy": {"kafka": [{"ports": [9093]}]}}, "namespaces"),
+        ({"networkPolicy": {"kafka": [{"ipBlocks": ["10.1.2.3"], "ports": [9093]}]}}, "ipBlocks"),
     ],
 )
 def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str, Any], named: str) -> None:

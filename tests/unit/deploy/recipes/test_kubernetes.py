@@ -10,6 +10,7 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
+from streaming.web.health_endpoints import START_S
 from tests.unit.deploy.recipes.shapes import POD_MONITOR, SPARK_APPLICATION
 
 ROOT = Path(__file__).parents[4]
@@ -111,6 +112,8 @@ def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> Non
         "liveness": "/healthz",
         "readiness": "/readyz",
     }
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= START_S
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,

@@ -1,0 +1,31 @@
+"""Busy processes beside a job: a machine on which ten of them share each core."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
+
+from streaming.demo.job_process import JobProcess
+
+BUSY_PER_CORE = 10
+_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+"""Ends with its parent."""
+
+
+def busy_prefix() -> Sequence[str]:
+    """Returns the prefix of a job's command that starts busy processes as children of the job.
+
+    They are in the job's session, because Linux may share the CPU among sessions before it shares it among processes.
+    """
+    busy = f"{sys.executable} -S -c '{_BUSY}' & " * (BUSY_PER_CORE * (os.cpu_count() or 1))
+    return ["sh", "-c", f'{busy} exec "$@"', "sh"]
+
+
+def end_busy_processes(job: JobProcess) -> None:
+    """Ends the busy processes of a running job."""
+    for child in psutil.Process(job.pid).children():
+        with suppress(psutil.Error):
+            if _BUSY in child.cmdline():
+                child.kill()

@@ -145,8 +145,10 @@ class JournalWriter:
             self._write_or_fail(self._publish)
         return self._published
 
-    def read_logs_again(self) -> int:
+    def read_logs_again(self, *, now_ms: int | None = None) -> int:
         """Forgets how far each cluster's log is recorded: followers read it from the start.
+
+        With `now_ms`, the wall clock, later rows may be as early as that: the time of former ones was wrong.
 
         The position is kept in the file `restart`: without older rows, everything that is to be known about a cluster
         follows it.
@@ -158,12 +160,15 @@ class JournalWriter:
             JournalError: the journal cannot be written; the writer is now unusable.
         """
         self.publish()
-        self._write_or_fail(self._forget_positions)
+        self._write_or_fail(lambda: self._forget_positions(now_ms))
         return self._next
 
-    def _forget_positions(self) -> None:
+    def _forget_positions(self, now_ms: int | None) -> None:
         for cluster, position in list(self._positions.items()):
-            self._positions[cluster] = FollowPosition(observed_at_ms=position.observed_at_ms)
+            newest_ms = position.observed_at_ms
+            self._positions[cluster] = FollowPosition(
+                observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
+            )
         self._roll()
         restart = JournalPosition(journal_id=self._journal_id, sequence=self._next)
         position_file.write(self._directory / RESTART, restart, sync=True)

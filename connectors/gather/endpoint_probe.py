@@ -2,8 +2,8 @@
 
 An established connection does not show that its host name still resolves: every probe resolves again and opens a new
 connection, which a controller neither logs nor counts. The node is identified with real requests, so only if the
-addresses or the outcome changed, 15 s after an inconclusive answer, and once a minute; in between the last answer is
-used.
+addresses or the outcome changed, after an inconclusive answer (at once, then every 15 s), and once a minute; in between
+the last answer is used.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from rules.model.monitoring import Answer, Connection, ObservationSource, Reason
 
 _IDENTIFY_EVERY_S = 60.0
 _IDENTIFY_RETRY_S = 15.0
-"""After an inconclusive answer."""
+"""After a second inconclusive answer."""
 _NOT_ALLOWED = frozenset({Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY})
 _CONNECTION = {
     Reason.REFUSED: Connection.REFUSED,
@@ -136,7 +136,9 @@ class EndpointProbe:
         answer, answered_by, detail, certificate = await self._identify_node(target.node, address)
         self._client.disconnect(ObservationSource.PROBE, address)
         conclusive = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
-        pause = _IDENTIFY_EVERY_S if conclusive else _IDENTIFY_RETRY_S
+        # A first request that timed out on a busy host is sent again by the next probe.
+        first = target not in self._results
+        pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
         return _ProbeResult(
             addresses=addresses,
             answer=answer,

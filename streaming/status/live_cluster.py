@@ -27,8 +27,9 @@ from streaming.status.from_journal import ReplayedJournal
 
 _LEADERLESS_MS = 5_000
 """An election takes one or two seconds: the default hold of `no-leader`."""
-_DECIDE_MS = 4_000
-"""How long a query goes on for a rule that is unknown although every data source answered once."""
+_DECIDE_MS = 6_000
+"""How long a query goes on for a rule that is unknown although every data source answered once: a probe that was not
+answered is repeated within this time."""
 _MOVES_MS = 2_000
 """A log position that has not moved for this long means that the log is not being read."""
 _ROWS_KEPT = 1_000

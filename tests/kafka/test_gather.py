@@ -186,13 +186,15 @@ def test_gatherer_that_restarts_after_a_short_loss_of_the_leader_sends_no_alert(
         with pause_nodes(lab, *(node for node in lab.controllers if node != leader)):
             began_ms = monitored.wait_until_pending("no-leader")
             gatherer.kill()
-    leader_of(lab)
+        # On a busy host the hold may have passed before the kill: such an alert is right.
+        fired_before = "no-leader" in monitored.rules
     eventually(lambda: assert_passed(began_ms + 5_500), within_s=10)
+    leader_of(lab)
     with run_gatherer(tmp_path, cluster_of(lab)) as restarted:
         monitored.gatherer = restarted
         monitored.wait_until_observed()
 
-    assert monitored.alert_lines() == []
+    assert [each.state for each in monitored.alerts] == ["firing", "resolved"] * fired_before
     assert any(map(is_gap, restarted.events(ObservationKind.FAILED)))
 
 

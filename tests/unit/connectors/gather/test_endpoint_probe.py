@@ -64,6 +64,7 @@ class ProbeRunner:
         dns: Lookup = lambda _: ("127.0.0.1",),
         count: int = 1,
         timeout_ms: int = 60_000,
+        interval_ms: int = 50,
         options: Mapping[str, str] | None = None,
     ) -> EndpointProbed:
         cluster = ClusterConnection(
@@ -77,7 +78,13 @@ class ProbeRunner:
         )
         nodes.update_from_event(VotersSet(at=AT, voters=(voter,)))
         probe = EndpointProbe(
-            self.loop, self.client, nodes, self.output, resolver=resolver, interval_ms=50, timeout_ms=timeout_ms
+            self.loop,
+            self.client,
+            nodes,
+            self.output,
+            resolver=resolver,
+            interval_ms=interval_ms,
+            timeout_ms=timeout_ms,
         )
 
         async def run_until_probed() -> None:
@@ -187,6 +194,14 @@ def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner)
     assert node.connections >= 4 + 1, "each probe connects again; the node is identified once"
 
 
+def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(run_probe: ProbeRunner) -> None:
+    node = FakeNode(closes_connection)
+    with node.up() as port:
+        run_probe(port, count=4, interval_ms=500)  # longer than the pause after a failed connection
+    assert {probe.answer for probe in run_probe.output.probes} == {Answer.NO_ANSWER}
+    assert node.connections == 4 + 2, "each probe connects; the first two also identify the node"
+
+
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop: EventLoop) -> None:
     resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
     cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
@@ -200,9 +215,11 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop
     async def until_recorded() -> None:
         loop.spawn(probe.run())
         while not output.failures:
+            take_freed()
+            output.probes.clear()
             await loop.sleep(0.01)
 
-    with no_descriptor_left():
+    with no_descriptor_left() as take_freed:
         loop.run(until_recorded)
     assert output.failures[0].reason is Reason.TOO_FEW_DESCRIPTORS
     assert output.probes == []

@@ -2,21 +2,28 @@
 
 import resource
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 
 @contextmanager
-def no_descriptor_left() -> Iterator[None]:
-    """Lowers the limit and takes every descriptor below it."""
+def no_descriptor_left() -> Iterator[Callable[[], None]]:
+    """Lowers the limit and takes every descriptor below it; yields a function that takes those freed since.
+
+    Another thread, such as a server of a former test, may close a socket at any time.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as taken:
         first = taken.enter_context(socket.socket())
+
+        def take() -> None:
+            with suppress(OSError):
+                while True:
+                    taken.enter_context(socket.socket())
+
         resource.setrlimit(resource.RLIMIT_NOFILE, (first.fileno() + 20, hard))
         try:
-            while True:
-                taken.enter_context(socket.socket())
-        except OSError:
-            yield
+            take()
+            yield take
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

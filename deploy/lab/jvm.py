@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.lab.child_process import command_output
+from deploy.lab.jars import class_archive
 from deploy.lab.lab_errors import LabError
 
 NODE = "kafka.Kafka"
@@ -67,6 +68,8 @@ class Jvm:
     hosts_file: Path | None = None
     options: tuple[str, ...] = ()
     """Additional options of the JVMs that run nodes."""
+    written_archive: Path | None = None
+    """The class archive that a node writes when it ends; without it every JVM reads that of its version."""
 
     def prepare(self) -> None:
         """Writes the files that the options name."""
@@ -78,6 +81,8 @@ class Jvm:
         """Returns the command that runs a broker or controller in the foreground, logging to standard output."""
         log = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
         options = [log, *self._log4j("INFO"), "-XX:+ExitOnOutOfMemoryError", *self.options]
+        if self.written_archive is not None:
+            options.append(f"-XX:ArchiveClassesAtExit={self.written_archive}")
         return [*self._java(), *options, NODE, str(properties)]
 
     def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = TOOL_TIMEOUT_S) -> str:
@@ -123,4 +128,7 @@ class Jvm:
             f"-Djdk.net.hosts.file={self.hosts_file}",
             f"-Djava.security.properties={self.folder / 'java.security'}",
         ]  # fmt: skip
-        return ["java", *_QUICK, *names, "-cp", f"{self.jars}/*"]
+        archive = class_archive(self.jars)
+        # An archive of another Java is ignored; what Java says about it would be in the output of the tools.
+        classes = [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+        return ["java", *_QUICK, *names, *(classes if archive.exists() else []), "-cp", f"{self.jars}/*"]

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,7 +14,7 @@ from deploy.lab import kafka_requests
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.disks import format_disk, new_uuid
 from deploy.lab.hosts_file import HostsFile
-from deploy.lab.jars import KAFKA_VERSION, kafka_jars
+from deploy.lab.jars import KAFKA_VERSION, ensure_class_archive, kafka_jars
 from deploy.lab.jvm import Jvm
 from deploy.lab.kafka_versions import is_dynamic
 from deploy.lab.lab_errors import LabError
@@ -50,6 +51,7 @@ class RunningQuorum:
         plaintext: Sequence[str] = (),
         listeners: Sequence[Listener] = (),
         supervised: bool = True,
+        class_archive: Path | None = None,
     ) -> None:
         """Starts nothing yet.
 
@@ -66,6 +68,7 @@ class RunningQuorum:
             plaintext: listeners of a secured quorum without TLS and login.
             listeners: additional listeners of every controller.
             supervised: False lets the processes outlive this one (see `deploy.lab.persistent_quorum`).
+            class_archive: the archive that a node of this lab writes when it ends; None reads that of the version.
         """
         if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
             raise LabError("a lab needs at least one controller or combined node, and no negative count")
@@ -83,11 +86,13 @@ class RunningQuorum:
         self._users = users
         self._security: Security | None = None
         self._plaintext, self._listeners = plaintext, listeners
-        self._supervised = supervised
+        self._supervised, self._class_archive = supervised, class_archive
 
     def __enter__(self) -> Self:
         """Starts the quorum; if that fails, kills every started process."""
-        kafka_jars(self.version)
+        jars = kafka_jars(self.version)
+        if self.version == KAFKA_VERSION and self._class_archive is None:
+            ensure_class_archive(jars, self._write_archive)
         if self.directory.exists() and any(self.directory.glob("node-*")):
             raise LabError(f"{self.directory} already contains a lab: choose another folder")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -167,6 +172,12 @@ class RunningQuorum:
         if self._security is None:
             raise LabError("this lab is not secured: create it with users=[...]")
         return self._security
+
+    @property
+    def admin_options(self) -> Sequence[str]:
+        """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
+        secured = self._security is not None and CONTROLLER not in self._plaintext
+        return ["--command-config", str(self.security.admin_file)] if secured else []
 
     @property
     def connect(self) -> kafka_requests.Connect:
@@ -258,8 +269,21 @@ class RunningQuorum:
         return self._jvm_of(self.version)
 
     def _jvm_of(self, version: str) -> Jvm:
-        options = () if self._security is None else self._security.java_options
-        return Jvm(jars=kafka_jars(version), folder=self.directory, hosts_file=self.hosts_file, options=options)
+        return Jvm(
+            jars=kafka_jars(version),
+            folder=self.directory,
+            hosts_file=self.hosts_file,
+            options=() if self._security is None else self._security.java_options,
+            written_archive=self._class_archive,
+        )
+
+    def _write_archive(self, file: Path) -> None:
+        """Runs a node of both roles once, for the classes that it loads."""
+        with (
+            tempfile.TemporaryDirectory(prefix="kraftwatch-archive-") as folder,
+            type(self)(Path(folder), controllers=0, combined=1, brokers=0, class_archive=file) as lab,
+        ):
+            lab.stop(*lab.controllers)
 
     def _connect(self, port: int) -> socket.socket:
         listener = BROKER if port in {node.broker_port for node in self.layout} else CONTROLLER

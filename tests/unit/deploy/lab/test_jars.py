@@ -8,7 +8,7 @@ import pytest
 
 from deploy.lab import jars
 from deploy.lab.jar_checksums import jar_checksums
-from deploy.lab.jars import cache_folder, kafka_jars
+from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, kafka_jars
 from deploy.lab.lab_errors import LabError
 from deploy.schemas.reflection import KAFKA_VERSIONS
 
@@ -140,3 +140,23 @@ def test_lock_file_with_an_invalid_line_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LabError, match=r"jars\.lock, line 2: "):
         jar_checksums(lock)
+
+
+def test_class_archive_is_written_once_and_a_partial_one_is_not_used(tmp_path: Path) -> None:
+    folder, written = tmp_path / "9.9.9", []
+
+    def fails(file: Path) -> None:
+        file.write_bytes(b"half")
+        raise LabError("the node did not start")
+
+    def write(file: Path) -> None:
+        written.append(file.exists())
+        file.write_bytes(b"whole")
+
+    with pytest.raises(LabError):
+        ensure_class_archive(folder, fails)
+    assert not class_archive(folder).exists()
+    for _ in range(2):
+        ensure_class_archive(folder, write)
+    assert class_archive(folder).read_bytes() == b"whole"
+    assert written == [False]

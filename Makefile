@@ -35,7 +35,7 @@ demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of 
 	@$(BIN)/kraftwatch demo
 
 test: $(READY) check ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
-	@$(PYTEST) -m "not long" --rows --durations=15
+	@$(PYTEST) -m "not long" --durations=15
 
 test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15
@@ -45,7 +45,8 @@ check: $(READY) ## check format, lint, types, imports, layout, and that document
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/pytest --quiet $(filter-out %/test_mutation_runs.py,$(wildcard tests/unit/test_*.py))
+	@$(BIN)/python -m tests.kips >/dev/null || $(BIN)/python -m tests.kips
+	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
 bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and write the page (25 min)
 	@ONLY=$(ONLY) $(BIN)/python -m tests.bench
@@ -82,8 +83,14 @@ parity: $(READY) ## compare decoding with kafka-dump-log of nine Kafka versions,
 rows: $(READY) ## list the KIP facts that tests cover, that are excluded (with the reason) and that are not covered
 	@$(BIN)/python -m tests.kips
 
-mutate: $(READY) ## change the core's code (MODULE=rules/lifecycle.py or a folder, TENTHS=1 a sample) and list what no test notices
-	@$(BIN)/python -m tests.mutation $(MODULE) $(if $(TENTHS),--tenths $(TENTHS))
+MODULE ?= rules/lifecycle.py
+MUTATION_TESTS ?= tests/unit/$(firstword $(subst /, ,$(MODULE)))
+mutate: $(READY) ## change MODULE=rules/lifecycle.py (or a folder) with mutmut and list the changes that no test notices
+	@printf '%s\n' '[mutmut]' source_paths= ' rules' ' connectors' ' streaming' ' deploy' \
+	  only_mutate= ' $(MODULE)$(if $(filter %.py,$(MODULE)),,/*)' also_copy= ' docs' ' README.md' ' CHANGELOG.md' \
+	  pytest_add_cli_args_test_selection= $(MUTATION_TESTS:%=' %') \
+	  pytest_add_cli_args= ' -m' ' not lab and not spark and not long and not debian' > setup.cfg
+	@rm -rf mutants; $(BIN)/mutmut run; status=$$?; $(BIN)/mutmut results; rm setup.cfg; exit $$status
 
 lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pyproject.toml
 	@$(LOCKED) --group dev pyproject.toml -o requirements.lock
@@ -104,4 +111,4 @@ docs: $(READY) ## build the documentation as a static site in site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean: ## delete .venv, caches and build output
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site mutants

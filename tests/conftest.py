@@ -10,8 +10,6 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kips.citations import Citations
-
 EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
 settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not EXHAUSTIVE, database=None
@@ -26,15 +24,6 @@ PROGRAMS = {
 }
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
 SKIP_REASON = "needs Debian's "
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rows", action="store_true", help="fail if a KIP fact is open or wrongly cited (`make rows`)")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("rows"):
-        config.pluginmanager.register(Citations())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,6 @@
 """`python -m tests.rule_pages` (`make goldens`): writes docs/rules, one page for each rule and an index.
 
-The texts come from the rules' docstrings and thresholds, as in `kraftwatch explain`. The section about tests lists the
-kinds of tests that name the rule.
+The texts come from the rules' docstrings and thresholds, as in `kraftwatch explain`.
 """
 
 import re
@@ -14,7 +13,6 @@ from rules.finding import HOLD, Rule, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
-from tests.rule_scenarios import RULE_SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -71,7 +69,7 @@ def markdown(rule: Rule) -> str:
     ]
     if inhibition := inhibition_of(rule):
         parts.append(linked(inhibition, of=rule))
-    parts += ["## Silence it", silence_section(rule), "## How it is tested", coverage_section(rule)]
+    parts += ["## Silence it", silence_section(rule)]
     parts.append("The [glossary](../glossary.md) explains the terms.")
     return "\n\n".join(parts) + "\n"
 
@@ -98,25 +96,6 @@ def severities(rule: Rule) -> list[str]:
     """Returns the rule's severities, the most severe first; each has a golden file."""
     existing = {path.name.split(".")[1] for path in GOLDENS.glob(f"{rule.id}.*.txt")}
     return [severity.value for severity in Severity if severity.value in existing]
-
-
-def coverage_section(rule: Rule) -> str:
-    """Returns the kinds of tests that cover the rule."""
-    named = re.compile(rf'"{rule.id}"')
-    fires = re.compile(rf"^\d+s firing \w+ {rule.id} ", re.MULTILINE)
-    kinds = {
-        "unit tests with golden alerts (tests/unit/rules)": occurs("tests/unit/rules", "test_*.py", named),
-        "scripted scenarios (tests/scripts)": occurs("tests/scripts", "*.txt", fires),
-        "simulation (tests/simulation)": occurs("tests/simulation", "*.py", named),
-    }
-    real = [f"{RULE_SCENARIOS[rule.id].description} (tests/rule_scenarios.py)"]
-    tests = "\n".join(f"- {kind}" for kind in (*(kind for kind, is_so in kinds.items() if is_so), *real))
-    return f"{tests}\n\n`git grep -l {rule.id} tests` lists the files."
-
-
-def occurs(folder: str, pattern: str, expression: re.Pattern[str]) -> bool:
-    """Returns whether the expression occurs in a file of the folder."""
-    return any(expression.search(path.read_text()) for path in (ROOT / folder).glob(pattern))
 
 
 def main() -> int:

@@ -238,8 +238,8 @@ def measure_stages(clusters: int, seconds: int) -> None:
     print_cost("decode", decoded_s / measured)
     print_cost("step", stepped_s / measured)
     written = sum(state.written for state in states.values()) / (len(names) * (seconds + WARM_UP_S))
-    print(f"state {len(blob)} bytes, written {written:.2f} times a cluster-second")  # noqa: T201 - a benchmark prints
-    print(f"output {status_bytes / (len(names) * (seconds + WARM_UP_S)):.0f} bytes a cluster-second")  # noqa: T201
+    print(f"state {len(blob)} bytes, written {written:.2f} times a cluster-second")
+    print(f"output {status_bytes / (len(names) * (seconds + WARM_UP_S)):.0f} bytes a cluster-second")
 
 
 def measure_spark(clusters: int, seconds: int) -> None:
@@ -274,7 +274,7 @@ def measure_spark(clusters: int, seconds: int) -> None:
         for role, cpu in sorted(spent.items(), key=lambda pair: -pair[1]):
             print_cost(f"  {role}", cpu / measured)
         print_cost("Spark, all processes", sum(spent.values()) / measured)
-        print(  # noqa: T201
+        print(
             f"{measured / (ended - began):.0f} cluster-seconds a second, "
             f"{(ended - began) / max(1, more - batches):.2f} s a micro-batch, {clusters} clusters"
         )
@@ -325,7 +325,7 @@ def cpu_by_process() -> dict[str, float]:
 
 
 def print_cost(what: str, seconds: float) -> None:
-    print(f"{what:30} {1_000 * seconds:8.3f} ms a cluster-second")  # noqa: T201 - a benchmark prints
+    print(f"{what:30} {1_000 * seconds:8.3f} ms a cluster-second")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -43,8 +43,8 @@ def main() -> None:
     direct = {normalized(each.name) for each in map(Requirement, needs) if each.marker is None}
     everything = closure(set(direct))
     audit = everything - closure(direct - {AUDIT})
-    print(f"runtime packages: {megabytes(everything):.0f} MB")  # noqa: T201
-    print(f"only for {AUDIT}: {megabytes(audit):.0f} MB ({', '.join(sorted(audit))})")  # noqa: T201
+    print(f"runtime packages: {megabytes(everything):.0f} MB")
+    print(f"only for {AUDIT}: {megabytes(audit):.0f} MB ({', '.join(sorted(audit))})")
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 def print_result(what: str, seconds: float, count: int = 0) -> None:
     rate = f"  {count / seconds:12,.0f} events/s" if count else ""
-    print(f"{what:58} {seconds * 1000:10.2f} ms{rate}")  # noqa: T201 - a benchmark prints
+    print(f"{what:58} {seconds * 1000:10.2f} ms{rate}")
 
 
 def main() -> None:
@@ -155,13 +155,13 @@ def main() -> None:
         blob = replay.to_bytes()
 
     print_result("to_bytes, all partitions new", cpu_seconds(store))
-    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
+    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")
     changed = changes(partitions, 200_100)[-101:]
     print_result(
         "100 partition changes", cpu_seconds(lambda: replay.apply(changed, sequence=3, observed_at_ms=Millis(3))), 100
     )
     print_result("to_bytes, 100 partitions changed", cpu_seconds(store))
-    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
+    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")
     restored = load_machine(blob)
     print_result("restoring the partitions", cpu_seconds(lambda: restored.log.partitions.table))
     for second in range(120):
@@ -177,7 +177,7 @@ def main() -> None:
             one.to_bytes()
 
     print_result(f"an idle micro-batch (read, 2 rows, write; {3 + BROKERS} replicas)", cpu_seconds(micro_batch) / 100)
-    print(f"{'peak memory':58} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:10.0f} MiB")  # noqa: T201
+    print(f"{'peak memory':58} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:10.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def _needs(slopes: ScaleSlopes) -> Sequence[tuple[str, Sequence[Any]]]:
 
 def main() -> None:
     """Prints the estimate."""
-    print(estimate(read_figures()))  # noqa: T201
+    print(estimate(read_figures()))
 
 
 if __name__ == "__main__":

@@ -1,55 +1,58 @@
-"""`make rows`: run the tests that cite rows, and print how many rows are covered, by text and by tag."""
+"""`make rows`: which facts of the KIPs (`rows.txt`) a test cites, which are excused, and which are open.
 
-import argparse
+A test cites a fact with `@pytest.mark.kip("D050")`; `not-covered.md` excuses facts that no test can prove, each with
+the reason. Exits with 1 if a fact of decoding, replay, alerts or views is open, or if a citation or an excuse is wrong.
+"""
+
+import ast
+import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
-import pytest
-
-from tests.kips.citations import Citations
-from tests.kips.rows import KipRow, RowCoverage
-
-TAGS = {"M": "decode", "R": "replay", "A": "alert", "S": "show", "T": "simulate", "X": "beyond"}
-
-
-def line(name: str, coverage: RowCoverage, rows: Iterable[KipRow]) -> str:
-    covered, excused, total = coverage.counts(rows)
-    return f"  {name:<22} {covered:>4} / {total:<4} covered, {excused:>3} excused, {total - covered - excused:>4} left"
+HERE = Path(__file__).parent
+REQUIRED = frozenset("MRAS")
+"""Tags of facts that require a test or an excuse: decode, replay, alert, show."""
+_ROW = re.compile(r"([A-K]\d{3})  (\S+) +([MRASTX]+) +(\S.*)")
+_EXCUSE = re.compile(r"- ([A-K]\d{3}(?:, [A-K]\d{3})*): \S")
 
 
-def table(coverage: RowCoverage) -> list[str]:
-    rows = coverage.rows.values()
-    required = [row for row in rows if row.required]
-    texts = sorted({row.text for row in required})
-    return [
-        "rows that require a test of decode, replay, alert or show (tags M, R, A, S):",
-        *(line(text, coverage, [row for row in required if row.text == text]) for text in texts),
-        line("together", coverage, required),
-        "all rows by tag (a row may have several):",
-        *(line(f"{tag} {name}", coverage, [row for row in rows if tag in row.tags]) for tag, name in TAGS.items()),
-    ]
+def cited(module: str) -> set[str]:
+    """Returns the numbers that the tests of a module cite."""
+    calls = (
+        mark
+        for node in ast.walk(ast.parse(module))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.kip"
+    )
+    return {str(argument.value) for mark in calls for argument in mark.args if isinstance(argument, ast.Constant)}
+
+
+def counted(name: str, numbers: Iterable[str], tested: set[str], excused: set[str]) -> str:
+    """Returns the line of the table for these rows."""
+    found = {*numbers}
+    left = len(found - tested - excused)
+    return f"{name:<10} {len(found & tested):>4} tested, {len(found & excused):>3} excused, {left:>3} left"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.kips", description=__doc__)
-    parser.add_argument("--slow", action="store_true", help="run the citing tests on a real Kafka and Spark too")
-    parser.add_argument("--open", action="store_true", help="print the facts of the open rows instead of their numbers")
-    options = parser.parse_args()
-    citations = Citations()
-    chosen = "kip" if options.slow else "kip and not lab and not spark"
-    code = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "-m", chosen, "tests"], plugins=[citations])
-    coverage = citations.coverage
-
-    lines = ["", *table(coverage)]
-    if citations.left_out:
-        slow = f"{len(citations.left_out)} citing tests need a real Kafka or Spark"
-        lines.append(f"{slow}: counted without running them; make test and make test-long run them")
-    if options.open:
-        lines += ["open:", *(f"  {row.number}  {row.text:<8}  {row.fact}" for row in coverage.open)]
-    else:
-        lines.append(f"open, {len(coverage.open)}: {' '.join(row.number for row in coverage.open)}")
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 0 if code == pytest.ExitCode.OK else 1
+    """Prints the table, and one line for each fault."""
+    lines = (HERE / "rows.txt").read_text().splitlines()
+    rows = {row[1]: row for line in lines if (row := _ROW.fullmatch(line.rstrip()))}
+    required = {number for number, row in rows.items() if REQUIRED & {*row[3]}}
+    items = _EXCUSE.findall((HERE / "not-covered.md").read_text())
+    excused = {number for item in items for number in item.split(", ")}
+    tested = {number for path in HERE.parent.rglob("test_*.py") for number in cited(path.read_text())}
+    faults = [
+        *(f"{number} is cited or excused and is no row" for number in (tested | excused) - rows.keys()),
+        *(f"{number} is cited and excused" for number in tested & excused),
+        *(f"{number} is open: {rows[number][4]}" for number in required - tested - excused),
+    ]
+    for text in sorted({rows[number][2] for number in required}):
+        print(counted(text, (each for each in required if rows[each][2] == text), tested, excused))
+    print(counted("together", required, tested, excused), *sorted(faults), sep="\n")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -10,25 +10,18 @@ import pytest
 
 from connectors.sinks.links import MessageLinks
 from rules.evaluate import RULES
-from tests.rule_pages import PAGES, pages
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
 LOADED_URL = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?((?:https?:)?//[^\"\s>]*)")
 
 
-def build_site(to: Path, config: Path) -> subprocess.CompletedProcess[str]:
-    """Runs mkdocs with --strict."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
-    command += ["--site-dir", str(to)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("site")
-    result = build_site(to, ROOT / "mkdocs.yml")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(to)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, "\n".join(line for line in result.stderr.splitlines() if "INFO" not in line)
     return to
 
@@ -49,26 +42,6 @@ def test_pages_load_nothing_from_other_hosts(site: Path) -> None:
     assert {each for each in loaded if "squidfunk" not in each} == set()
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    ["[page](missing.md)", "[anchor](index.md#missing)", "[absolute](/index.md)"],
-    ids=lambda each: each[1:5],
-)
-def test_build_reports_a_broken_link(tmp_path: Path, mistake: str) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "index.md").write_text(f"# A page\n\n{mistake}\n")
-    config = tmp_path / "mkdocs.yml"
-    config.write_text(
-        f"INHERIT: {ROOT / 'mkdocs.yml'}\nhooks: []\nplugins: []\nnav: [index.md]\ntheme: {{name: mkdocs}}\n"
-    )
-
-    result = build_site(tmp_path / "site", config)
-
-    assert result.returncode != 0
-    (warning,) = re.findall("WARNING .*", result.stderr)
-    assert mistake.partition("(")[2].removesuffix(")") in warning
-
-
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_of_the_top_level_pages_are_valid(name: str) -> None:
     for link in LINK.finditer((ROOT / name).read_text()):
@@ -81,7 +54,3 @@ def test_links_of_the_top_level_pages_are_valid(name: str) -> None:
 def slug(heading: str) -> str:
     """Returns the anchor of a heading as mkdocs and GitHub form it."""
     return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
-
-
-def test_rule_pages_are_current() -> None:
-    assert {path.name: path.read_text() for path in PAGES.glob("*.md")} == pages(), "make goldens"

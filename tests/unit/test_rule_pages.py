@@ -1,4 +1,4 @@
-"""The pages in docs/rules are up to date: texts from the docstrings, thresholds, and the kinds of tests."""
+"""The pages in docs/rules are up to date: texts from the docstrings, and thresholds."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from rules.evaluate import RULES
 from rules.finding import Rule
 from rules.rule_page import page_of
-from tests.rule_pages import PAGES, linked, markdown, pages
+from tests.rule_pages import PAGES, linked, pages
 
 EXPECTED = pages()
 UNITS = {"s": 1, "min": 60, "h": 3600}
@@ -49,22 +49,3 @@ def test_other_rules_are_links_and_the_rule_itself_is_not() -> None:
 
     assert linked("`no-leader`, or `monitor-blind`", of=rule) == "`no-leader`, or [`monitor-blind`](monitor-blind.md)"
     assert linked("`kraftwatch check`", of=rule) == "`kraftwatch check`"
-
-
-def test_page_lists_the_kinds_of_tests() -> None:
-    tests = markdown(RULES["voter-disk-replaced"]).partition("## How it is tested")[2]
-
-    assert [line for line in tests.splitlines() if line.startswith("- ")] == [
-        "- unit tests with golden alerts (tests/unit/rules)",
-        "- scripted scenarios (tests/scripts)",
-        "- simulation (tests/simulation)",
-        "- on a real quorum, where it fires and resolves (tests/rule_scenarios.py)",
-    ]
-
-
-def test_page_names_the_simulated_part_of_the_scenario() -> None:
-    assert "\n- not on a real quorum: only a migration from ZooKeeper takes long" in markdown(RULES["open-transaction"])
-    assert (
-        "\n- on a real quorum, where it fires; its resolution is simulated: the alert is active for an hour"
-        in markdown(RULES["committed-metadata-lost"])
-    )

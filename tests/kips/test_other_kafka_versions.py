@@ -1,7 +1,6 @@
-"""The status of the five texts, in the documentation; what a Kafka without LeaderRecoveryState gives; auto-join."""
+"""Kafka versions that the texts do not describe: one without LeaderRecoveryState, and one with auto-join."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,29 +15,6 @@ from tests.unit.rules.situation import (
     supporting,
     voter_not_fetching,
 )
-
-VERSIONS = Path(__file__).parents[2] / "docs" / "versions.md"
-
-
-def statuses() -> dict[str, str]:
-    """Returns the status of each KIP in the table of the page."""
-    section = VERSIONS.read_text().partition("## The KIPs, and what became of them")[2]
-    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| KIP-")]
-    return {text.strip().partition(",")[0]: status.strip() for text, status, _ in rows}
-
-
-@pytest.mark.kip("A001", "B001", "D001", "E001", "K034")
-def test_the_documentation_has_the_status_of_each_text() -> None:
-    found = statuses()
-    assert set(found) == {"KIP-595", "KIP-704", "KIP-853", "KIP-856", "KIP-1347"}
-    assert found["KIP-856"] == "rejected in favor of KIP-853"
-    assert found["KIP-1347"] == "under discussion"
-    assert found["KIP-853"].startswith("a working draft")
-    accepted = {kip: status for kip, status in found.items() if status.startswith("accepted ")}
-    assert {kip: issue for kip, status in accepted.items() for issue in status.split("[")[1:]} == {
-        "KIP-595": "KAFKA-9876](https://issues.apache.org/jira/browse/KAFKA-9876))",
-        "KIP-704": "KAFKA-13587](https://issues.apache.org/jira/browse/KAFKA-13587))",
-    }
 
 
 def not_applicable(quorum: Quorum) -> dict[str, str]:

@@ -29,8 +29,9 @@ class ConfiguredJob(JobProcess):
         return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
 
     def printed(self, verb: str) -> dict[str, Any]:
-        """Returns what a one-shot command prints with `--json` for this configuration."""
-        command = [sys.executable, "-m", "streaming", verb, "--config", str(self.file), "--json", "--timeout", "20"]
+        """Returns what a one-shot command prints with `--json` for the cluster of this name."""
+        options = ["--config", str(self.file), "--only", self.name, "--json", "--timeout", "20"]
+        command = [sys.executable, "-m", "streaming", verb, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         document: dict[str, Any] = json.loads(done.stdout)
         return document

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_every_expected_alert_fires_and_no_false_one(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_alerts_are_the_same_on_many_simulations() -> None:
     assert sum(alerts for alerts, _ in results) > 500
 
 
-@pytest.mark.parametrize("forgotten_s", [10, 30])
+@pytest.mark.parametrize("forgotten_s", [10, pytest.param(30, marks=pytest.mark.long)])
 def test_a_forgotten_age_threshold_is_found(forgotten_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail: here ages near one threshold are not recorded."""
     add = Comparisons.add

@@ -39,6 +39,7 @@ def archive_of_the_wheel(folder: Path) -> Path:
     return wheel.rename(folder / "kraftwatch.zip")
 
 
+@pytest.mark.long
 def test_the_script_prints_what_the_page_shows(tmp_path: Path) -> None:
     python = environment_without_kraftwatch(tmp_path / "environment")
     archive = archive_of_the_wheel(tmp_path)

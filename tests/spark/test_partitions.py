@@ -160,6 +160,7 @@ def expected() -> set[tuple[str, str, str]]:
     return {(cluster, "no-leader", state) for cluster in CLUSTERS[::2] for state in ("firing", "resolved")}
 
 
+@pytest.mark.long
 def test_alerts_are_the_same_with_one_and_four_partitions_and_after_each_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ Thresholds
     hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not reported, because Kafka
     lists it as an observer for that long. ready_lag (2 s) and window (30 samples): the observer must
     have caught up this closely in each sample. One sample is kept every 5 s for a minute, so all of them count.
-    fetch_age (10 s), poll_age (10 s), half_done (a day).
+    fetch_age (10 s), poll_age (10 s), half_done (24 h).
 """
 
 from collections.abc import Iterable

@@ -19,6 +19,7 @@ from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.pipeline_section import PipelineSection
 from streaming.config.relay_section import RelaySection
+from streaming.config.reload import FIXED
 from streaming.config.root import WatchSection
 from streaming.config.rule_filter import RuleFilter
 from streaming.config.rule_section import RuleSection
@@ -66,8 +67,10 @@ def page(text: str) -> str:
 def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
     """Returns the table of a model's keys, without the keys of the excluded model."""
     known = set(excluded.model_fields) if excluded else set()
+    if excluded is PeopleSection and issubclass(model, TopicLogin):
+        known |= set(TopicLogin.model_fields)
     rows = [
-        f"| `{field.alias or name}` | {default(field)} | {(field.description or '').replace('|', chr(92) + '|')} |\n"
+        f"| `{field.alias or name}` | {default(field)} | {meaning(model, name, field)} |\n"
         for name, field in model.model_fields.items()
         if name not in known
     ]
@@ -76,6 +79,12 @@ def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
         if rows
         else ""
     )
+
+
+def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
+    """Returns the description of a key, and whether a change needs a restart."""
+    restart = " Needs a restart." if model is Config and name in FIXED else ""
+    return (field.description or "").replace("|", "\\|") + restart
 
 
 def default(field: FieldInfo) -> str:

@@ -58,9 +58,8 @@ def run(
     from the checkpoint, sends no alert twice and loses none.
 
     A changed configuration file takes effect within two seconds, or at once on
-    SIGHUP. An invalid file is rejected with an error message, and the old
-    configuration stays in effect. Only checkpoint, master, spark and the keys
-    that begin with listen need a restart.
+    SIGHUP. One that is invalid, or that changes a key that needs a restart, is
+    rejected with an error message, and the old configuration stays in effect.
 
     Exit codes: 0 stopped by a signal, 1 the query failed, 2 invalid usage.
 

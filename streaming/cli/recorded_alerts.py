@@ -7,7 +7,7 @@ from rules.alert import Alert
 from streaming.cli.back_test_settings import back_test_settings
 from streaming.report.back_test import back_test
 from streaming.report.incident_report import ledger_alerts
-from streaming.report.recorded_rows import read_again, recorded_rows
+from streaming.report.recorded_rows import recorded_rows
 
 
 def recorded_alerts(
@@ -33,5 +33,4 @@ def recorded_alerts(
     if journal is not None and (found := ledger_alerts(journal)) is not None:
         return found
     settings = back_test_settings(config, setting, polled=journal is not None, recorded=journal)
-    again = None if journal is None else read_again(journal)
-    return list(back_test(recorded_rows(journal, log_dir, say=say), settings, again))
+    return list(back_test(recorded_rows(journal, log_dir, say=say), settings))

@@ -52,12 +52,12 @@ def replay(
     from streaming.cli.back_test_settings import back_test_settings
     from streaming.report.alert_comparison import compare_alerts
     from streaming.report.back_test import back_test
-    from streaming.report.recorded_rows import read_again, recorded_rows
+    from streaming.report.recorded_rows import recorded_rows
 
     def alerts(configuration: Path | None, settings: Sequence[str]) -> "Iterator[Alert]":
         rows = recorded_rows(journal, log_dir, say=print_progress)
         settings_of = back_test_settings(configuration, settings, polled=journal is not None, recorded=journal)
-        return back_test(rows, settings_of, None if journal is None else read_again(journal))
+        return back_test(rows, settings_of)
 
     now = alerts(config, setting or ())
     if compare is None:

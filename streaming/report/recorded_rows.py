@@ -42,14 +42,5 @@ def recorded_rows(journal: Path | None, log_dir: Path | None, *, say: Callable[[
         yield row
 
 
-def read_again(journal: Path) -> Callable[[int, int], Iterator[Observation]]:
-    """Returns a function that reads rows of a journal again: from a sequence up to another, which is not included.
-
-    Raises:
-        UsageError: there is no journal.
-    """
-    return open_journal(journal).read
-
-
 def _day(row: Observation) -> str:
     return iso(Millis(row.observed_at_ms))[:16].replace("T", " ")

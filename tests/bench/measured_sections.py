@@ -41,7 +41,6 @@ SECTIONS: Sequence[BenchSection] = (
     BenchSection(name="jobs", function="section_figures:jobs", limit_s=1200),
     BenchSection(name="executors", function="executors_bench:figures", limit_s=900),
     BenchSection(name="relay", function="relay_bench:figures", limit_s=600),
-    BenchSection(name="back-test", function="back_test_bench:figures", limit_s=1200),
 )
 
 

@@ -134,16 +134,6 @@ as many machines would be. Clusters per core: cluster-seconds of rows for each s
         "The rows of one cluster are forwarded to a topic of a real broker, then read and evaluated by the query.",
         lambda figures: tables_of(figures, "what"),
     ),
-    "back-test": (
-        "Back-test of a quiet cluster",
-        """\
-`kraftwatch replay --journal` with the defaults, on the recorded rows of a real quorum of three controllers and three
-brokers in which nothing happens (3.9 rows a second, 338,000 a day), repeated with later times and offsets; once an hour
-a leader view changes, as with each snapshot. Rows that repeat a healthy cluster are not decoded, except in the last
-75 s of each quiet stretch; the alerts are the same (`tests/unit/streaming/report/test_quiet_stretch.py`). The time is
-proportional to the length, so the year is a product, not a measurement. CPU time includes Python's start.""",
-        lambda figures: tables_of(figures, "journal"),
-    ),
 }
 _CHARTS: Mapping[str, Callable[[Figures], Mapping[str, LineChart]]] = {
     "latency": performance_charts.latency_charts,

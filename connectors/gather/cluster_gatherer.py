@@ -34,14 +34,11 @@ class ClusterGatherer:
         start: LogPosition,
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
-        fetch_pause_s: float = 0.0,
-        slowdown: Callable[[], int] = lambda: 1,
         newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
         """Connects to nothing yet.
 
-        `slowdown`: how many times as long to wait between polls, and between fetches with a pause; `newest_gap`: how
-        often the loop did not run, and for how many seconds the last time.
+        `newest_gap`: how often the loop did not run, and for how many seconds the last time.
         """
         self._cluster = cluster
         self._loop = loop
@@ -60,8 +57,6 @@ class ClusterGatherer:
         )
         self._last_observed_ms = last_observed_ms
         self._position = start
-        self._fetch_pause_s = fetch_pause_s
-        self._slowdown = slowdown
         self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
@@ -110,15 +105,12 @@ class ClusterGatherer:
             self._writer,
             start=self._position,
             max_snapshot_bytes=self._cluster.max_snapshot_bytes,
-            pause_s=lambda: self._fetch_pause_s * self._slowdown(),
         )
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:
         interval_ms = self._cluster.poll_interval_ms
-        self._quorum_poll = QuorumPoll(
-            self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms, slowdown=self._slowdown
-        )
+        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms)
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:

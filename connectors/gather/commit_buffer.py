@@ -96,11 +96,6 @@ class CommitBuffer:
         return self._uncommitted[-1].last_offset + 1 if self._uncommitted else self.committed_end
 
     @property
-    def is_current(self) -> bool:
-        """Whether all that the leader has committed was returned, and nothing else was fetched."""
-        return not self._uncommitted and self.high_watermark is not None and self.committed_end >= self.high_watermark
-
-    @property
     def last_epoch(self) -> int:
         """Epoch of the batch before `next_offset`: Fetch's LastFetchedEpoch."""
         return self._uncommitted[-1].leader_epoch if self._uncommitted else self.committed_epoch

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.durable_file import Synced, replace_file
 from connectors.gather.node_directory import KnownEndpoints
 
-PREFIX, SUFFIX = "whereabouts", ".json"
-NAME = PREFIX + SUFFIX
+NAME = "whereabouts.json"
 _LOG = logging.getLogger(__name__)
 _JSON: TypeAdapter[dict[str, KnownEndpoints]] = TypeAdapter(dict[str, KnownEndpoints])
 
@@ -23,12 +22,10 @@ _JSON: TypeAdapter[dict[str, KnownEndpoints]] = TypeAdapter(dict[str, KnownEndpo
 class EndpointCache:
     """The cache of all clusters in one small file. If it cannot be read or written, the gatherer runs without it."""
 
-    def __init__(self, journal: Path, *, share: int | None = None) -> None:
-        """Reads the files of all shares that exist; `share` is that of this process, whose file it writes."""
-        self._path = journal / (NAME if share is None else f"{PREFIX}-{share}{SUFFIX}")
-        self._cached: dict[str, KnownEndpoints] = {}
-        for path in sorted(journal.glob(f"{PREFIX}*{SUFFIX}"), key=_written_at):
-            self._cached |= self._read(path)
+    def __init__(self, journal: Path) -> None:
+        """Reads the file, if it exists."""
+        self._path = journal / NAME
+        self._cached = self._read()
 
     def of(self, cluster: str) -> KnownEndpoints:
         """Returns the cached endpoints of a cluster; empty for a new cluster."""
@@ -47,18 +44,11 @@ class EndpointCache:
         else:
             self._cached = updated
 
-    def _read(self, path: Path) -> dict[str, KnownEndpoints]:
+    def _read(self) -> dict[str, KnownEndpoints]:
         try:
-            return _JSON.validate_json(path.read_bytes())
+            return _JSON.validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError):
-            _LOG.warning("%s cannot be read: endpoints stay unknown until the log or a poll reports them", path)
+            _LOG.warning("%s cannot be read: endpoints stay unknown until the log or a poll reports them", self._path)
             return {}
-
-
-def _written_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

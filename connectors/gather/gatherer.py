@@ -20,15 +20,12 @@ from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
-from connectors.gather.fleet_pace import fetch_pause_s, is_large, start_span_s, turns_of
 from connectors.gather.garbage_collection import exclude_long_lived_objects
-from connectors.gather.gatherer_group import GathererGroup
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Appender, Publisher
-from connectors.gather.unread_rows import UnreadRows, unread_rows_of
 from connectors.journal.follow_position import FollowPosition
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
@@ -38,6 +35,8 @@ from connectors.kafka.rate_limiter import RateLimiter
 OK, USAGE, NO_JOURNAL = 0, 2, 3
 READY = "ready"
 _PUBLISH_EVERY_S = 1.0
+_START_EVERY_S = 0.015
+"""Between the starts of two clusters. Those that start together are polled together from then on, each of them late."""
 _SHUTDOWN_TIMEOUT_S = 5.0
 
 
@@ -55,13 +54,8 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         settings = from_line(stdin.readline())
         logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
         limit_kafka_logging()
-        allow_many_sockets()
+        _allow_many_sockets()
         with _open_journal(settings) as journal:
-            if settings.processes > 1:
-                group = GathererGroup(settings, journal)
-                _print_line(stdout, READY)
-                group.run(stdin)
-                return OK
             gatherer = Gatherer(settings, journal)
             _print_line(stdout, READY)
             gatherer.run(stdin)
@@ -93,19 +87,10 @@ class Gatherer:
         self._settings = settings
         self._journal = journal
         self._loop = EventLoop()
-        self._endpoint_cache = EndpointCache(Path(settings.journal), share=settings.share)
-        self._publisher = Publisher(
-            journal,
-            self._loop,
-            on_failure=self._loop.stop,
-            before_publish=self._update_cache,
-            turns=turns_of(settings.clusters_of_all),
-        )
+        self._endpoint_cache = EndpointCache(Path(settings.journal))
+        self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
-        self._unread_rows = UnreadRows(
-            unread_rows_of(Path(settings.journal)), clusters=settings.clusters_of_all, now=self._loop.now
-        )
         self._stats = GathererStats(
             settings.stats,
             publisher=self._publisher,
@@ -128,7 +113,7 @@ class Gatherer:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self._loop.run(self._run)
-            self._publisher.publish_all()
+            self._publisher.publish()
         finally:
             for gatherer in self._gatherers:
                 gatherer.client.close()
@@ -158,24 +143,18 @@ class Gatherer:
         await self._loop.wait_stopped()
 
     async def _start_all(self) -> None:
-        pause_s = start_span_s(self._settings.clusters_of_all) / max(1, len(self._gatherers))
         for gatherer in self._gatherers:
             gatherer.start()
             started_at = self._loop.now()
-            await self._loop.sleep(pause_s)
+            await self._loop.sleep(_START_EVERY_S)
             # What the loop could not do meanwhile comes before more work.
             await self._loop.sleep(self._loop.delay_s(started_at))
 
     async def _publish_periodically(self) -> None:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
-            self._publisher.publish_periodically()
-            if is_large(self._settings.clusters_of_all):
-                self._unread_rows.update()
-            self._write_stats()
-
-    def _write_stats(self) -> None:
-        self._stats.write()
+            self._publisher.publish()
+            self._stats.write()
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_position(cluster.name)
@@ -192,8 +171,6 @@ class Gatherer:
             start=start or START,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=self._endpoint_cache.of(cluster.name),
-            fetch_pause_s=fetch_pause_s(self._settings.clusters_of_all),
-            slowdown=lambda: self._unread_rows.slowdown,
             newest_gap=self._heartbeat.newest_gap,
         )
 
@@ -223,7 +200,7 @@ def _read_messages(stdin: BinaryIO, loop: EventLoop, handle: Callable[[ControlMe
     timer.start()
 
 
-def allow_many_sockets() -> None:
+def _allow_many_sockets() -> None:
     """Raises the file descriptor limit to its hard limit: 100 clusters need more than a shell's default of 1024."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):

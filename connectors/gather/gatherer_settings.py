@@ -8,7 +8,6 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.gather.commit_buffer import LogPosition
-from connectors.journal.follow_position import FollowPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +26,6 @@ class GathererSettings:
     journal_options: Mapping[str, float] = field(default_factory=dict)
     """`segment_bytes`, `keep_bytes`, `keep_s` of `connectors.journal.writer.JournalWriter`."""
     verbose: bool = False
-    processes: int = 1
-    """Over how many processes the clusters are spread; with 1, the process that writes the journal gathers itself."""
-    clusters_in_job: int | None = None
-    """How many clusters all processes gather; None: those of this process."""
-    share: int | None = None
-    """Number of the share that this process gathers; None: all clusters."""
-    positions: Mapping[str, FollowPosition] = field(default_factory=dict)
-    """Where to continue, by cluster, for a process without a journal of its own."""
-
-    @property
-    def clusters_of_all(self) -> int:
-        """How many clusters all processes gather."""
-        return len(self.clusters) if self.clusters_in_job is None else self.clusters_in_job
 
 
 _JSON = TypeAdapter(GathererSettings)

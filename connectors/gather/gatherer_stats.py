@@ -48,8 +48,7 @@ class WrittenStats:
     rss_bytes: int | None
     rows: int
     publications: int
-    loop: LoopCounts | None = None
-    """None in a file of an earlier version."""
+    loop: LoopCounts
     clusters: Mapping[str, ClusterCounts]
 
 

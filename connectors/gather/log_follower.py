@@ -5,7 +5,7 @@ It finds the leader by sending a Fetch to any controller, long-polls the leader,
 connection fails or the leader changes. It sends only Fetch and FetchSnapshot.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
@@ -66,9 +66,8 @@ class LogFollower:
         *,
         start: LogPosition = START,
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
-        pause_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`max_snapshot_bytes` is the largest snapshot that is read, `pause_s` the pause once all is read."""
+        """`max_snapshot_bytes` is the largest snapshot that is read."""
         self._loop = loop
         self._client = client
         self._nodes = nodes
@@ -76,7 +75,6 @@ class LogFollower:
         self._work = WorkBudget(loop)
         self._buffer = CommitBuffer(start)
         self._max_snapshot_bytes = max_snapshot_bytes
-        self._read_all_pause_s = pause_s
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
         self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(loop, self._query_leader)
@@ -143,8 +141,6 @@ class LogFollower:
             self._buffer.restart(START)
         if result.pause:
             await self._loop.sleep(_PAUSE_S)
-        elif result.committed is not None and self._buffer.is_current and (pause_s := self._read_all_pause_s()):
-            await self._loop.sleep(pause_s)
 
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:

@@ -7,7 +7,6 @@ from connectors.event import to_json
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
-from connectors.gather.quiet_observations import QuietObservations
 from connectors.gather.redacted_batches import RedactedBatches
 from connectors.kafka.messages import SnapshotId
 from connectors.observation import Observation, ObservationKind
@@ -48,19 +47,16 @@ class ObservationWriter:
         """The gaps that were written."""
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
-        self._quiet = QuietObservations()
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         """As `ObservationOutput.write_records`. Records other than NoOps are urgent."""
         self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
-        at_ms = self._now_ms()
         self._write(
             ObservationKind.RECORDS,
             batches.content,
-            at_ms,
+            self._now_ms(),
             urgent=batches.has_records,
-            quiet=self._quiet.are_quiet_records(records, batches, at_ms),
             base_offset=records.base_offset,
             last_offset=records.last_offset,
             leader_epoch=records.leader_epoch,
@@ -87,34 +83,26 @@ class ObservationWriter:
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
         self._clear_failures(ObservationSource.QUORUM)
-        at_ms = self._now_ms()
-        quiet = self._quiet.is_quiet_poll(event, at_ms, changed=changed)
-        self._write(ObservationKind.QUORUM, to_json(event), at_ms, urgent=changed, quiet=quiet)
+        self._write(ObservationKind.QUORUM, to_json(event), self._now_ms(), urgent=changed)
 
     def write_probe(self, event: EndpointProbed) -> None:
         """As `ObservationOutput.write_probe`. A result that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
         shape = (*reached, event.answer, event.answered_by, event.certificate)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
-        at_ms = self._now_ms()
-        quiet = self._quiet.is_quiet_probe(event, at_ms, changed=changed)
-        self._write(ObservationKind.PROBE, to_json(event), at_ms, urgent=changed, quiet=quiet)
+        self._write(ObservationKind.PROBE, to_json(event), self._now_ms(), urgent=changed)
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
         """As `ObservationOutput.write_leader_view`. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
-        at_ms = self._now_ms()
-        quiet = self._quiet.is_quiet_view(event, at_ms, changed=changed)
-        self._write(ObservationKind.VIEW, to_json(event), at_ms, urgent=changed, quiet=quiet)
+        self._write(ObservationKind.VIEW, to_json(event), self._now_ms(), urgent=changed)
 
     def write_failure(self, event: ObservationFailed) -> None:
         """As `ObservationOutput.write_failure`. A new reason is urgent."""
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
-        at_ms = self._now_ms()
-        self._quiet.disturbed(at_ms)
-        self._write(ObservationKind.FAILED, to_json(event), at_ms, urgent=changed)
+        self._write(ObservationKind.FAILED, to_json(event), self._now_ms(), urgent=changed)
 
     def write_gap(self, detail: str, reason: Reason = Reason.INTERRUPTED) -> None:
         """Writes that nothing was observed until now, or that the time since the row before has not passed."""
@@ -164,7 +152,6 @@ class ObservationWriter:
         at_ms: int,
         *,
         urgent: bool,
-        quiet: bool = False,
         base_offset: int | None = None,
         last_offset: int | None = None,
         leader_epoch: int | None = None,
@@ -180,4 +167,4 @@ class ObservationWriter:
             high_watermark=high_watermark,
             payload=payload,
         )
-        self._publisher.add(row, urgent=urgent, quiet=quiet)
+        self._publisher.add(row, urgent=urgent)

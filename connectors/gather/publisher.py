@@ -1,14 +1,10 @@
-"""Appends rows to the journal; publishes urgent rows at once and all others once a second.
-
-With many clusters, quiet rows wait for a few seconds before they are appended (`held_rows`).
-"""
+"""Appends rows to the journal; publishes urgent rows at once and all others once a second."""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
 from connectors.errors import JournalError
-from connectors.gather.held_rows import HeldRows
 from connectors.kafka.event_loop import EventLoop
 from connectors.observation import Observation
 
@@ -36,17 +32,8 @@ class Publisher:
         *,
         on_failure: Callable[[], None],
         before_publish: Callable[[], None] = lambda: None,
-        turns: int = 1,
     ) -> None:
-        """`before_publish` is called before each publication, `on_failure` once, if the journal cannot be written.
-
-        Args:
-            journal: where rows go.
-            loop: schedules publications.
-            on_failure: see above.
-            before_publish: see above.
-            turns: the quiet rows of a cluster are appended at every n-th periodic publication (`held_rows.turns_of`).
-        """
+        """`before_publish` is called before each publication, `on_failure` once, if the journal cannot be written."""
         self._journal = journal
         self._loop = loop
         self._on_failure = on_failure
@@ -61,67 +48,34 @@ class Publisher:
         """Failed observations since the start, by cluster, source and reason."""
         self._urgent_from_ms: dict[str, int] = {}
         self._newest_ms: dict[str, int] = {}
-        """The time of each cluster's newest appended row."""
-        self._held = HeldRows(turns) if turns > 1 else None
+        """The time of each cluster's newest row."""
 
     def publish_first_row_from(self, cluster: str, at_ms: int) -> bool:
         """Publishes at once the first row of this cluster that is observed at `at_ms` or later.
 
-        Until then no row of it waits: an alert may be due.
-
         Returns:
             Whether this row is yet to be made. It is not where the job is behind and asks for a time that has passed.
         """
-        rows = [] if self._held is None else self._held.take(cluster)
-        self._append(rows)
-        if (rows and rows[-1].observed_at_ms >= at_ms) or self._newest_ms.get(cluster, -1) > at_ms:
+        if self._newest_ms.get(cluster, -1) > at_ms:
             self._publish_soon()
             return False
         self._urgent_from_ms[cluster] = at_ms
         return True
 
-    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
-        """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps.
-
-        A quiet row may wait; every other row is appended behind the waiting rows of its cluster.
-        """
+    def add(self, row: Observation, *, urgent: bool) -> None:
+        """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps."""
         if self.failure is not None or self._loop.ending:
             return  # a failure during the shutdown is no observation of the cluster
+        self._attempt(lambda: self._journal.append([row]))
+        self._newest_ms[row.cluster] = row.observed_at_ms
+        self.rows += 1
+        self._all_published = False
         urgent_from_ms = self._urgent_from_ms.get(row.cluster)
-        if urgent_from_ms is not None:
-            quiet = False
-            if row.observed_at_ms >= urgent_from_ms:
-                del self._urgent_from_ms[row.cluster]
-                urgent = True
-        if self._held is None:
-            self._append([row])
-        elif quiet and not urgent:
-            self._held.hold(row)
-        else:
-            self._append([*self._held.take(row.cluster), row])
+        if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
+            del self._urgent_from_ms[row.cluster]
+            urgent = True
         if urgent:
             self._publish_soon()
-
-    def publish_periodically(self) -> None:
-        """Publishes the appended rows, and the waiting rows of the clusters whose turn it is."""
-        if self._held is not None:
-            for rows in self._held.take_next():
-                self._append(rows)
-        self.publish()
-
-    def publish_all(self) -> None:
-        """Publishes every row, also those that wait."""
-        if self._held is not None:
-            for rows in self._held.take_all():
-                self._append(rows)
-        self.publish()
-
-    def _append(self, rows: list[Observation]) -> None:
-        if rows and self.failure is None:
-            self._attempt(lambda: self._journal.append(rows))
-            self._newest_ms[rows[-1].cluster] = rows[-1].observed_at_ms
-            self.rows += len(rows)
-            self._all_published = False
 
     def _publish_soon(self) -> None:
         if not self._publish_scheduled:

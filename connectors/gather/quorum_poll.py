@@ -6,7 +6,7 @@ failure is recorded with its own reason.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError
@@ -34,18 +34,9 @@ class QuorumPoll:
     """Polls one cluster. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
-        self,
-        loop: EventLoop,
-        client: Client,
-        nodes: NodeDirectory,
-        output: ObservationOutput,
-        *,
-        interval_ms: int,
-        slowdown: Callable[[], int] = lambda: 1,
+        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationOutput, *, interval_ms: int
     ) -> None:
-        """`slowdown`: how many intervals to wait after an answer (`unread_rows`)."""
         self._loop = loop
-        self._slowdown = slowdown
         self._client = client
         self._nodes = nodes
         self._output = output
@@ -74,8 +65,8 @@ class QuorumPoll:
         """
         due = self._loop.now()
         while True:
-            answered = await self._poll()
-            due = self._next_due(due) + (self._slowdown() - 1 if answered else 0) * self._interval_s
+            await self._poll()
+            due = self._next_due(due)
             while due > self._loop.now() and await self._pause.sleep_until(due):
                 await self._poll()
 
@@ -89,8 +80,8 @@ class QuorumPoll:
         late = (self._loop.now() - due) / self._interval_s
         return due if late <= _LATE_SHARE else due + math.ceil(late + 0.5) * self._interval_s
 
-    async def _poll(self) -> bool:
-        """Writes an answer, or the failures; returns whether there is an answer."""
+    async def _poll(self) -> None:
+        """Writes an answer, or the failures."""
         started = self._loop.now()
         first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
         results: dict[Address, QuorumPolled | ObservationError] = {}
@@ -108,7 +99,7 @@ class QuorumPoll:
             self._answered_at = self._loop.now()
             self._nodes.update_from_event(polled)
             self._output.write_poll(polled)
-            return True
+            return
         self._last_results = results or self._last_results
         for address, result in self._last_results.items():
             if isinstance(result, ObservationError):
@@ -120,7 +111,6 @@ class QuorumPoll:
                         detail=result.detail,
                     )
                 )
-        return False
 
     async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | ObservationError]:
         return await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)

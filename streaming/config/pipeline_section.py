@@ -1,4 +1,4 @@
-"""How the work is divided over Spark's tasks and over processes that gather."""
+"""How the work is divided over Spark's tasks."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,6 @@ class PipelineSection(Section):
 
     partitions: int = Field(default=1, ge=1, le=256)
     """How many of Spark's tasks evaluate at once. `kraftwatch checkpoint repartition` changes it for a checkpoint."""
-
-    gather_processes: int = Field(default=1, ge=1, le=64)
-    """Over how many processes the gatherer spreads the clusters. One that hangs or crashes stops none of the others."""
 
     def spark_settings(self) -> Mapping[str, str]:
         """Returns the settings of Spark that follow from it."""

@@ -48,7 +48,6 @@ class GathererProcess:
         journal: Path,
         logs: Path,
         journal_options: Mapping[str, float] | None = None,
-        processes: int = 1,
     ) -> None:
         """Starts nothing yet.
 
@@ -57,7 +56,6 @@ class GathererProcess:
             journal: the folder that the gatherer writes.
             logs: the folder for its stderr and its statistics.
             journal_options: as in `GathererSettings`.
-            processes: over how many processes of its own the gatherer spreads the clusters.
         """
         self._stats = logs / "gather-stats.json"
         self._settings = to_line(
@@ -66,7 +64,6 @@ class GathererProcess:
                 journal=str(journal),
                 stats=str(self._stats),
                 journal_options=dict(journal_options or {}),
-                processes=processes,
             )
         )
         self._journal = JournalReader(journal)

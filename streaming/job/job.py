@@ -30,6 +30,7 @@ from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
+from streaming.job.job_lag import JobLag
 from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
 from streaming.job.refused_rows import RefusedRows
@@ -181,6 +182,7 @@ class Job:
         self._relay_silence = RelaySilence(self.ledger.firing())
         self._refused_rows = RefusedRows(self.ledger.firing())
         self._clock_steps = ClockSteps(self.ledger.firing())
+        self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
         self._delivery = Dispatcher(
             self.ledger,
@@ -204,6 +206,8 @@ class Job:
         self._without_state.batch_delivered(status.cluster for status in batch.statuses)
         self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
         self._refused_rows.refused(batch.refused)
+        if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
+            self._lag.batch_delivered(max(observed), now_ms=wall_ms())
 
     def send_own_alerts(self) -> None:
         """Sends what is due about this host's clock, relays, rows in their topics, and the first job of a standby."""
@@ -338,8 +342,8 @@ class Job:
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if self.config.source != GATHERER:
             return RelayedInput()
-        at, processes = self._checkpoint, self.config.pipeline.gather_processes
-        gatherer = GathererProcess(self._spec.clusters, journal=at.journal, logs=at.logs, processes=processes)
+        at = self._checkpoint
+        gatherer = GathererProcess(self._spec.clusters, journal=at.journal, logs=at.logs)
         gatherer.start()
         return gatherer
 

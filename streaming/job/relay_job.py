@@ -96,7 +96,7 @@ def _relay(
 ) -> None:
     """Relays these clusters until the stop signal, or until one of the late clusters answers."""
     with ExitStack() as stack:
-        relay = Relay(section, folder, clusters, processes=config.pipeline.gather_processes)
+        relay = Relay(section, folder, clusters)
         stack.callback(relay.stop)
         if config.listen is not None:
             address, access = host_port(config.listen), config.page_access()
@@ -136,15 +136,8 @@ def _identified(
 class Relay:
     """The running relay of one folder."""
 
-    def __init__(
-        self,
-        section: RelaySection,
-        folder: Checkpoint,
-        clusters: Mapping[str, ClusterConnection],
-        *,
-        processes: int = 1,
-    ) -> None:
-        """Starts the gatherer, which spreads the clusters (by name, with their ids) over this many processes.
+    def __init__(self, section: RelaySection, folder: Checkpoint, clusters: Mapping[str, ClusterConnection]) -> None:
+        """Starts the gatherer of these clusters (by name, with their ids).
 
         Raises:
             UsageError: the gatherer cannot open the journal, or relay.json cannot be read.
@@ -153,7 +146,6 @@ class Relay:
         self._section = section
         self._folder = folder
         self._clusters = clusters
-        self._processes = processes
         self._positions = folder.folder / "relay.json"
         self._numberings = self._prepared()
         self._journal = JournalReader(folder.journal)
@@ -238,7 +230,6 @@ class Relay:
             tuple(self._clusters.values()),
             journal=self._folder.journal,
             logs=self._folder.logs,
-            processes=self._processes,
             journal_options={"segment_bytes": _SEGMENT_BYTES, "keep_bytes": _KEEP_ACKNOWLEDGED_BYTES},
         )
         gatherer.start()

@@ -7,6 +7,7 @@ AvailableNow the query reads the rows that are published at its start, in the sa
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from connectors.cluster_share import share_of
 from connectors.errors import JournalError
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
@@ -178,9 +178,14 @@ def _by_cluster(rows: Sequence[Observation], parts: int) -> Sequence[Sequence[Ob
     for row in rows:
         part = chosen.get(row.cluster)
         if part is None:
-            part = chosen[row.cluster] = divided[share_of(row.cluster, parts)]
+            part = chosen[row.cluster] = divided[_part_of(row.cluster, parts)]
         part.append(row)
     return divided
+
+
+def _part_of(cluster: str, parts: int) -> int:
+    # Not a checksum: of names that differ in one digit, its low bits are often the same.
+    return int.from_bytes(blake2b(cluster.encode(), digest_size=8).digest(), "big") % parts
 
 
 def _arrow_stream(rows: Sequence[Observation]) -> bytes:

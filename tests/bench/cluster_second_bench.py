@@ -1,9 +1,8 @@
 """Measures a quiet cluster-second: one second of one healthy cluster. Prints milliseconds of CPU and asserts nothing.
 
 `python -m tests.bench.cluster_second_bench [--clusters 100] [--seconds 60] [--no-spark]`. A journal of quiet clusters
-is written beforehand: each second two NoOps and a poll, every 5 s three probes, every 10 s three views; as the gatherer
-of so many clusters fetches and publishes them (`connectors.gather.fleet_pace`). First the stages are measured in this
-process, then Spark reads the journal: the CPU time of all its processes.
+is written beforehand: each second two NoOps and a poll, every 5 s three probes, every 10 s three views. First the
+stages are measured in this process, then Spark reads the journal: the CPU time of all its processes.
 """
 
 import argparse
@@ -23,8 +22,6 @@ import psutil
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.event import Event, to_json
-from connectors.gather.fleet_pace import fetch_pause_s, turns_of
-from connectors.gather.held_rows import HeldRows
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
@@ -50,7 +47,6 @@ BROKERS = (101, 102, 103)
 WARM_UP_S = 20
 """Seconds of the journal that are not measured."""
 _FIRST_OFFSET = 3
-_NOOP_S = 0.5
 _STAGE_CLUSTERS = 20
 """How many clusters the stages are measured with; the job has `--clusters` of them."""
 
@@ -152,15 +148,12 @@ def view(node: int) -> LeaderViewPolled:
     )
 
 
-def quiet_second(cluster: str, second: int, *, fetches: int = 2) -> Iterator[Observation]:
+def quiet_second(cluster: str, second: int) -> Iterator[Observation]:
     now_ms = START_MS + 1_000 * second
     offset = _FIRST_OFFSET + 2 * second
     payloads = [batch([noop()], base_offset=offset + half, timestamp=now_ms + 500 * half) for half in (0, 1)]
-    if fetches == 1:
-        yield log_row(cluster, offset, b"".join(payloads), now_ms + 500, records=2)
-    else:
-        for half, payload in enumerate(payloads):
-            yield log_row(cluster, offset + half, payload, now_ms + 500 * half)
+    for half, payload in enumerate(payloads):
+        yield log_row(cluster, offset + half, payload, now_ms + 500 * half)
     at_ms = now_ms + 600
     yield event_row(cluster, ObservationKind.QUORUM, poll(cluster, second, at_ms), at_ms)
     for node in NODES:
@@ -283,20 +276,12 @@ def measure_spark(clusters: int, seconds: int) -> None:
 def write_journal(journal: JournalWriter, names: list[str], seconds: int) -> int:
     """Writes all rows and publishes those of the warm-up; returns the sequence at which the measured part begins."""
     warm = 0
-    held = HeldRows(turns_of(len(names)))
-    fetches = 1 if fetch_pause_s(len(names)) > _NOOP_S else 2
     journal.append([beginning(name) for name in names])
     for second in range(seconds + WARM_UP_S):
         if second == WARM_UP_S:
             journal.publish()
             warm = journal.published_end
-        for name in names:
-            for row in quiet_second(name, second, fetches=fetches):
-                held.hold(row)
-        for rows in held.take_next():
-            journal.append(rows)
-    for rows in held.take_all():
-        journal.append(rows)
+        journal.append([row for name in names for row in quiet_second(name, second)])
     return warm
 
 

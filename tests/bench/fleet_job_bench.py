@@ -52,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The cost of the whole job by fleet size.")
     parser.add_argument("--clusters", default="1,10,100,1000")
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--gather-processes", type=int, default=1)
     parser.add_argument("--partitions", type=int, default=1, help="pipeline.partitions")
     parser.add_argument("--snapshot", default=str(SNAPSHOT), help="a .checkpoint, which may be .xz")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measure(
             size,
             options.seconds,
-            pipeline={"gather_processes": options.gather_processes, "partitions": options.partitions},
+            pipeline={"partitions": options.partitions},
             snapshot=options.snapshot,
             real=real,
         )
@@ -214,14 +213,9 @@ def _cpu_by_role(pid: int) -> dict[str, float]:
     spent: dict[str, float] = {}
     for process in (job, *job.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
-            role = _role(process, job)
+            role = process_role(process, job)
             spent[role] = spent.get(role, 0.0) + cpu_s(process)
     return spent
-
-
-def _role(process: psutil.Process, job: psutil.Process) -> str:
-    command_line = process.cmdline()
-    return "gatherer" if "connectors.gather.share_process" in command_line else process_role(process, job)
 
 
 def _memory_mb(pid: int) -> float:

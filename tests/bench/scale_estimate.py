@@ -70,7 +70,7 @@ class ScaleSlopes:
         per_core = 1_000 * BUSY
         return sorted(
             [
-                (per_core / self.gather_ms, "one process that gathers", "more `pipeline.gather_processes`, or relays"),
+                (per_core / self.gather_ms, "one process that gathers", "relays"),
                 (per_core / self.executor_ms, "one task that decodes and evaluates", "more `pipeline.partitions`"),
                 (
                     per_core / self.driver_ms,

@@ -115,11 +115,10 @@ def follow(
     *,
     configured: tuple[Address, ...],
     start: LogPosition = LogPosition(offset=0, epoch=0),  # noqa: B008 - frozen
-    pause_s: float = 0.0,
 ) -> RecordedLog:
     output = RecordedLog()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
-    follower = LogFollower(loop, controllers, nodes, output, start=start, pause_s=lambda: pause_s)  # type: ignore[arg-type]
+    follower = LogFollower(loop, controllers, nodes, output, start=start)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(follower.run())
@@ -133,16 +132,6 @@ def follow(
 
 
 LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
-
-
-@pytest.mark.parametrize(("pause_s", "most"), [(0.0, 10_000), (1.0, 12)])
-def test_follower_of_many_clusters_pauses_once_all_is_read(loop: EventLoop, pause_s: float, most: int) -> None:
-    controllers = ScriptedLogClient(loop, {C2: leader_response(LOG, end=4)})
-
-    output = follow(loop, controllers, lambda _: False, configured=(C2,), pause_s=pause_s)
-
-    assert output.log == LOG
-    assert most / 3 < len(controllers.queried) < most, "it follows for eight seconds"
 
 
 @pytest.mark.kip("D053", "D066")

@@ -30,12 +30,10 @@ class RecordedRows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Observation, bool]] = []
-        self.quiet: list[bool] = []
         self.failures: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, row: Observation, *, urgent: bool, quiet: bool = False) -> None:
+    def add(self, row: Observation, *, urgent: bool) -> None:
         self.rows.append((row, urgent))
-        self.quiet.append(quiet)
 
     @property
     def urgencies(self) -> list[bool]:

@@ -1,7 +1,6 @@
 """Which rows are published at once, and which with the next periodic publication."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pytest
 
@@ -77,64 +76,10 @@ def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -
     assert journal.published == [3]
 
 
-def quiet_row(publisher: Publisher, at_ms: int, cluster: str = "a") -> None:
-    publisher.add(row(at_ms, cluster), urgent=False, quiet=True)
-
-
-def test_quiet_rows_wait_for_every_fourth_publication(loop: EventLoop) -> None:
-    journal = RecordedJournal()
-    publisher = Publisher(journal, loop, on_failure=lambda: None, turns=4)
-
-    for second in range(8):
-        for number, cluster in enumerate("abcd"):
-            quiet_row(publisher, 10 * second + number, cluster)
-        publisher.publish_periodically()
-
-    of_a = [at_ms for at_ms in journal.rows if at_ms % 10 == 0]
-    assert of_a == sorted(of_a), "the order of a cluster's rows stays"
-    assert len(journal.published) > 4, "the clusters have their turns one after the other"
-    assert max(after - before for before, after in pairwise((0, *journal.published))) <= 4, "four rows of one cluster"
-    publisher.publish_all()
-    assert len(journal.rows) == 32
-    assert journal.published[-1] == 32
-
-
-def test_other_rows_are_published_behind_the_waiting_rows_of_their_cluster(loop: EventLoop) -> None:
-    journal = RecordedJournal()
-    publisher = Publisher(journal, loop, on_failure=lambda: None, turns=4)
-
-    quiet_row(publisher, 1)
-    quiet_row(publisher, 2, "b")
-    publisher.add(row(3), urgent=True)
-    run_pending(loop)
-
-    assert journal.rows == [1, 3], "the other cluster's row still waits"
-    assert journal.published == [2]
-
-
-def test_no_row_waits_while_a_poll_is_requested(loop: EventLoop) -> None:
-    journal = RecordedJournal()
-    publisher = Publisher(journal, loop, on_failure=lambda: None, turns=4)
-
-    quiet_row(publisher, 1)
-    publisher.publish_first_row_from("a", 100)
-    quiet_row(publisher, 99)
-    assert journal.rows == [1, 99]
-    quiet_row(publisher, 100)
-    run_pending(loop)
-    assert journal.published == [3], "the requested row, at once"
-
-    quiet_row(publisher, 101)
-    publisher.publish_first_row_from("a", 101)
-    run_pending(loop)
-    assert journal.published == [3, 4], "it was observed before it was requested"
-
-
-@pytest.mark.parametrize("turns", [1, 4])
-def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(loop: EventLoop, turns: int) -> None:
+def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(loop: EventLoop) -> None:
     """A job that is behind asks for times that have passed: more polls would only delay it further."""
     journal = RecordedJournal()
-    publisher = Publisher(journal, loop, on_failure=lambda: None, turns=turns)
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
 
     publisher.add(row(100), urgent=False)
     assert publisher.publish_first_row_from("a", 100), "the row of that time may be the one that asks"
@@ -146,7 +91,7 @@ def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(l
     assert journal.published == [2, 3]
     assert publisher.publish_first_row_from("b", 105), "of another cluster"
 
-    quiet_row(publisher, 120)
+    publisher.add(row(120), urgent=False)
     run_pending(loop)
     assert journal.published == [2, 3], "the next row is not urgent"
 

@@ -134,30 +134,6 @@ def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: Ev
     assert polled == [0, 1, 2, 7.8, 9, 10, 11, 12, 13.3, 14]
 
 
-@pytest.mark.parametrize(
-    ("script", "polled"),
-    [(leader_response, [0, 1, 2, 3, 6, 9, 12, 13, 14]), (refused, list(range(15)))],
-)
-def test_a_cluster_that_answers_is_polled_less_often_while_the_job_is_behind(
-    loop: EventLoop, script: Callable[[], Any], polled: list[int]
-) -> None:
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: script})
-    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    began = loop.now()
-
-    def slowdown() -> int:
-        return 3 if 0.25 < loop.now() - began < 1.15 else 1
-
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS, slowdown=slowdown)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(poll.run())
-        await loop.sleep(1.45)
-
-    loop.run(main)
-    assert [round((at - began) * 1000 / INTERVAL_MS, 1) for at, _ in output.rows] == polled
-
-
 @pytest.mark.kip("D083")
 def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: follower_response, C2: leader_response, C3: follower_response}, seconds=0.75)

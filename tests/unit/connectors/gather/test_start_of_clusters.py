@@ -7,7 +7,6 @@ import pytest
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.gather.cluster_gatherer import ClusterGatherer
-from connectors.gather.fleet_pace import start_span_s
 from connectors.gather.gatherer import Gatherer
 from connectors.gather.gatherer_settings import GathererSettings
 from connectors.journal.follow_position import FollowPosition
@@ -29,12 +28,10 @@ class EmptyJournal:
         return None
 
 
-def starts_s(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, *, clusters: int, of_all: int, work_s: float = 0.0
-) -> list[float]:
+def starts_s(monkeypatch: pytest.MonkeyPatch, folder: Path, *, clusters: int, work_s: float = 0.0) -> list[float]:
     """Returns when each cluster was started, if each start costs the loop `work_s`."""
     configured = tuple(ClusterConnection(name=f"c{number}", bootstrap=(("c", 9093),)) for number in range(clusters))
-    settings = GathererSettings(clusters=configured, journal=str(folder), clusters_in_job=of_all)
+    settings = GathererSettings(clusters=configured, journal=str(folder))
     gatherer = Gatherer(settings, EmptyJournal())
     loop: EventLoop = gatherer._loop
     started: list[float] = []
@@ -50,14 +47,13 @@ def starts_s(
 
 
 @pytest.mark.usefixtures("simulated_time_loop")
-def test_starts_are_spread_over_the_span_of_the_whole_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert start_span_s(1) == 0
-    assert start_span_s(1_000) == pytest.approx(15, abs=0.1)
-    started = starts_s(monkeypatch, tmp_path, clusters=20, of_all=1_000)
-    assert started == pytest.approx([number * 0.75 for number in range(20)], abs=0.02)
+def test_clusters_start_one_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = starts_s(monkeypatch, tmp_path, clusters=200)
+    assert started[-1] == pytest.approx(3, abs=0.1)
+    assert all(after > before for before, after in pairwise(started))
 
 
 @pytest.mark.usefixtures("simulated_time_loop")
 def test_starts_wait_for_a_loop_that_is_busy_with_those_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    started = starts_s(monkeypatch, tmp_path, clusters=20, of_all=20, work_s=0.42)
+    started = starts_s(monkeypatch, tmp_path, clusters=20, work_s=0.42)
     assert all(after - before > 0.8 for before, after in pairwise(started))

@@ -216,15 +216,6 @@ def _fired_together(
     return together
 
 
-def begins_next(tracked: TrackedConditions, evaluation: Evaluation) -> bool:
-    """Returns whether a finding that nothing inhibits any more has no condition yet: the next observation begins it."""
-    firing = {one.rule for one in tracked.conditions.values() if one.notified_severity is not None}
-    return any(
-        f"{one.rule} {one.subject}" not in tracked.conditions and not _inhibited(one.rule, firing)
-        for one in evaluation.findings
-    )
-
-
 def next_due(tracked: TrackedConditions, thresholds: Mapping[str, Thresholds]) -> Millis | None:
     """Returns the earliest time after `tracked.now_ms` at which the passing of time alone makes an alert, or None.
 

@@ -34,9 +34,6 @@ _ELSEWHERE: Mapping[type, tuple[str, ...]] = {
 }
 """Fields that hold objects with moving numbers; and samples, which are not recorded: each poll changes them."""
 
-CLOCKS = tuple(_MOVING[Quorum].index(name) for name in ("now_ms", "newest_timestamp_ms"))
-"""The positions of the numbers that grow as time passes, whatever the observations hold."""
-
 Values: TypeAlias = tuple[object, ...]
 
 

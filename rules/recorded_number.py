@@ -73,10 +73,6 @@ class Ranges:
                 case _:
                     self._sums.append((terms, low, high))
 
-    def growth(self, position: int, value: int) -> float:
-        """Returns by how much this number must grow, while no other number does, until it leaves its range."""
-        return min((high - value for number, _, high in self._numbers if number == position), default=inf) + 1
-
     def hold(self, values: Sequence[Any]) -> bool:
         """Returns whether every sum of these numbers is in its range. Numbers that are compared are not None."""
         for number, low, high in self._numbers:

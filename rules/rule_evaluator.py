@@ -8,13 +8,11 @@ example a finding that says how long it has lasted, are evaluated on each quorum
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from rules.evaluate import RULES, combined, contained_results, evaluate, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
-from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.moving_numbers import CLOCKS, Values, fixed_part, moving_numbers, with_recorded_numbers
+from rules.moving_numbers import Values, fixed_part, moving_numbers, with_recorded_numbers
 from rules.recorded_number import Comparisons, Ranges, RecordedNumber
 
 _MOST_UNRECORDED = 16
@@ -70,21 +68,6 @@ class RuleEvaluator:
             return evaluate(quorum, self._thresholds)
         self._recorded, self._used = self._record(quorum), False
         return self._recorded.evaluation
-
-    def age_due_ms(self, quorum: Quorum) -> Millis | None:
-        """Returns when an age passes its threshold if nothing but the time changes; None if none does.
-
-        It is now if results depend on the time itself, or if that is not known.
-
-        Args:
-            quorum: the newest one that was evaluated.
-        """
-        if self._recorded is None or self._recorded.changing:
-            return quorum.now_ms
-        values = moving_numbers(quorum)
-        clocks = ((position, values[position]) for position in CLOCKS)
-        growth = min(self._recorded.ranges.growth(at, value) for at, value in clocks if value is not None)
-        return None if growth == inf else Millis(quorum.now_ms + int(growth))
 
     def _continued(self, recorded: RecordedEvaluation, quorum: Quorum) -> Evaluation:
         failed: dict[str, str] = {}

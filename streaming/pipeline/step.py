@@ -24,6 +24,7 @@ from connectors.log_event import LeaderChanged
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
+from rules.lifecycle import next_due
 from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
 from streaming.pipeline.frame_rows import decoded_rows, output_frame
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
@@ -247,8 +248,8 @@ def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
 
 
 def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
-    """Yields the time at which time alone may make an alert: the gatherer is asked for a poll at that time."""
-    due = monitor.due_ms()
+    """Yields the time at which a hold or clear time expires: the gatherer is asked for a poll at that time."""
+    due = next_due(monitor.tracked, monitor.thresholds)
     if due is not None:
         yield OutputKind.DUE, cluster, "", str(due)
 

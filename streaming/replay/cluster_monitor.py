@@ -14,7 +14,7 @@ from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, begins_next, interrupted, next_due
+from rules.lifecycle import TrackedConditions, advance, interrupted
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
@@ -29,8 +29,6 @@ from streaming.replay.state_codec import DamagedStateError, page_references
 
 MAGIC = b"kww"
 VERSION = 1
-DUE_AHEAD_MS = 10_000
-"""How early the gatherer is asked for a poll: longer than the rows of a quiet cluster wait."""
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 
@@ -150,22 +148,6 @@ class ClusterMonitor:
         if self._evaluated is None or self._evaluated[0] is not quorum:
             self._evaluated = (quorum, self._evaluator.evaluate(quorum))
         return self._evaluated[1]
-
-    def due_ms(self) -> Millis | None:
-        """Returns the next time at which the passing of time alone may make an alert; None if it is not soon.
-
-        It is the end of a hold or clear time, or the time at which an age passes its threshold, at most DUE_AHEAD_MS
-        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead. It is now if the alert that inhibited
-        a finding has just resolved: the condition begins with the next observation.
-        """
-        now_ms = self.machine.now_ms
-        if self._evaluated is not None and begins_next(self.tracked, self._evaluated[1]):
-            return now_ms
-        age = None if self._evaluated is None else self._evaluator.age_due_ms(self._evaluated[0])
-        if age is not None and age <= now_ms:
-            age = Millis(now_ms + DUE_AHEAD_MS)
-        dues = (due for due in (next_due(self.tracked, self.thresholds), age) if due is not None)
-        return min((due for due in dues if due <= now_ms + DUE_AHEAD_MS), default=None)
 
     @property
     def newest_evaluation(self) -> Evaluation | None:

@@ -7,7 +7,7 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, begins_next, interrupted, next_due
+from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.stored_conditions import from_document, to_document
@@ -149,20 +149,6 @@ def test_condition_that_outlives_its_cause_takes_its_hold_if_it_is_critical() ->
     assert fired(tracker.step(30, Evaluation(findings=(worse,)))) == ["resolved no-leader +0"]
     assert tracker.at(31, NO_RESERVE) == []
     assert tracker.at(151, NO_RESERVE) == ["firing warning +31 due +151"]
-
-
-def test_condition_begins_next_once_its_cause_has_resolved() -> None:
-    critical = Evaluation(findings=(replace(NO_RESERVE, severity=Severity.CRITICAL),))
-    tracker = tracker_in_an_outage(OUTAGE)
-
-    def begins_after(second: float, evaluation: Evaluation = critical) -> bool:
-        tracker.step(second, evaluation)
-        return begins_next(tracker.tracked, evaluation)
-
-    assert [begins_after(second) for second in (20, 29)] == [False, False], "no-leader clears"
-    assert begins_after(30), "no-leader resolved in this evaluation"
-    assert not begins_after(31), "the condition began"
-    assert not begins_after(32, Evaluation())
 
 
 def test_condition_waits_until_its_last_cause_resolves() -> None:

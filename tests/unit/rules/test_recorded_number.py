@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import inf
 from typing import Any
 
 import pytest
@@ -65,25 +64,6 @@ def test_a_difference_that_does_not_move_has_no_range() -> None:
 
     assert outcome is True
     assert comparisons.ranges().hold((0, 100, -100))
-
-
-@pytest.mark.parametrize(
-    ("decision", "growth"),
-    [
-        (lambda now, at, other: now < 5, 3),
-        (lambda now, at, other: [now < 8, now < 5, at < 3], 3),
-        (lambda now, at, other: now >= 1, inf),
-        (lambda now, at, other: at < 3, inf),
-    ],
-)
-def test_a_number_may_grow_until_it_leaves_its_range(decision: Decision, growth: float) -> None:
-    now, at, other = values = (2, 1, 1)
-    _, comparisons = recorded(decision, values)
-
-    assert comparisons.ranges().growth(0, now) == growth
-    if growth < inf:
-        assert comparisons.ranges().hold((now + int(growth) - 1, at, other))
-        assert not comparisons.ranges().hold((now + int(growth), at, other))
 
 
 def test_comparisons_that_are_dropped_restrict_nothing() -> None:

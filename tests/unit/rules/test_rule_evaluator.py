@@ -437,7 +437,7 @@ def test_recording_pauses_longer_and_longer_while_every_observation_changes_the_
     def is_recorded(number: int) -> bool:
         quorum = replace(healthy(), bootstrap=(f"c{number}.test:9093",))
         evaluator.evaluate(quorum)
-        return evaluator.age_due_ms(quorum) != quorum.now_ms
+        return evaluator._recorded is not None
 
     assert [number for number in range(66) if is_recorded(number)] == [0, 2, 6, 14, 30, 47, 64]
 
@@ -454,41 +454,3 @@ def test_a_finding_about_a_node_that_no_poll_lists_is_not_evaluated_with_each_po
     assert [each.rule for each in first.findings] == ["ghost-registration"]
 
     assert evaluator.evaluate(a_second_later(quorum)) is first
-    due = evaluator.age_due_ms(quorum)
-    assert due is None or due > quorum.now_ms, "its rows may wait"
-
-
-def test_time_at_which_an_age_passes_its_threshold_is_known() -> None:
-    quorum = SITUATIONS["forced"](healthy())
-    evaluator = RuleEvaluator(THRESHOLDS)
-    evaluator.evaluate(quorum)
-
-    due = evaluator.age_due_ms(quorum)
-
-    assert due is not None
-    assert due > quorum.now_ms
-
-    def finds(now_ms: int) -> bool:
-        newest = Millis((quorum.newest_timestamp_ms or 0) + now_ms - quorum.now_ms)
-        evaluation = evaluate(replace(quorum, now_ms=Millis(now_ms), newest_timestamp_ms=newest), THRESHOLDS)
-        return any(finding.rule == "forced-reconfiguration" for finding in evaluation.findings)
-
-    assert finds(due - 1)
-    assert not finds(due)
-
-
-def test_nothing_is_due_if_no_result_depends_on_a_time() -> None:
-    """Without a timestamp of the log, the ages of a healthy quorum grow only if an observation fails to come."""
-    quorum = replace(healthy(), newest_timestamp_ms=None)
-    evaluator = RuleEvaluator(THRESHOLDS)
-    evaluator.evaluate(quorum)
-
-    assert evaluator.age_due_ms(quorum) is None
-
-
-def test_result_that_depends_on_the_time_itself_is_due_now() -> None:
-    quorum = SITUATIONS["a voter is down"](healthy())
-    evaluator = RuleEvaluator(THRESHOLDS)
-    evaluator.evaluate(quorum)
-
-    assert evaluator.age_due_ms(quorum) == quorum.now_ms

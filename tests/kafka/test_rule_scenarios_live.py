@@ -62,7 +62,7 @@ def test_hold_continues_over_a_restart_of_the_monitor(lab: Lab, tmp_path: Path) 
             alert = monitor.wait_for("voter-lagging", subject=f"voter {voter}")
 
     assert alert.started_at_ms == began_ms
-    assert monitor.rules == {"voter-lagging"}
+    assert monitor.sent(tmp_path) == ["firing warning: voter-lagging"]
 
 
 def assert_passed(at_s: float) -> None:
@@ -116,6 +116,7 @@ def test_a_voter_that_fetches_slowly_lags_and_its_path_is_named(
     assert f" The path voter {slow} -> leader {leader} or the voter itself is slow." in fired.summary
     assert fired.evidence["path"] == f"voter {slow} -> leader {leader}"
     assert fired.remedy[0].startswith(f"# Check the path voter {slow} -> leader {leader} for ")
+    assert monitor.sent(tmp_path) == ["firing warning: voter-lagging", "resolved warning: voter-lagging"]
 
 
 def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:

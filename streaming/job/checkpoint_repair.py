@@ -22,7 +22,7 @@ from connectors.journal.segment_repair import damaged_segment, replace_segments
 from connectors.journal.writer import JournalWriter
 from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
-from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
 from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
 from streaming.pipeline.spark_state import UnreadableStateError, read_states
@@ -65,7 +65,7 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
 def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
     try:
         checkpoint.cluster_ids()
-    except UsageError:
+    except DamagedIdentityError:
         path = checkpoint.identity
         yield RepairStep(
             found=f"{path} cannot be read",

@@ -1,6 +1,6 @@
 """The checkpoint folder: the job's whole persistent state, locked by one job at a time.
 
-cluster.json        the cluster ids that this checkpoint belongs to, by cluster name
+cluster.json        the version of the folder, and the cluster ids that it belongs to, by cluster name
 journal/            every observation, in order (written by the gatherer)
 spark/              Spark's offsets, commits and state
 ledger.jsonl        alerts and their notifications, sent and pending; ledger.jsonl.end: the number of its last line
@@ -28,6 +28,12 @@ from connectors.stored_json import parse_json
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
+VERSION = 1
+"""Of all files in the folder; a folder of another version is refused."""
+
+
+class DamagedIdentityError(UsageError):
+    """cluster.json is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,7 @@ class Checkpoint:
         """
         try:
             self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            # Files in it that an earlier release created may be readable for others.
+            # A folder that existed before may be readable for others.
             restrict_folder(self.folder)
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
@@ -140,7 +146,8 @@ class Checkpoint:
         """Returns the recorded cluster ids by cluster name; empty for a new checkpoint.
 
         Raises:
-            UsageError: cluster.json cannot be read.
+            DamagedIdentityError: cluster.json cannot be read.
+            UsageError: the checkpoint is of another version of kraftwatch.
         """
         try:
             recorded = parse_json(self.identity.read_text(encoding="utf-8"))
@@ -148,15 +155,21 @@ class Checkpoint:
             return {}
         except (OSError, ValueError):
             recorded = None
-        if not isinstance(recorded, dict):
+        if isinstance(recorded, dict) and recorded.get("version") != VERSION:
             raise UsageError(
+                f"checkpoint {self.folder} was written by another version of kraftwatch: give a new folder with "
+                "--checkpoint"
+            )
+        ids = recorded.get("cluster_ids") if isinstance(recorded, dict) else None
+        if not isinstance(ids, dict):
+            raise DamagedIdentityError(
                 f"{self.identity} cannot be read: restore it from a backup, or run `{self.repair_command}`"
-            ) from None
-        return {str(name): str(cluster_id) for name, cluster_id in recorded.items()}
+            )
+        return {str(name): str(cluster_id) for name, cluster_id in ids.items()}
 
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
         """Writes the cluster ids atomically."""
-        content = json.dumps(dict(ids), indent=1, sort_keys=True).encode()
+        content = json.dumps({"version": VERSION, "cluster_ids": dict(ids)}, indent=1, sort_keys=True).encode()
         replace_file(self.identity, content, synced=Synced.FILE)
 
     def check_journal(self) -> None:

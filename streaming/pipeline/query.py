@@ -44,7 +44,7 @@ _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost
 _WITHOUT_TIME = re.compile(r"Record at topic (\S+ partition \d+ offset \d+) has timestamp value .* overflows")
 """In Spark's error when a producer has given a message a time that its TimestampType cannot hold."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
-"""In the traceback of a Python worker: the step refused the state of a newer kraftwatch or of another cluster."""
+"""In the traceback of a Python worker: the step refused the state of another version or of another cluster."""
 
 
 class JobError(KraftwatchError):
@@ -94,7 +94,7 @@ class Query:
         """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
 
         Raises:
-            UsageError: the step refuses the checkpoint's state: a newer kraftwatch or another cluster wrote it.
+            UsageError: the step refuses the checkpoint's state: another version or another cluster wrote it.
             JobError: the query ended by itself.
         """
         if self._running is None:

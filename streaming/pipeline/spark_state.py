@@ -53,7 +53,7 @@ def evaluated_clusters(
     """Returns what is firing in the states of the configured clusters.
 
     Raises:
-        UsageError: a state is of a newer kraftwatch, of another cluster, or damaged.
+        UsageError: a state is of another version of kraftwatch, of another cluster, or damaged.
     """
     return [_evaluated(cluster, settings[cluster], states[cluster]) for cluster in settings if cluster in states]
 

@@ -7,8 +7,8 @@ A `ClusterStatus` is rendered when an evaluation changed, at most once a second;
 
 An exception here would end the query for all clusters, and again after each restart. So whatever raises while one
 cluster's rows are decoded, applied, evaluated or rendered is contained: it becomes a violated data contract of that
-cluster, and the row goes into quarantine (`streaming.replay.contained_replay`). Only a state that a newer kraftwatch or
-another cluster wrote is refused: nothing is lost then, and only an operator can decide.
+cluster, and the row goes into quarantine (`streaming.replay.contained_replay`). Only a state of another version or of
+another cluster is refused: nothing is lost then, and only an operator can decide.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -177,7 +177,7 @@ def _restored(
     For a damaged state: a new monitor that reports it and continues from the first row, and the state for quarantine.
 
     Raises:
-        UsageError: the state is of a newer kraftwatch or of another cluster.
+        UsageError: the state is of another version of kraftwatch or of another cluster.
         OSError: its pages cannot be read now.
     """
     try:

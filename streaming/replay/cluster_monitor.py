@@ -69,7 +69,7 @@ class ClusterMonitor:
         `pages` keeps the large parts of its stored form; None: they are in it.
 
         Raises:
-            UsageError: the blob is of a newer kraftwatch or of another cluster.
+            UsageError: the blob is of another version of kraftwatch or of another cluster.
             DamagedStateError: it is damaged.
         """
         if blob is None:
@@ -164,7 +164,7 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     """Returns the references of the pages that a stored monitor needs.
 
     Raises:
-        UsageError: the blob is of a newer kraftwatch.
+        UsageError: the blob is of another version of kraftwatch.
         DamagedStateError, ValueError: it is damaged.
     """
     return frozenset(page_references(cluster, blob[_tracked_end(cluster, blob) :]))
@@ -184,10 +184,10 @@ def _tracked_end(cluster: str, blob: bytes) -> int:
     start = len(MAGIC) + 5
     if blob[: len(MAGIC)] != MAGIC or len(blob) < start:
         raise _damaged(cluster)
-    if blob[len(MAGIC)] > VERSION:
+    if blob[len(MAGIC)] != VERSION:
         raise UsageError(
-            f"the checkpoint's alerts of cluster {cluster} have version {blob[len(MAGIC)]}, this kraftwatch knows "
-            f"up to {VERSION}: run the newer kraftwatch that wrote them, or start with a new checkpoint folder"
+            f"the checkpoint's alerts of cluster {cluster} have version {blob[len(MAGIC)]}, this kraftwatch reads "
+            f"{VERSION}: run the kraftwatch that wrote them, or start with a new checkpoint folder"
         )
     return start + int.from_bytes(blob[start - 4 : start], "big")
 

@@ -153,7 +153,7 @@ class Machine(MachineState):
         """Returns the machine that `to_bytes` wrote, with the current configuration.
 
         Raises:
-            UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
+            UsageError: the blob is of another version of kraftwatch, of another cluster, or damaged.
         """
         machine = cls(cluster, cluster_id, bootstrap, vantage, access, pages)
         state_codec.restore(machine, blob)

@@ -80,7 +80,7 @@ def split_parts(stored: bytes, start: int) -> list[bytes]:
 
 
 def table_references(stored: bytes) -> Iterator[bytes]:
-    """Yields the references in a stored table; one of a former version has none.
+    """Yields the references in a stored table; an empty one has none.
 
     Raises:
         ValueError: it is damaged.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
-from streaming.replay import topic_codec
 from streaming.replay.assignment import Assignment
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
@@ -23,7 +22,7 @@ from streaming.replay.recovery_change import (
     unclean_election,
 )
 from streaming.replay.snapshot_origin import SnapshotOrigin
-from streaming.replay.topic_codec import Topic
+from streaming.replay.topic import Topic
 
 if TYPE_CHECKING:
     from streaming.replay.page_store import PageStore
@@ -233,26 +232,9 @@ class Partitions:
 
     def _restored(self) -> "StoredTable":
         # Imported here, because on-call commands that read no log need no numpy.
-        from streaming.replay.former_table import FORMER_MAGIC, former_table
-        from streaming.replay.page_store import TABLE_MAGIC
         from streaming.replay.partition_table import PartitionTable
         from streaming.replay.table_codec import StoredTable
 
-        if self._packed is None or not self._packed:
+        if not self._packed:
             return StoredTable(PartitionTable())
-        if self._packed.startswith(TABLE_MAGIC):
-            return StoredTable.restored(self._packed, self._pages)
-        if self._packed.startswith(FORMER_MAGIC):
-            return StoredTable(former_table(self._packed))
-        table = PartitionTable()
-        for topic_id, topic in topic_codec.unpack(self._packed).items():
-            number = table.topics.number(topic_id)
-            if topic.name is not None:
-                table.topics.set_name(number, topic.name)
-            for partition, held in topic.partitions.items():
-                table.add(topic_id, partition, held)
-        for one in self.recovering:
-            slot = table.find(one.topic_id, one.partition)
-            if slot >= 0:
-                table.set_recovering(slot, recovering=True)
-        return StoredTable(table)
+        return StoredTable.restored(self._packed, self._pages)

@@ -3,20 +3,14 @@
 Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
 bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the partitions of
 the log, and those of an unfinished snapshot, as `table_codec` stores them. Their large parts are pages outside the
-blob, if `MachineState.pages` keeps them. Until version 3 the partitions were topics in deflated JSON (`topic_codec`),
-in version 4 a table without pages outside (`former_table`): both are copied as they are until an event changes them.
-
-A change to the meaning or the fields of StoredState raises VERSION and adds to MIGRATIONS a function that converts the
-JSON document of the previous version. A blob of a newer version is refused: reading it would lose state.
+blob, if `MachineState.pages` keeps them. A blob of another version is refused: reading it would lose state.
 """
 
-import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -35,14 +29,13 @@ from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
 from streaming.replay.snapshot_origin import SnapshotOrigin
-from streaming.replay.topic_codec import from_version_1
 
 MAGIC = b"kwm"
-VERSION = 5
+VERSION = 1
 
 
 class DamagedStateError(UsageError):
-    """A stored state that no version of kraftwatch wrote like this: it cannot be read."""
+    """A stored state that is not as kraftwatch wrote it: it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,54 +66,10 @@ class StoredState:
     leadership: Leadership
     poll_history: PollHistory
     probe_state: ProbeState
-    invariants: Invariants = field(default_factory=Invariants)
-    contract_violations: ContractViolations = field(default_factory=ContractViolations)
+    invariants: Invariants
+    contract_violations: ContractViolations
 
 
-def _renamed_keys(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document of version 2 with the keys of version 3; the values are the same."""
-    state = _with_keys(
-        document,
-        shown="visible_image",
-        polls="poll_history",
-        looks="probe_state",
-        contracts="contract_violations",
-    )
-    parts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "log": _renamed_log_keys,
-        "loading": _renamed_log_keys,
-        "visible_image": _renamed_image_keys,
-        "leadership": lambda part: _with_keys(
-            part, known="leader_id", heard_at_ms="confirmed_at_ms", doubts="leaderless_reports"
-        ),
-        "probe_state": lambda part: _with_keys(part, views="leader_views"),
-        "invariants": lambda part: _with_keys(part, answered="polled_epochs"),
-        "contract_violations": lambda part: _with_keys(part, breaches="violations"),
-    }
-    return {key: parts[key](part) if key in parts and part is not None else part for key, part in state.items()}
-
-
-def _renamed_log_keys(log: dict[str, Any]) -> dict[str, Any]:
-    return {**log, "image": _renamed_image_keys(log["image"])}
-
-
-def _renamed_image_keys(image: dict[str, Any]) -> dict[str, Any]:
-    return _with_keys(image, gone="removed_voters", past="history")
-
-
-def _with_keys(part: dict[str, Any], **renamed: str) -> dict[str, Any]:
-    return {renamed.get(key, key): value for key, value in part.items()}
-
-
-MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: lambda document: document,
-    2: _renamed_keys,
-    3: lambda document: document,
-    4: lambda document: document,
-}
-"""By version: converts its JSON document to the next version."""
-_EPOCHS_SINCE = 2
-"""The first version whose topic sections hold every partition's epochs and last known ELR."""
 _JSON: TypeAdapter[StoredState] = TypeAdapter(StoredState)
 
 
@@ -154,14 +103,12 @@ def restore(state: MachineState, blob: bytes) -> None:
     """Sets a new state to what `to_bytes` wrote; its configuration is kept.
 
     Raises:
-        UsageError: the blob is of a newer kraftwatch or of another cluster.
+        UsageError: the blob is of another version of kraftwatch or of another cluster.
         DamagedStateError: it is damaged.
     """
-    hot, *packed = _sections(state.cluster, blob)
-    version = blob[len(MAGIC)]
-    topics, loading_topics = map(from_version_1, packed) if version < _EPOCHS_SINCE else packed
-    stored = _read(state.cluster, version, hot)
-    _check_pages(state, packed)
+    hot, topics, loading_topics = _sections(state.cluster, blob)
+    stored = _read(state.cluster, hot)
+    _check_pages(state, (topics, loading_topics))
     if state.cluster_id is not None and stored.cluster_id not in (None, state.cluster_id):
         raise UsageError(
             f"the checkpoint's state of cluster {state.cluster} is of cluster id {stored.cluster_id}, "
@@ -205,10 +152,10 @@ def _sections(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
     start = len(MAGIC) + 1
     if blob[: len(MAGIC)] != MAGIC or len(blob) < start:
         raise _damaged(cluster, "its header is missing")
-    if blob[len(MAGIC)] > VERSION:
+    if blob[len(MAGIC)] != VERSION:
         raise UsageError(
-            f"the checkpoint's state of cluster {cluster} has version {blob[len(MAGIC)]}, this kraftwatch knows "
-            f"up to {VERSION}: run the newer kraftwatch that wrote it, or start with a new checkpoint folder"
+            f"the checkpoint's state of cluster {cluster} has version {blob[len(MAGIC)]}, this kraftwatch reads "
+            f"{VERSION}: run the kraftwatch that wrote it, or start with a new checkpoint folder"
         )
     sections: list[bytes] = []
     for _ in range(3):
@@ -243,16 +190,10 @@ def _check_pages(state: MachineState, packed: Iterable[bytes]) -> None:
         raise _damaged(state.cluster, str(error)) from error
 
 
-def _read(cluster: str, version: int, hot: bytes) -> StoredState:
+def _read(cluster: str, hot: bytes) -> StoredState:
     try:
-        document = zlib.decompress(hot)
-        if version < VERSION:
-            older: dict[str, Any] = json.loads(document)
-            for step in range(version, VERSION):
-                older = MIGRATIONS[step](older)
-            document = json.dumps(older).encode()
-        return _JSON.validate_json(document)
-    except (zlib.error, ValueError, TypeError, AttributeError, KeyError) as error:
+        return _JSON.validate_json(zlib.decompress(hot))
+    except (zlib.error, ValueError) as error:
         raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
 
 

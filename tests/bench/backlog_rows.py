@@ -1,13 +1,11 @@
 """The rows of an hour: some seconds of a real quorum, repeated with later times and offsets."""
 
-import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from connectors.event import from_json, to_json
-from connectors.journal.reader import JournalReader
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import QuorumPolled
@@ -16,7 +14,6 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.poll import Replica
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 
-QUIET = Path(__file__).parents[1] / "data" / "journal" / "quiet-quorum.tar.xz"
 QUIET_START_S, QUIET_PERIOD_S = 40, 80
 """Of the recorded quiet quorum: a period holds whole intervals of polls, probes and leader views."""
 START_S, PERIOD_S = 15, 20
@@ -28,18 +25,6 @@ def recorded_rows(lab: Lab, folder: Path) -> Sequence[Observation]:
     with run_gatherer(folder, cluster_of(lab)) as gatherer:
         time.sleep(START_S + PERIOD_S + 2)
         return gatherer.rows()
-
-
-def quiet_rows(folder: Path) -> Sequence[Observation]:
-    """Returns the recorded rows of a quiet quorum: tests/data/journal.
-
-    Args:
-        folder: where the journal is unpacked.
-    """
-    with tarfile.open(QUIET) as packed:
-        packed.extractall(folder, filter="data")
-    journal = JournalReader(folder / "journal")
-    return [*journal.read(journal.first_sequence(), journal.published_end())]
 
 
 def backlog(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
-from tests.unit.streaming.replay.stored_checkpoint import unpacked
+from tests.recordings import recorded_checkpoint
 
 RULE = "unclean-election"
 """A rule whose alerts the recorded job sent."""
@@ -18,7 +18,7 @@ RULE = "unclean-election"
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory.mktemp("recorded")).folder
+    return recorded_checkpoint(tmp_path_factory.mktemp("recorded")).folder
 
 
 @pytest.fixture(scope="module")

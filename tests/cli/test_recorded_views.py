@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.gather.endpoint_cache import NAME
-from tests.unit.streaming.replay.stored_checkpoint import unpacked
+from tests.recordings import recorded_checkpoint
 
 
 def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -21,7 +21,7 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job's configuration and checkpoint; the bootstrap address and the recorded controllers refuse connections."""
     folder = tmp_path_factory.mktemp("recorded")
-    checkpoint = unpacked(folder)
+    checkpoint = recorded_checkpoint(folder)
     bootstrap, recorded = free_port(), free_port()
     known = {"prod": {"voters": {"1": [{"listener": "CONTROLLER", "host": "127.0.0.1", "port": recorded}]}}}
     (checkpoint.folder / "journal" / NAME).write_text(json.dumps(known))

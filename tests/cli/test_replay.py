@@ -8,14 +8,14 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
+from tests.recordings import recorded_checkpoint
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
-from tests.unit.streaming.replay.stored_checkpoint import unpacked
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a real job that recorded faults."""
-    return unpacked(tmp_path_factory.mktemp("recorded")).folder
+    return recorded_checkpoint(tmp_path_factory.mktemp("recorded")).folder
 
 
 def replay(*options: str) -> Result:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from streaming.cli import app
+from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.foreign_checkpoint import owned_by_another_user
 from tests.unit.connectors.sinks.sink_alerts import alert
 
@@ -102,7 +103,7 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
     ],
 )
 def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: str) -> None:
-    (tmp_path / "cluster.json").write_text('{"prod": "id-1", "staging": "id-2"}')
+    Checkpoint(folder=tmp_path).record_cluster_ids({"prod": "id-1", "staging": "id-2"})
     assert usage_error(tmp_path, "add", *words).startswith(message)
     assert not (tmp_path / "silences.json").exists()
 
@@ -131,7 +132,7 @@ def test_root_does_not_write_what_the_user_of_the_job_could_not_read(
 
 
 def test_repeated_rules_and_clusters_are_one_silence_of_all_of_them(tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_text('{"prod": "id-1", "staging": "id-2", "lab": "id-3"}')
+    Checkpoint(folder=tmp_path).record_cluster_ids({"prod": "id-1", "staging": "id-2", "lab": "id-3"})
     scope = ("--rule", "no-leader", "--rule", "voter-*", "--cluster", "prod", "--cluster", "stag*")
 
     silence_id = silence(tmp_path, "add", *scope, "--for", "2h", "--comment", "CHG-1").stdout.strip()

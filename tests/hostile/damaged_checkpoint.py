@@ -1,7 +1,6 @@
 """Damaged files of a checkpoint: whoever reads them continues without them, or refuses them in one sentence."""
 
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -9,22 +8,26 @@ from random import Random
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import KraftwatchError
 from connectors.gather.endpoint_cache import NAME, EndpointCache
+from connectors.gather.gatherer_stats import ClusterCounts, WrittenStats, write_stats
 from connectors.gather.loop_heartbeat import read_heartbeat
+from connectors.gather.node_directory import KnownEndpoints
 from connectors.journal.reader import JournalReader
 from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.slack_message_store import SlackMessageStore
-from rules.model.identifiers import Millis
+from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
+from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.notifications.notification import Notification, NotifyReason
+from rules.notifications.silence import Silence
 from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.exporter import registry
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from tests.hostile.byte_mutation import mutated
+from tests.recordings import recorded_checkpoint
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-_STORED = Path(__file__).parents[1] / "data" / "checkpoint" / "every-stored-format.tar.xz"
 _SLACK = "slack:kafka"
+_ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 _FILES = (
     *("cluster.json", "silences.json", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
     *(f"journal/{NAME}", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
@@ -32,13 +35,12 @@ _FILES = (
 
 
 class DamagedCheckpoint:
-    """A checkpoint with every stored format. Each case damages one file and reads all of them."""
+    """A checkpoint with every file. Each case damages one file and reads all of them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "checkpoint"
-        with tarfile.open(_STORED) as stored:
-            stored.extractall(self._folder, filter="data")
-        checkpoint = Checkpoint(folder=self._folder)
+        checkpoint = recorded_checkpoint(self._folder)
+        self._write_others(checkpoint)
         offset = json.dumps({"journal": JournalReader(checkpoint.journal).journal_id, "sequence": 7})
         self._write_spark(checkpoint, offset)
         self._original = {name: (self._folder / name).read_bytes() for name in _FILES}
@@ -56,6 +58,21 @@ class DamagedCheckpoint:
         )
         self._metrics = registry(sources)
         self._checkpoint = checkpoint
+
+    def _write_others(self, checkpoint: Checkpoint) -> None:
+        ends_at_ms = Millis(NOON_MS + 60_000)
+        silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=ends_at_ms, author="ada", comment="disk")
+        SilenceFile(checkpoint.silences).add(silence, now_ms=NOON_MS)
+        JsonlSink(self._folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
+        SlackMessageStore(self._folder, _SLACK).put(
+            "incident", SlackMessageRecord(channel="#kafka", ts="1.2", digest="3")
+        )
+        endpoint = Endpoint(listener="CONTROLLER", host="c1.kafka.example", port=9093)
+        EndpointCache(checkpoint.journal).update({"prod": KnownEndpoints(voters={NodeId(1): (endpoint,)})})
+        checkpoint.logs.mkdir()
+        counts = ClusterCounts(requests_sent=1, busiest_second=1, failed_observations={"log": {"refused": 1}})
+        written = WrittenStats(at_ms=NOON_MS, cpu_s=1.2, rss_bytes=9, rows=4, publications=2, clusters={"prod": counts})
+        write_stats(checkpoint.logs / "gather-stats.json", written)
 
     def _write_spark(self, checkpoint: Checkpoint, offset: str) -> None:
         for name, lines in {
@@ -97,12 +114,11 @@ class DamagedCheckpoint:
     def _readers(self, rng: Random) -> list[Callable[[], object]]:
         checkpoint = self._checkpoint
         stats = self._folder / "log" / "gather-stats.json"
-        one = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 
         def write_alert() -> None:
             sink = JsonlSink(self._folder / "alerts.jsonl")
             if rng.randrange(4) == 0:
-                sink.send([one], sent_at_ms=Millis(NOON_MS), deadline_s=1.0)
+                sink.send([_ONE], sent_at_ms=Millis(NOON_MS), deadline_s=1.0)
 
         return [
             checkpoint.cluster_ids,

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
+from streaming.pipeline.checkpoint import Checkpoint
 from tests.eventually import eventually
 from tests.job.conftest import assert_no_process_in, short_thresholds
 from tests.job.job_state import wait_until_resolved
@@ -85,7 +86,7 @@ def test_checkpoint_of_another_cluster_is_refused(lab: Lab, job: JobProcess) -> 
     eventually(lambda: assert_no_process_in(job.folder), within_s=60)
     identity = job.checkpoint / "cluster.json"
     original = identity.read_text()
-    identity.write_text('{"test": "AnotherClusterIdXXXXXX"}')
+    Checkpoint(folder=job.checkpoint).record_cluster_ids({"test": "AnotherClusterIdXXXXXX"})
     before = hashes(job.checkpoint)
 
     sentence = refusal_of_run(

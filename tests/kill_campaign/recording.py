@@ -1,12 +1,10 @@
 """A recording: the rows of several clusters, and the transitions that they cause, found without Spark.
 
 Three clusters are scripted, so that many alerts fire, change their severity and resolve. Two come from the simulated
-quorum, two from the stored checkpoint of an earlier version, whose rows are of every kind (record batches, snapshots).
+quorum, two from a recorded journal, whose rows are of every kind (record batches, snapshots).
 """
 
 import json
-import tarfile
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -15,7 +13,6 @@ from random import Random
 
 from connectors.decode_observation import decode_observation
 from connectors.event import Event, to_json
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.alert import Alert
@@ -25,9 +22,9 @@ from rules.model.monitoring import Access, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.observed_events import each_event
 from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
+from tests.recordings import TWO_CLUSTERS, from_line
 from tests.simulation.simulation import START_MS, Simulation
 
-STORED = Path(__file__).parents[1] / "data" / "checkpoint" / "every-stored-format.tar.xz"
 SCRIPTED = ("amber", "birch", "cedar")
 SIMULATED = ("delta", "ember")
 SIMULATED_MS = 240_000
@@ -103,7 +100,7 @@ def record(seed: int, *, faults: int) -> Recording:
     rows.append(stored)
     clusters += [
         RecordedCluster(name=name, cluster_id=cluster_id, bootstrap=(f"{name}-c1.test:9093",), log=True)
-        for name, cluster_id in (("prod", "prod-cluster-id-000000"), ("staging", "staging-cluster-id-000"))
+        for name, cluster_id in TWO_CLUSTERS.cluster_ids.items()
     ]
     return Recording(clusters=tuple(clusters), rows=tuple(merged(*rows)))
 
@@ -118,13 +115,8 @@ def write(recording: Recording, file: Path) -> None:
 
 def read(file: Path) -> Sequence[Observation]:
     """Returns the rows that `write` wrote."""
-    rows = []
     with file.open(encoding="utf-8") as stream:
-        for line in stream:
-            plain = json.loads(line)
-            plain |= {"payload": bytes.fromhex(plain["payload"]), "kind": ObservationKind(plain["kind"])}
-            rows.append(Observation(**plain))
-    return rows
+        return [from_line(line) for line in stream]
 
 
 class RecordedSimulation(Simulation):
@@ -179,11 +171,8 @@ def _kind(event: Event) -> ObservationKind:
 
 
 def _stored_rows() -> list[Observation]:
-    """Returns the rows of the stored checkpoint, moved to the beginning of the recording."""
-    with tempfile.TemporaryDirectory() as name, tarfile.open(STORED) as archive:
-        archive.extractall(name, filter="data")
-        journal = JournalReader(Path(name) / "journal")
-        rows = list(journal.read(journal.first_sequence(), journal.published_end()))
+    """Returns the rows of the recorded journal, moved to the beginning of the recording."""
+    rows = TWO_CLUSTERS.observations()
     shift_ms = START_MS - rows[0].observed_at_ms
     return [replace(row, observed_at_ms=row.observed_at_ms + shift_ms) for row in rows]
 

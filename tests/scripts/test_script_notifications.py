@@ -2,7 +2,7 @@
 
 The dispatcher, the ledger and the HTTP sink are real.
 
-`notifications.table` lists them by script, `recorded_notifications.table` by checkpoint. A fault is one notification
+`notifications.table` lists them by script, `recorded_notifications.table` by recording. A fault is one notification
 when it begins, one when it gets worse and one when it ends. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes
 the tables: understand each difference.
 """
@@ -24,10 +24,10 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, decoded
 from tests.scripts.script_quorum import SECOND, START
 from tests.scripts.test_scripts import REWRITE, SCRIPTS, ScriptRun, blocks
 from tests.sinks.server import HttpDouble, serving
-from tests.unit.streaming.replay import stored_checkpoint, test_former_release
 
 TABLE = Path(__file__).parent / "notifications.table"
 RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
@@ -101,7 +101,7 @@ def _line(document: Mapping[str, Any]) -> str:
 
 
 def read(table: Path) -> Mapping[str, list[str]]:
-    """Returns the lines of each script or checkpoint."""
+    """Returns the lines of each script or recording."""
     blocks = table.read_text().strip().split("\n\n") if table.exists() else []
     return {block.split("\n")[0]: [line.strip() for line in block.split("\n")[1:]] for block in blocks}
 
@@ -121,20 +121,14 @@ def test_each_script_sends_the_notifications_of_the_table(script: Path, server: 
 
 
 def test_journal_of_a_real_quorum_sends_the_notifications_of_the_table(server: HttpDouble, tmp_path: Path) -> None:
-    checkpoint = test_former_release.unpacked(tmp_path)
-    monitor = test_former_release.monitor(None)
-    observed = [(monitor, row) for row in test_former_release.rows(checkpoint)]
+    monitor = BROKER_RESTART.monitor("lab")
+    observed = [(monitor, row) for row in BROKER_RESTART.rows("lab")]
 
-    compare_with(RECORDED_TABLE, "former-release", recorded_notifications(observed, server, tmp_path / "sent"))
+    compare_with(RECORDED_TABLE, BROKER_RESTART.name, recorded_notifications(observed, server, tmp_path / "sent"))
 
 
 def test_journal_of_two_clusters_sends_the_notifications_of_the_table(server: HttpDouble, tmp_path: Path) -> None:
-    checkpoint = stored_checkpoint.unpacked(tmp_path / "written")
-    monitors = {cluster: stored_checkpoint.monitor(cluster, None) for cluster in stored_checkpoint.CLUSTER_IDS}
-    observed = [
-        (monitors[one.cluster], row)
-        for one in stored_checkpoint.observations(checkpoint)
-        for row in stored_checkpoint.rows([one], one.cluster)
-    ]
+    monitors = {cluster: TWO_CLUSTERS.monitor(cluster) for cluster in TWO_CLUSTERS.cluster_ids}
+    observed = [(monitors[row.cluster], decoded(row)) for row in TWO_CLUSTERS.observations()]
 
-    compare_with(RECORDED_TABLE, "every-stored-format", recorded_notifications(observed, server, tmp_path / "sent"))
+    compare_with(RECORDED_TABLE, TWO_CLUSTERS.name, recorded_notifications(observed, server, tmp_path / "sent"))

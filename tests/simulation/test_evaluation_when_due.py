@@ -1,24 +1,21 @@
 """A monitor that evaluates rules when their results may have changed sends the alerts of one that always evaluates.
 
-On the simulation, with random thresholds and holds, and on the recorded journals of former checkpoints.
+On the simulation, with random thresholds and holds, and on the recorded journals.
 """
 
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation
-from rules.model.monitoring import Vantage
 from rules.recorded_number import Comparisons, Terms
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
 from tests.simulation.gatherer import SimulatedGatherer
 from tests.simulation.redelivery import simulated_monitor
 from tests.simulation.simulation import Simulation
-from tests.unit.streaming.replay import stored_checkpoint, test_former_release
 
 HOLDS_S = (0, 0, 1, 3, 10)
 OTHERS_S = (1, 2, 5, 10, 30, 60)
@@ -122,42 +119,15 @@ def test_a_forgotten_age_threshold_is_found(forgotten_s: int, monkeypatch: pytes
             compare_on_simulation(seed, 12_000)
 
 
-@pytest.mark.parametrize("cluster", stored_checkpoint.CLUSTER_IDS)
+@pytest.mark.parametrize(
+    ("journal", "cluster"), [(TWO_CLUSTERS, "prod"), (TWO_CLUSTERS, "staging"), (BROKER_RESTART, "lab")]
+)
 @pytest.mark.parametrize("seed", range(4))
-def test_alerts_are_the_same_on_a_recorded_journal(cluster: str, seed: int, tmp_path: Path) -> None:
-    checkpoint = stored_checkpoint.unpacked(tmp_path)
-    rows = stored_checkpoint.rows(stored_checkpoint.observations(checkpoint), cluster)
-    thresholds = thresholds_for(random_thresholds(seed)) if seed else stored_checkpoint.THRESHOLDS
+def test_alerts_are_the_same_on_a_recorded_journal(journal: RecordedJournal, cluster: str, seed: int) -> None:
+    thresholds = thresholds_for(random_thresholds(seed)) if seed else journal.thresholds
 
     def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
-        return kind.from_bytes(
-            None,
-            cluster=cluster,
-            cluster_id=stored_checkpoint.CLUSTER_IDS[cluster],
-            bootstrap=tuple(f"c{node}.kafka.example:9093" for node in (1, 2, 3)),
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds,
-        )
+        return journal.monitor(cluster, kind=kind, thresholds=thresholds)
 
-    alerts, _ = assert_equal_monitors(rows, new)
-    assert alerts > 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_alerts_are_the_same_on_the_journal_of_a_former_release(seed: int, tmp_path: Path) -> None:
-    with tarfile.open(test_former_release.WRITTEN) as packed:
-        packed.extractall(tmp_path, filter="data")
-    rows = list(test_former_release.rows(tmp_path))
-
-    def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
-        return kind.from_bytes(
-            None,
-            cluster="lab",
-            cluster_id="CnSk_ZxlQAy-mqSyAw8tSQ",
-            bootstrap=("127.0.0.1:21480", "127.0.0.1:28837", "127.0.0.1:31584"),
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for(random_thresholds(seed)),
-        )
-
-    alerts, _ = assert_equal_monitors(rows, new)
+    alerts, _ = assert_equal_monitors(journal.rows(cluster), new)
     assert alerts > 0

@@ -16,15 +16,15 @@ from connectors.observation import Observation, ObservationKind
 from streaming.dataframes.journal_dataframe import EVENT_ROW
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
-from tests.unit.streaming.replay.stored_checkpoint import unpacked
+from tests.recordings import recorded_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> JournalReader:
-    """Returns a recorded journal with rows of every kind in 14 segments."""
-    return JournalReader(unpacked(tmp_path_factory.mktemp("recorded")).journal)
+    """Returns a recorded journal with rows of every kind in several segments."""
+    return JournalReader(recorded_checkpoint(tmp_path_factory.mktemp("recorded")).journal)
 
 
 def load(session: SparkSession, path: Path, **options: str) -> DataFrame:

@@ -1,6 +1,5 @@
 """A damaged ledger is noticed, kept, and restored from the alerts in Spark's state: no pending alert is lost."""
 
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,6 @@ PENDING, SENT = alert("pending"), alert("sent")
 EVALUATED_MS = Millis(NOON_MS + 60_000)
 STATE = (EvaluatedCluster(cluster="alpha", now_ms=EVALUATED_MS, firing=(PENDING, SENT)),)
 """What is firing in Spark's state when `written` is complete."""
-STORED = Path(__file__).parents[3] / "data" / "checkpoint" / "former-release.tar.xz"
 
 
 def written(path: Path) -> bytes:
@@ -303,22 +301,3 @@ def test_damage_is_alerted_and_resolves(tmp_path: Path) -> None:
     ]
     assert "no line of it is intact" in own[0].summary
     assert {each.subject for each in sink.transitions} == {"pending", "sent", "ledger"}
-
-
-def test_a_ledger_without_links_continues_and_its_damage_is_noticed(tmp_path: Path) -> None:
-    """The ledger of a former release has a checksum in each line, but no numbers."""
-    with tarfile.open(STORED) as packed:
-        packed.extractall(tmp_path, filter="data")
-    path = tmp_path / "ledger.jsonl"
-    former = path.read_bytes()
-    assert b'"after"' not in former
-    ledger = Ledger(path, must_exist=True)
-    assert ledger.damage is None
-    firing = ledger.firing()
-    ledger.close()
-    assert Ledger(path, must_exist=True).firing() == firing
-
-    lines = former.splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], lines[1].replace(b"1", b"2"), *lines[2:]]))
-    (tmp_path / ("ledger.jsonl" + END_SUFFIX)).unlink()
-    assert Ledger(path, must_exist=True).damage is not None

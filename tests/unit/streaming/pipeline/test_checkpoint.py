@@ -79,6 +79,13 @@ def test_a_damaged_identity_is_refused(tmp_path: Path) -> None:
         Checkpoint(folder=tmp_path).cluster_ids()
 
 
+def test_a_checkpoint_of_an_older_kraftwatch_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"prod": "A"}')
+
+    with pytest.raises(UsageError, match="written by another version of kraftwatch: give a new folder with --checkpo"):
+        Checkpoint(folder=tmp_path).cluster_ids()
+
+
 def test_a_journal_as_spark_planned_it(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
     journal_id = record(checkpoint.journal, rows=3)

@@ -9,7 +9,7 @@ from streaming.replay.assignment import Assignment
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import UNKNOWN, continued, passed_over, raised, recovery_began, unclean_election
 from streaming.replay.snapshot_origin import SnapshotOrigin
-from streaming.replay.topic_codec import Topic
+from streaming.replay.topic import Topic
 
 
 class PartitionObjects:

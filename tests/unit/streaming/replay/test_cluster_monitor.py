@@ -98,18 +98,16 @@ def refusal(blob: bytes) -> str:
     return str(refused.value)
 
 
-def test_a_newer_or_damaged_blob_is_refused_in_one_sentence() -> None:
+def test_a_blob_of_another_version_or_a_damaged_one_is_refused_in_one_sentence() -> None:
     firing = monitor()
     firing.observe(ROWS[:110])
     blob = firing.to_bytes()
     assert monitor(blob).tracked == firing.tracked
     assert firing.tracked.conditions, "the blob holds a firing alert"
 
-    newer = bytearray(blob)
-    newer[3] = module.VERSION + 1
-    assert "alerts of cluster test have version 2, this kraftwatch knows up to 1: run the newer" in refusal(
-        bytes(newer)
-    )
+    other = bytearray(blob)
+    other[3] = module.VERSION + 1
+    assert "alerts of cluster test have version 2, this kraftwatch reads 1: run the" in refusal(bytes(other))
     for torn in (b"", blob[:5], blob[:30], b"kwm" + blob[3:], blob[:-1]):
         assert " of cluster test " in refusal(torn)
         assert refusal(torn).endswith("start with a new checkpoint folder")

@@ -9,15 +9,15 @@ import pytest
 from connectors.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from streaming.report.back_test import BackTestCluster, back_test
-from tests.bench.backlog_rows import QUIET_PERIOD_S, QUIET_START_S, backlog, quiet_rows
+from tests.bench.backlog_rows import QUIET_PERIOD_S, QUIET_START_S, backlog
+from tests.recordings import recorded
 
 MINUTES = 12
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Observation]:
-    recorded = quiet_rows(tmp_path_factory.mktemp("quiet"))
-    repeated = backlog(recorded, 60 * MINUTES, start_s=QUIET_START_S, period_s=QUIET_PERIOD_S)
+def rows() -> Sequence[Observation]:
+    repeated = backlog(recorded("quiet-quorum"), 60 * MINUTES, start_s=QUIET_START_S, period_s=QUIET_PERIOD_S)
     return [replace(row, sequence=number) for number, row in enumerate(repeated)]
 
 

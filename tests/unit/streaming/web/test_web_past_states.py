@@ -32,7 +32,7 @@ from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.eventually import eventually
-from tests.unit.streaming.replay.stored_checkpoint import unpacked
+from tests.recordings import recorded_checkpoint
 
 NAMES = ("prod", "staging")
 WITHIN_S = 60
@@ -88,7 +88,7 @@ class PastPage:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory.mktemp("recorded")).folder
+    return recorded_checkpoint(tmp_path_factory.mktemp("recorded")).folder
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,122 @@
+"""The recorded observations of `tests/data/recordings`, and a checkpoint of a job that monitored two clusters."""
+
+import json
+import lzma
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from connectors.decode_observation import decode_observation
+from connectors.delivery.ledger import Ledger
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from rules.alert import Alert
+from rules.evaluate import thresholds_for
+from rules.finding import Thresholds
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+
+_FOLDER = Path(__file__).parent / "data" / "recordings"
+_ROWS_AT_ONCE, _SEGMENT_BYTES = 50, 32 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedJournal:
+    """The rows of some clusters, and the configuration of the job that monitored them."""
+
+    name: str
+    cluster_ids: Mapping[str, str]
+    bootstrap: tuple[str, ...]
+    thresholds: Mapping[str, Thresholds]
+
+    def observations(self) -> Sequence[Observation]:
+        """Returns the rows in their order, with sequence numbers from 0 on."""
+        return recorded(self.name)
+
+    def rows(self, cluster: str) -> Sequence[DecodedRow]:
+        """Returns the decoded rows of one cluster."""
+        return [decoded(row) for row in self.observations() if row.cluster == cluster]
+
+    def monitor(
+        self,
+        cluster: str,
+        *,
+        kind: type[ClusterMonitor] = ClusterMonitor,
+        thresholds: Mapping[str, Thresholds] | None = None,
+    ) -> ClusterMonitor:
+        """Returns a new monitor of one cluster."""
+        return kind.from_bytes(
+            None,
+            cluster=cluster,
+            cluster_id=self.cluster_ids[cluster],
+            bootstrap=self.bootstrap,
+            vantage=Vantage.INSIDE,
+            thresholds=self.thresholds if thresholds is None else thresholds,
+        )
+
+
+TWO_CLUSTERS = RecordedJournal(
+    name="two-clusters",
+    cluster_ids={"prod": "prod-cluster-id-000000", "staging": "staging-cluster-id-000"},
+    bootstrap=tuple(f"c{node}.kafka.example:9093" for node in (1, 2, 3)),
+    thresholds=thresholds_for(
+        {
+            "failure-tolerance.hold": 20,
+            "broker-fenced.hold": 10,
+            "voter-lagging.hold": 10,
+            "unclean-election.hold": 0,
+            "views-disagree.hold": 5,
+        }
+    ),
+)
+BROKER_RESTART = RecordedJournal(
+    name="broker-restart",
+    cluster_ids={"lab": "CnSk_ZxlQAy-mqSyAw8tSQ"},
+    bootstrap=("127.0.0.1:21480", "127.0.0.1:28837", "127.0.0.1:31584"),
+    thresholds=thresholds_for({"broker-fenced.hold": 5, "failure-tolerance.hold": 5, "voter-lagging.hold": 5}),
+)
+
+
+@cache
+def recorded(name: str) -> Sequence[Observation]:
+    """Returns the rows of a file of `tests/data/recordings`, with sequence numbers from 0 on."""
+    lines = lzma.decompress((_FOLDER / f"{name}.jsonl.xz").read_bytes()).splitlines()
+    return tuple(from_line(line, sequence) for sequence, line in enumerate(lines))
+
+
+def from_line(line: bytes | str, sequence: int = -1) -> Observation:
+    """Returns the row of one line of a recording."""
+    plain = json.loads(line)
+    plain |= {"payload": bytes.fromhex(plain["payload"]), "kind": ObservationKind(plain["kind"])}
+    return Observation(**{**plain, "sequence": sequence})
+
+
+def decoded(row: Observation) -> DecodedRow:
+    """Returns a row with its events."""
+    return DecodedRow(row.sequence, Millis(row.observed_at_ms), tuple(decode_observation(row).events()))
+
+
+@cache
+def _alerts() -> Sequence[Alert]:
+    monitors = {cluster: TWO_CLUSTERS.monitor(cluster) for cluster in TWO_CLUSTERS.cluster_ids}
+    rows = TWO_CLUSTERS.observations()
+    return tuple(alert for row in rows for alert in monitors[row.cluster].observe([decoded(row)]))
+
+
+def recorded_checkpoint(folder: Path) -> Checkpoint:
+    """Writes the checkpoint of a job that monitored TWO_CLUSTERS, without Spark's files."""
+    checkpoint = Checkpoint(folder=folder)
+    with JournalWriter(checkpoint.journal, segment_bytes=_SEGMENT_BYTES) as writer:
+        rows = TWO_CLUSTERS.observations()
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            writer.append(rows[first : first + _ROWS_AT_ONCE])
+            writer.publish()
+    ledger = Ledger(checkpoint.ledger)
+    for alert in _alerts():
+        ledger.record([alert], alert.observed_at_ms)
+    ledger.close()
+    checkpoint.record_cluster_ids(TWO_CLUSTERS.cluster_ids)
+    return checkpoint

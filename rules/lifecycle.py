@@ -71,7 +71,7 @@ class TrackedCondition:
     due_at_ms: Millis
     """When the alert may fire. It changes with the configured hold while the condition is pending."""
     age_at_start_ms: Millis = _ZERO
-    """How old the condition was at `started_at_ms` by its evidence's own clock; 0 in older checkpoints."""
+    """How old the condition was at `started_at_ms` by its evidence's own clock."""
     last_seen_at_ms: Millis
     notified_severity: Severity | None = None
     """The severity of the newest firing alert; None while pending."""

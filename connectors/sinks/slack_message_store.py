@@ -2,9 +2,8 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from connectors.durable_file import replace_file
 from connectors.sinks.state_file import state_file
@@ -22,7 +21,7 @@ class SlackMessageRecord:
     ts: str
     """Slack's id of the message within the channel."""
     digest: str
-    """Identifies the notification that was sent last, completely. Stored under the key `told`."""
+    """Identifies the notification that was sent last, completely."""
 
 
 class SlackMessageStore:
@@ -54,7 +53,9 @@ class SlackMessageStore:
             self._messages = {}
             try:
                 document = parse_json(self._path.read_bytes())
-                self._messages = {incident: _from_plain(**plain) for incident, plain in document["messages"].items()}
+                self._messages = {
+                    incident: SlackMessageRecord(**plain) for incident, plain in document["messages"].items()
+                }
             except FileNotFoundError:
                 pass
             except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -62,7 +63,7 @@ class SlackMessageStore:
         return self._messages
 
     def _write(self, messages: dict[str, SlackMessageRecord]) -> None:
-        plain = {incident: _to_plain(message) for incident, message in messages.items()}
+        plain = {incident: asdict(message) for incident, message in messages.items()}
         content = json.dumps({"version": 1, "messages": plain}).encode()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,12 +77,3 @@ class SlackMessageStore:
                     "%s cannot be written: %s; after a restart, incidents are posted again.", self._path, reason
                 )
             self._failed = True
-
-
-def _to_plain(message: SlackMessageRecord) -> dict[str, str]:
-    # The keys are a stored format: they must not change.
-    return {"channel": message.channel, "ts": message.ts, "told": message.digest}
-
-
-def _from_plain(*, channel: Any, ts: Any, told: Any, **_: Any) -> SlackMessageRecord:
-    return SlackMessageRecord(channel=channel, ts=ts, digest=told)

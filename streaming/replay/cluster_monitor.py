@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
@@ -19,7 +21,6 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
-from rules.stored_conditions import from_document, to_document
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.deflated import deflated
 from streaming.replay.machine import Machine
@@ -31,6 +32,8 @@ MAGIC = b"kww"
 VERSION = 1
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
+
+_TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
 
 
 class DecodedRow(NamedTuple):
@@ -156,7 +159,7 @@ class ClusterMonitor:
 
     def to_bytes(self) -> bytes:
         """Returns a versioned blob: `kww`, version, length and bytes of the tracked conditions, the machine's bytes."""
-        tracked = deflated(json.dumps(to_document(self.tracked), separators=(",", ":")).encode())
+        tracked = deflated(json.dumps(_TRACKED.dump_python(self.tracked), separators=(",", ":")).encode())
         return MAGIC + bytes([VERSION]) + struct.pack(">I", len(tracked)) + tracked + self.machine.to_bytes()
 
 
@@ -195,8 +198,8 @@ def _tracked_end(cluster: str, blob: bytes) -> int:
 def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
     start, end = len(MAGIC) + 5, _tracked_end(cluster, blob)
     try:
-        return from_document(json.loads(zlib.decompress(blob[start:end]))), blob[end:]
-    except (zlib.error, ValueError, TypeError, KeyError) as error:
+        return _TRACKED.validate_python(json.loads(zlib.decompress(blob[start:end]))), blob[end:]
+    except (zlib.error, ValueError) as error:
         raise _damaged(cluster) from error
 
 

@@ -261,14 +261,6 @@ def test_a_damaged_message_store_costs_one_more_message(workspace: SlackWorkspac
     assert len(workspace.slack.channel_messages) == 2
 
 
-def test_the_stored_keys_of_a_message_never_change(workspace: SlackWorkspace, tmp_path: Path) -> None:
-    workspace.send(STARTED)
-    (file,) = tmp_path.glob("sink-slack-kafka-*.json")
-    stored = json.loads(file.read_bytes())
-    assert stored["version"] == 1
-    assert stored["messages"]["1n"].keys() == {"channel", "ts", "told"}
-
-
 def test_a_lost_response_is_retried(workspace: SlackWorkspace) -> None:
     workspace.server.behave = lambda _: ConnectionReset()
     assert isinstance(workspace.send(STARTED), Retry)

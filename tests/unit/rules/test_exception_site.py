@@ -10,7 +10,6 @@ from rules.evaluate import RULES
 from rules.exception_site import exception_site
 from rules.finding import Thresholds
 from rules.rule_overrides import RuleOverride, with_overrides
-from rules.stored_conditions import from_document
 from tests.unit.rules.situation import healthy
 
 NO_QUORUM: Any = None
@@ -20,7 +19,6 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
 @pytest.mark.parametrize(
     ("failing", "site"),
     [
-        (lambda: from_document({}), "KeyError in rules.stored_conditions, line"),
         (lambda: log_read_problem(NO_QUORUM), "AttributeError in rules.analysis.freshness, line"),
         # A rule looks up a threshold: both are own code, and the newest call is named.
         (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),

@@ -3,9 +3,8 @@
 They carry no time of their own: their time is `observed_at_ms` of the observation.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
 from rules.model.monitoring import (
@@ -18,7 +17,6 @@ from rules.model.monitoring import (
     ServerCertificate,
 )
 from rules.model.poll import Replica
-from rules.model.stored_keys import STORED_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +80,6 @@ class LeaderViewPolled:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationFailed:
     """A failed poll, probe or fetch, and the reason. `detail` never holds a secret."""
-
-    __pydantic_config__: ClassVar[Mapping[str, object]] = STORED_KEYS
 
     source: ObservationSource
     endpoint: str

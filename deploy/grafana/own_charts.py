@@ -37,8 +37,8 @@ OWN_CHARTS = (
         description="Per second, by data source and reason. `kraftwatch doctor` shows what is missing.",
         queries=(
             ChartQuery(
-                expr=f"sum by (cluster, sight, reason) (rate(kraftwatch_gather_errors_total{OF_CLUSTER}[5m])) > 0",
-                legend="{{cluster}} {{sight}} {{reason}}",
+                expr=f"sum by (cluster, source, reason) (rate(kraftwatch_gather_errors_total{OF_CLUSTER}[5m])) > 0",
+                legend="{{cluster}} {{source}} {{reason}}",
             ),
         ),
         width=HALF,

@@ -1,12 +1,9 @@
 """What the monitor observes: probes, leader views, failed observations, violated invariants and contracts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
-from rules.model.stored_keys import STORED_KEYS
 
 
 class Resolution(StrEnum):
@@ -188,8 +185,6 @@ class LeaderView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedObservation:
     """The newest failed attempt to observe one data source at one address."""
-
-    __pydantic_config__: ClassVar[Mapping[str, object]] = STORED_KEYS
 
     source: ObservationSource
     endpoint: str

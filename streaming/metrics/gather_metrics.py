@@ -137,7 +137,7 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
         name="gather_errors_total",
         help="Failed observations, by data source and reason.",
         read=_errors,
-        labels=(CLUSTER, "sight", "reason"),
+        labels=(CLUSTER, "source", "reason"),
         kind=MetricKind.COUNTER,
     ),
 )

@@ -178,7 +178,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="gather_failing",
         help="Endpoints at which an observation fails now, by data source and reason.",
         read=counted(lambda status: ((one.source.value, one.reason.value) for one in status.failing)),
-        labels=("sight", "reason"),
+        labels=("source", "reason"),
         origin=OBSERVED,
     ),
 )

@@ -1,9 +1,9 @@
 """Findings, unknown results, failed observations and pending conditions in a cluster status."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -73,7 +73,7 @@ class FailingObservation:
 
     __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
-    source: Annotated[ObservationSource, Field(alias="sight")]
+    source: ObservationSource
     """log: the metadata log; quorum: DescribeQuorum; probe: an endpoint probe; view: a node's view of the leader."""
     endpoint: str | None
     """HOST:PORT that was asked; null where none was."""

@@ -536,7 +536,7 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
             assert alert.summary.startswith(sentence)
             assert endpoint in alert.remedy[0]
             status, checked = json_of("status", file), json_of("check", file, "--timeout", "8")
-            failing = [(one["sight"], one["endpoint"], one["reason"]) for one in status["failing"]]
+            failing = [(one["source"], one["endpoint"], one["reason"]) for one in status["failing"]]
             assert ("view", endpoint, "not-authenticated") in failing
             assert blind_finding(checked)["subject"] == f"controller {refusing}"
         monitored.wait_for("monitor-blind", "resolved", subject=f"controller {refusing}", within_s=90)

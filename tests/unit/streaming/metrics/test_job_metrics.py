@@ -89,7 +89,7 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     (tmp_path / "stats.json").write_text(json.dumps(stats))
     read = reader(running.samples())
 
-    assert read("gather_errors_total", sight="quorum", reason="denied") == 7
+    assert read("gather_errors_total", source="quorum", reason="denied") == 7
     assert (read("gather_requests_total"), read("gathered_rows_total"), read("gatherer_up")) == (90, 12, 1)
     assert (read("gatherer_cpu_seconds_total"), read("gatherer_resident_memory_bytes")) == (1.5, 1_000)
     assert sum(value for (name, _), value in running.samples().items() if name == "gather_failing") > 0

@@ -7,7 +7,7 @@
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- `quorum`, `probe`, `view`, `unseen`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed,
+- `quorum`, `probe`, `view`, `failed`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed,
   LeaderViewPolled, ObservationFailed, ObservationsAudited.
 """
 
@@ -23,7 +23,7 @@ class ObservationKind(StrEnum):
     QUORUM = "quorum"
     PROBE = "probe"
     VIEW = "view"
-    FAILED = "unseen"
+    FAILED = "failed"
     AUDIT = "audit"
 
 

@@ -88,7 +88,7 @@ class ObservationFailed:
     node: NodeId | None = None
     """The node of that endpoint, if known."""
     directory_id: DirectoryId | None = None
-    type: Literal["unseen"] = "unseen"
+    type: Literal["observation-failed"] = "observation-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

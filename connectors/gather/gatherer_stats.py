@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from connectors.durable_file import Synced, replace_file
 from connectors.gather.loop_heartbeat import LoopHeartbeat
@@ -35,8 +34,8 @@ class ClusterCounts:
 
     requests_sent: int
     busiest_second: int
-    failed_observations: Annotated[Mapping[str, Mapping[str, int]], Field(alias="unseen")]
-    """How many observations failed, by source and reason; stored as `unseen`."""
+    failed_observations: Mapping[str, Mapping[str, int]]
+    """How many observations failed, by source and reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ def read_stats(path: Path) -> WrittenStats | None:
 
 def stats_json(stats: WrittenStats) -> bytes:
     """Returns the file's content."""
-    return _JSON.dump_json(stats, by_alias=True)
+    return _JSON.dump_json(stats)
 
 
 def stats_from_json(content: bytes) -> WrittenStats | None:

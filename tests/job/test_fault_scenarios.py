@@ -198,7 +198,7 @@ def test_idle_cluster_gets_at_most_eight_requests_a_second(job: JobProcess) -> N
         before = stats()
         eventually(lambda: stats()["at_ms"] - before["at_ms"] > 15_000, within_s=60)
         after = stats()
-        assert after["clusters"]["test"]["unseen"] == before["clusters"]["test"]["unseen"]
+        assert after["clusters"]["test"]["failed_observations"] == before["clusters"]["test"]["failed_observations"]
         return before, after
 
     before, after = eventually(idle, within_s=60)

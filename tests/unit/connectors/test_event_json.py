@@ -25,7 +25,7 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=2, example="
 @pytest.mark.parametrize(
     ("event", "type_", "fields"),
     [
-        (FAILED, "unseen", "source endpoint reason detail node directory_id"),
+        (FAILED, "observation-failed", "source endpoint reason detail node directory_id"),
         (
             ObservationsAudited(rows=5, first_sequence=0, last_sequence=4, broken=(BROKEN,)),
             "audited",
@@ -81,9 +81,3 @@ def test_stored_fields_of_a_broken_contract() -> None:
     stored = json.loads(to_json(ObservationsAudited(rows=5, first_sequence=0, last_sequence=4, broken=(BROKEN,))))
 
     assert stored["broken"][0].keys() == {"contract", "promise", "grave", "rows", "example", "sequence"}
-
-
-def test_a_failed_observation_that_an_earlier_version_stored_is_read() -> None:
-    stored = b'{"source":"log","endpoint":"c1:9093","reason":"timed-out","detail":"no answer","type":"unseen"}'
-
-    assert from_json(stored) == FAILED

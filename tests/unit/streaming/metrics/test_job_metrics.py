@@ -77,7 +77,7 @@ def test_log_lag_and_staleness(tmp_path: Path) -> None:
 def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path).batch(failing(healthy(3), Reason.DENIED, str(endpoint(1))))
     failures = {"quorum": {"denied": 7}}
-    cluster = {"requests_sent": 90, "busiest_second": 8, "unseen": failures}
+    cluster = {"requests_sent": 90, "busiest_second": 8, "failed_observations": failures}
     stats = {
         "at_ms": NOW,
         "cpu_s": 1.5,

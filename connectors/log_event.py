@@ -51,7 +51,7 @@ class LeaderChanged:
     leader_id: NodeId
     voter_ids: tuple[NodeId, ...]
     granting_voter_ids: tuple[NodeId, ...] = ()
-    """The voters that voted for the leader; empty in events of older versions."""
+    """The voters that voted for the leader."""
     type: Literal["leader-changed"] = "leader-changed"
 
 
@@ -92,7 +92,6 @@ class ControllerRegistered:
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...] | None = None
-    """None only in an event that an older kraftwatch buffered in an open transaction."""
     type: Literal["controller-registered"] = "controller-registered"
 
 
@@ -164,7 +163,6 @@ class PartitionSet:
     recovering: bool
     last_known_elr: tuple[NodeId, ...] = ()
     partition_epoch: int | None = None
-    """None only in an event that an older kraftwatch buffered in an open transaction."""
     type: Literal["partition-set"] = "partition-set"
 
 
@@ -231,7 +229,7 @@ class LogAdvanced:
     newest_timestamp_ms: Millis | None
     """None if the observation held no batch."""
     first_epoch: Epoch | None = None
-    """The leader epoch of the first batch, NoOps included; None if there was none, and in events of older versions."""
+    """The leader epoch of the first batch, NoOps included; None if there was none."""
     last_epoch: Epoch | None = None
     epoch_drop: EpochDrop | None = None
     """The first batch with a lower epoch than the one before it in the same observation."""

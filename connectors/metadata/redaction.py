@@ -210,7 +210,7 @@ def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterat
         with suppress(UndecodableError):
             yield from _field_edits(reader, chunk[body:end], body)
             fits = True
-    # An older kraftwatch filled the body of a type that it did not know with zeros.
+    # A body that is blanked already stays as it is.
     if not fits and not is_blanked(chunk[body:end]):
         schema = merged_schemas().records.get(api_key)
         without_credentials = schema is not None and schema.name not in CREDENTIAL_FIELDS

@@ -74,7 +74,7 @@ class Election:
     offset: Offset
     timestamp_ms: Millis
     voter_ids: tuple[NodeId, ...] = ()
-    """The voters of the leader's voter set then; empty if an older version stored the election."""
+    """The voters of the leader's voter set then."""
     granting_voter_ids: tuple[NodeId, ...] = ()
     """Those that voted for it."""
     previous_epoch: Epoch | None = None
@@ -162,7 +162,7 @@ class UncleanElections:
     last_leaders: int = 0
     """How many of the elections elected the last leader or the only replica: no other replica's records are lost."""
     most_replicas: int = 0
-    """The largest number of replicas of the partitions; 0 if an older version stored the elections."""
+    """The largest number of replicas of the partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

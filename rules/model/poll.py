@@ -104,4 +104,4 @@ class ReplicaHistory:
     """
     samples: tuple[LagSample, ...]
     log_regression: LogRegression | None = None
-    """The newest regression of this voter's log, also after it caught up; None in state blobs of older versions."""
+    """The newest regression of this voter's log, also after it caught up."""

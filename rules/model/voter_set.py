@@ -28,7 +28,7 @@ class Voter:
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
     kraft_versions: FeatureRange | None = field(default=None, compare=False)
-    """The kraft.versions that it supports; None if an older version of kraftwatch read the record."""
+    """The kraft.versions that it supports."""
 
 
 @dataclass(frozen=True, kw_only=True)

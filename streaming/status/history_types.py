@@ -21,7 +21,7 @@ class ElectionStatus:
     leader_epoch: Epoch
     """Its leader epoch."""
     voter_ids: tuple[NodeId, ...] = ()
-    """The voters of its voter set; empty if an older version of kraftwatch read the election."""
+    """The voters of its voter set."""
     granting_voter_ids: tuple[NodeId, ...] = ()
     """The voters that voted for it."""
     offset: Offset

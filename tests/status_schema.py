@@ -12,7 +12,7 @@ _HEAD = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "ClusterStatus",
     "$comment": "Written by `make goldens` from streaming/status/cluster_status.py. This is the object of "
-    "`kraftwatch status --json` and of the field `portrait` of `/api/clusters/NAME`. Later versions may add fields.",
+    "`kraftwatch status --json` and of the field `status` of `/api/clusters/NAME`. Later versions may add fields.",
 }
 
 

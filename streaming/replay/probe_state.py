@@ -39,7 +39,7 @@ class ProbeState:
     leader_views: dict[str, LeaderView] = field(default_factory=dict)
     """By the polled HOST:PORT."""
     watched_since_ms: Millis = START
-    """When the newest gap in the observations ended; 0 without one, and in older checkpoints."""
+    """When the newest gap in the observations ended; 0 without one."""
 
     def expire(self, now_ms: Millis) -> None:
         """Drops failures, probes and leader views that were not repeated for too long."""

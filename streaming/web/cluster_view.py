@@ -229,14 +229,14 @@ class ClusterView:
     def to_json(self) -> dict[str, Plain]:
         """Returns the fields of `/api/clusters/NAME`.
 
-        Fields: those of `row_json`; portrait (the cluster status: docs/status.schema.json; null without one); firing
+        Fields: those of `row_json`; status (the cluster status: docs/status.schema.json; null without one); firing
         and history (alerts as lines of the jsonl sink, without sent_at; the newest 500 transitions, oldest first);
         recovered (topic, topic_id, since, ended); silences (id, cluster, rule, subject, severity, starts_at, ends_at,
         active, author, comment).
         """
         return {
             **self.row_json(),
-            "portrait": None if self.status is None else status_json(self.status),
+            "status": None if self.status is None else status_json(self.status),
             "firing": [_alert_json(alert) for alert in self.firing],
             "history": [_alert_json(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
             "recovered": [

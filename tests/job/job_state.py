@@ -19,7 +19,7 @@ RESPONSE_S = 60
 def cluster_status(job: JobProcess) -> dict[str, Any]:
     """Returns the cluster's newest status as JSON (`streaming.status.status_json`); empty before the first one."""
     answer: dict[str, Any] = json.loads(_get(job, f"/api/clusters/{job.name}"))
-    return answer["portrait"] or {}
+    return answer["status"] or {}
 
 
 def cluster_health(job: JobProcess) -> str:

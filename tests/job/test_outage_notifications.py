@@ -58,9 +58,9 @@ def test_an_outage_is_two_notifications_and_the_views_agree(lab: Lab, job: Confi
     assert [(one["reason"], one["severity"]) for one in sent(server)] == [("firing", "critical")]
     assert page["health"] == check["health"] == "critical"
     assert [one["rule"] for one in page["firing"]] == ["no-leader"]
-    rules = [[one["rule"] for one in view["findings"]] for view in (page["portrait"], status, check)]
+    rules = [[one["rule"] for one in view["findings"]] for view in (page["status"], status, check)]
     assert rules == [["no-leader"]] * 3
-    for view in (page["portrait"], status):
+    for view in (page["status"], status):
         assert (view["leader_id"], view["electable"], view["voters_fetching"]) == (None, False, None)
 
     lab.start(*stopped)

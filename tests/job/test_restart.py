@@ -194,7 +194,7 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
     job.settings, job.arguments, job.environment = before
 
     assert health["status"] == "starting"
-    assert (page["portrait"], page["health"]) == (None, "critical")
+    assert (page["status"], page["health"]) == (None, "critical")
     lines = [one for one in job.alerts()[since:] if one.rule == "no-leader"]
     assert [(one.state, one.started_at) for one in lines] == [
         ("firing", firing.started_at),

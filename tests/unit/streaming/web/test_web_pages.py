@@ -108,7 +108,7 @@ def test_api_of_one_cluster(fixture: PageFixture) -> None:
     assert [alert["rule"] for alert in body["firing"]] == ["no-leader"]
     assert body["firing"][0]["remedy"]
     assert "sent_at" not in body["firing"][0]
-    assert body["portrait"]["cluster"] == "prod"
+    assert body["status"]["cluster"] == "prod"
     assert [(line["rule"], line["state"]) for line in body["history"]] == [("no-leader", "firing")]
     assert (body["silences"], body["recovered"]) == ([], [])
 

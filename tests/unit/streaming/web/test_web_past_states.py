@@ -111,8 +111,8 @@ def test_past_state_is_what_status_prints_for_the_same_time(page: PastPage, name
     answer = page.state(name, at_ms)
 
     assert answer.status_code == 200, answer.text
-    portrait = answer.json()["portrait"]
-    assert {key: value for key, value in portrait.items() if key not in DIFFERENT} == printed_status(
+    status = answer.json()["status"]
+    assert {key: value for key, value in status.items() if key not in DIFFERENT} == printed_status(
         page.checkpoint, name, at_ms
     )
 

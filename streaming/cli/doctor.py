@@ -105,8 +105,8 @@ def _table(results: "Sequence[CheckResult]") -> RenderableType:
         table.add_row(status, Text(one.subject), Text(one.name), Text(one.message))
     parts.append(table)
     for one in results:
-        if one.fixes:
+        if one.remedy:
             parts.append(Text(f"{one.subject} {one.name}:", style="bold"))
             # Not wrapped, so that commands can be copied.
-            parts += [Text(f"  {line}", no_wrap=True, overflow="ignore") for line in one.fixes]
+            parts += [Text(f"  {line}", no_wrap=True, overflow="ignore") for line in one.remedy]
     return Group(*parts)

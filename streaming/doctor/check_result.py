@@ -1,4 +1,4 @@
-"""The result of one check, with its fixes."""
+"""The result of one check, with its remedy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class CheckResult:
     """What was checked, such as `login`."""
     status: CheckStatus
     message: str
-    fixes: tuple[str, ...] = ()
+    remedy: tuple[str, ...] = ()
     """Sentences and commands, in order."""
 
     def plain(self) -> dict[str, Plain]:
@@ -45,7 +45,7 @@ class CheckResult:
             "check": self.name,
             "verdict": self.status.value,
             "said": self.message,
-            "mend": [*self.fixes],
+            "remedy": [*self.remedy],
         }
 
 

@@ -59,9 +59,9 @@ class ClusterChecks:
         yield from self._permissions()
         yield from self._quorum()
 
-    def _result(self, subject: str, name: str, status: CheckStatus, message: str, *fixes: str) -> CheckResult:
+    def _result(self, subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
         return CheckResult(
-            scope=self.section.name, subject=subject, name=name, status=status, message=message, fixes=fixes
+            scope=self.section.name, subject=subject, name=name, status=status, message=message, remedy=remedy
         )
 
     def _address(self, one: ConnectivityCheck) -> Iterator[CheckResult]:
@@ -271,7 +271,7 @@ def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
                     name="identity",
                     status=CheckStatus.FAILS,
                     message=message,
-                    fixes=("give each section the controllers of its own cluster in bootstrap",),
+                    remedy=("give each section the controllers of its own cluster in bootstrap",),
                 )
 
 

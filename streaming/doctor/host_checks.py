@@ -81,7 +81,7 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
     from connectors.relay.topic_survey import survey_topic
 
     for topic in sorted({section.topic_of(one.name) for one in config.watched}):
-        fixes: tuple[str, ...] = ()
+        remedy: tuple[str, ...] = ()
         try:
             append_time = survey_topic(section.connection(topic), {}, within_s=_SURVEY_S).append_time
         except KraftwatchError as problem:
@@ -92,13 +92,13 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
             status = CheckStatus.WARNING if append_time is False else CheckStatus.OK
             if append_time is False:
                 message = append_time_advice(topic)
-                fixes = (
+                remedy = (
                     f"kafka-configs.sh --bootstrap-server {section.bootstrap[0]} --alter --entity-type topics "
                     f"--entity-name {topic} --add-config message.timestamp.type=LogAppendTime",
                 )
             else:
                 message = "has no messages" if append_time is None else "the brokers set the times of its messages"
-        yield CheckResult(scope=RELAY, subject=topic, name="topic", status=status, message=message, fixes=fixes)
+        yield CheckResult(scope=RELAY, subject=topic, name="topic", status=status, message=message, remedy=remedy)
 
 
 def check_heartbeat(config: Config) -> Iterator[CheckResult]:
@@ -112,8 +112,8 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
         return
     status = CheckStatus.OK if problem is None else CheckStatus.FAILS
     message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
-    fixes = () if problem is None else (_HEARTBEAT_FIX,)
-    yield _result("heartbeat", "connection", status, message, *fixes)
+    remedy = () if problem is None else (_HEARTBEAT_FIX,)
+    yield _result("heartbeat", "connection", status, message, *remedy)
 
 
 def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:
@@ -123,8 +123,8 @@ def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:
     for server, problem in found:
         status = CheckStatus.OK if problem is None else failed
         message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
-        fixes = () if problem is None else (_SINK_FIX,)
-        yield CheckResult(scope=SINKS, subject=name, name="connection", status=status, message=message, fixes=fixes)
+        remedy = () if problem is None else (_SINK_FIX,)
+        yield CheckResult(scope=SINKS, subject=name, name="connection", status=status, message=message, remedy=remedy)
 
 
 def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
@@ -140,8 +140,8 @@ def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
         yield _result(subject, "exposure", CheckStatus.WARNING, message, fix)
 
 
-def _result(subject: str, name: str, status: CheckStatus, message: str, *fixes: str) -> CheckResult:
-    return CheckResult(scope=MACHINE, subject=subject, name=name, status=status, message=message, fixes=fixes)
+def _result(subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
+    return CheckResult(scope=MACHINE, subject=subject, name=name, status=status, message=message, remedy=remedy)
 
 
 def _java() -> CheckResult:
@@ -235,5 +235,5 @@ def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:
         if free < WARNING_FREE_BYTES
         else CheckStatus.OK
     )
-    fixes = () if status is CheckStatus.OK else ("free disk space: a full disk stops the job",)
-    yield _result(subject, "disk", status, f"{free / (1 << 30):.1f} GiB are free; the journal needs some GiB", *fixes)
+    remedy = () if status is CheckStatus.OK else ("free disk space: a full disk stops the job",)
+    yield _result(subject, "disk", status, f"{free / (1 << 30):.1f} GiB are free; the journal needs some GiB", *remedy)

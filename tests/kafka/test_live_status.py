@@ -415,7 +415,8 @@ def test_doctor_without_a_majority_says_that_rules_cannot_be_evaluated(lab: Lab)
         assert rules[0]["said"].startswith(
             "no leader answers (1 of 3 addresses answer): these rules cannot be evaluated"
         )
-        assert rules[0]["mend"] == ["start the controllers that do not run: a leader needs the majority of the voters"]
+        remedy = "start the controllers that do not run: a leader needs the majority of the voters"
+        assert rules[0]["remedy"] == [remedy]
 
     try:
         eventually(of_the_quorum, within_s=60)

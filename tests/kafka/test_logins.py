@@ -272,12 +272,12 @@ def test_each_mistake_is_reported_in_one_sentence_by_monitor_blind_and_doctor(
     assert failing
     if reason is Reason.DENIED:
         assert {one["check"] for one in failing} == {"permission"}
-        (hint, *_) = failing[0]["mend"]
+        (hint, *_) = failing[0]["remedy"]
         assert hint == "# Replace User:NAME with the principal that the controllers' kafka-authorizer.log shows"
     else:
         assert failing[0]["check"] in ("connection", "login")
         assert sentence in failing[0]["said"]
-        assert failing[0]["mend"]
+        assert failing[0]["remedy"]
 
 
 def test_doctor_reports_each_login_method(doctor_checks: list[dict[str, Any]]) -> None:

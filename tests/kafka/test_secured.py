@@ -295,7 +295,7 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
 
     def printed_acl_command(cluster: str, subject: str) -> str:
         (check,) = (one for one in checks if (one["of"], one["subject"]) == (cluster, subject))
-        return command(check["mend"], "kafka-acls.sh")
+        return command(check["remedy"], "kafka-acls.sh")
 
     assert failing_steps(FULL) == {}
     connections = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]

@@ -1,4 +1,4 @@
-"""The results of `kraftwatch doctor`: statuses, messages and fixes."""
+"""The results of `kraftwatch doctor`: statuses, messages and remedies."""
 
 import socket
 import time
@@ -69,8 +69,8 @@ def bad(found: list[CheckResult]) -> list[tuple[str, str, str]]:
     return [(one.status.value, one.subject, one.name) for one in found if one.status is not CheckStatus.OK]
 
 
-def fixes(found: list[CheckResult], subject: str) -> str:
-    return "\n".join(line for one in found if one.subject == subject for line in one.fixes)
+def remedy(found: list[CheckResult], subject: str) -> str:
+    return "\n".join(line for one in found if one.subject == subject for line in one.remedy)
 
 
 def test_healthy_cluster_has_no_warning() -> None:
@@ -85,7 +85,7 @@ def test_missing_cluster_action_names_the_unknown_rules_and_the_command_that_gra
     assert bad(found) == [("warning", "Fetch", "permission"), ("warning", "rules", "observability")]
     assert (
         "kafka-acls.sh --bootstrap-controller c1:9093 --command-config $NODE_PROPERTIES --add "
-        "--allow-principal User:kraftwatch --operation ClusterAction --cluster" in fixes(found, "Fetch")
+        "--allow-principal User:kraftwatch --operation ClusterAction --cluster" in remedy(found, "Fetch")
     )
     assert "stale-voter-endpoint" in next(one.message for one in found if one.subject == "rules")
     assert "do-not-print-me" not in repr(found)
@@ -104,8 +104,8 @@ def test_without_any_permission_the_job_observes_nothing() -> None:
         ("fails", "DescribeCluster", "identity"),
         ("warning", "rules", "observability"),
     ]
-    assert "--operation Describe --cluster" in fixes(found, "DescribeQuorum")
-    assert "meta.properties" in fixes(found, "DescribeCluster")
+    assert "--operation Describe --cluster" in remedy(found, "DescribeQuorum")
+    assert "meta.properties" in remedy(found, "DescribeCluster")
 
 
 def test_known_cluster_id_need_not_be_reported() -> None:
@@ -125,7 +125,7 @@ def test_known_cluster_id_need_not_be_reported() -> None:
     ],
 )
 def test_acl_command_names_the_principal_without_a_configured_user(keys: dict[str, Any], principal: str) -> None:
-    assert principal in fixes(results(replace(HEALTHY, fetch=DENIED_FETCH), **keys), "Fetch")
+    assert principal in remedy(results(replace(HEALTHY, fetch=DENIED_FETCH), **keys), "Fetch")
 
 
 def test_one_failing_address_of_two_is_a_warning_and_the_only_one_is_a_failure() -> None:
@@ -247,12 +247,12 @@ def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Pat
 
     file, page = check_exposure(config, None)
 
-    assert (file.status, file.subject, file.fixes) == (
+    assert (file.status, file.subject, file.remedy) == (
         CheckStatus.WARNING,
         "listen_token_file",
         (f"chmod 600 {token}",),
     )
-    assert (page.status, page.subject, page.fixes) == (
+    assert (page.status, page.subject, page.remedy) == (
         CheckStatus.WARNING,
         "listen",
         ("set listen_certfile, or listen on 127.0.0.1",),
@@ -267,7 +267,7 @@ def test_checkpoint_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
         found[mode] = [each for each in check_host(checked(keys, "test")) if each.name == "exposure"]
 
     (warning,) = found[0o750]
-    assert (warning.status, warning.fixes) == (CheckStatus.WARNING, (f"chmod 700 {tmp_path}",))
+    assert (warning.status, warning.remedy) == (CheckStatus.WARNING, (f"chmod 700 {tmp_path}",))
     assert found[0o700] == []
 
 
@@ -290,7 +290,7 @@ def test_without_a_leader_the_rules_cannot_be_evaluated() -> None:
     )
     assert "stale-voter-endpoint" in message
     assert "no-leader" not in message.partition(": ")[2]
-    assert fixes(found, "rules") == "start the controllers that do not run: a leader needs the majority of the voters"
+    assert remedy(found, "rules") == "start the controllers that do not run: a leader needs the majority of the voters"
 
 
 def test_bootstrap_addresses_of_two_clusters_fail() -> None:
@@ -304,7 +304,7 @@ def test_bootstrap_addresses_of_two_clusters_fail() -> None:
         CheckStatus.FAILS,
         "the addresses belong to different clusters: c1:9093 to id, s1:9093 to other",
     )
-    assert identity.fixes == ("give only the controllers of one cluster in bootstrap",)
+    assert identity.remedy == ("give only the controllers of one cluster in bootstrap",)
 
 
 def test_two_leaders_of_different_voters_are_two_clusters_also_without_an_id() -> None:

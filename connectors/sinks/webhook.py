@@ -1,8 +1,8 @@
 """The generic webhook sink: one JSON document for each notification, by POST.
 
 `{"version": 1, "notice", "incident", "reason", "state", "severity", "cluster", "summary", "started_at", "sent_at",
-"links", "alerts", "news"}`: `alerts` and `news` hold the objects that jsonl writes. `notice` is the notification's id:
-it is the same when a notification is sent again because the response was lost, so a receiver can drop duplicates.
+"links", "alerts", "new_transitions"}`: the last two hold the objects that jsonl writes. `notice` is the notification's
+id: it is the same when a notification is sent again because the response was lost, so a receiver can drop duplicates.
 
 Documents are sent per incident; a receiver that needs each transition reads a jsonl file or a topic.
 """
@@ -95,7 +95,7 @@ def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks
         "sent_at": iso(sent_at_ms),
         "links": {"rule": links.rule(root.rule), "cluster": links.cluster(root.cluster)},
         "alerts": [to_object(alert, sent_at_ms) for alert in notification.alerts],
-        "news": [to_object(alert, sent_at_ms) for alert in notification.new_transitions],
+        "new_transitions": [to_object(alert, sent_at_ms) for alert in notification.new_transitions],
     }
 
 

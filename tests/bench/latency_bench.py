@@ -97,7 +97,7 @@ class AlertReceiver:
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-                calls.extend(_sink_called(alert, at) for alert in document["news"] if alert["rule"] == _RULE)
+                calls.extend(_sink_called(alert, at) for alert in document["new_transitions"] if alert["rule"] == _RULE)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
                 pass

@@ -45,7 +45,7 @@ def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path
     )
     document = json.loads(request.body)
     (document_alert,) = document.pop("alerts")
-    assert document.pop("news") == [document_alert]
+    assert document.pop("new_transitions") == [document_alert]
     assert len(document.pop("notice")) == 32
     assert document == {
         "version": 1,

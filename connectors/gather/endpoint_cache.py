@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.durable_file import Synced, replace_file
 from connectors.gather.node_directory import KnownEndpoints
 
-NAME = "whereabouts.json"
+NAME = "endpoints.json"
 _LOG = logging.getLogger(__name__)
 _JSON: TypeAdapter[dict[str, KnownEndpoints]] = TypeAdapter(dict[str, KnownEndpoints])
 

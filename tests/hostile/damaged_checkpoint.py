@@ -8,7 +8,7 @@ from random import Random
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import KraftwatchError
 from connectors.gather.endpoint_cache import NAME, EndpointCache
-from connectors.gather.gatherer_stats import ClusterCounts, WrittenStats, write_stats
+from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
 from connectors.gather.loop_heartbeat import read_heartbeat
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.journal.reader import JournalReader
@@ -71,7 +71,15 @@ class DamagedCheckpoint:
         EndpointCache(checkpoint.journal).update({"prod": KnownEndpoints(voters={NodeId(1): (endpoint,)})})
         checkpoint.logs.mkdir()
         counts = ClusterCounts(requests_sent=1, busiest_second=1, failed_observations={"log": {"refused": 1}})
-        written = WrittenStats(at_ms=NOON_MS, cpu_s=1.2, rss_bytes=9, rows=4, publications=2, clusters={"prod": counts})
+        written = WrittenStats(
+            at_ms=NOON_MS,
+            cpu_s=1.2,
+            rss_bytes=9,
+            rows=4,
+            publications=2,
+            loop=LoopCounts(pid=1, turn_at_s=2.0, longest_stall_s=0.1, stalled_s=0.1),
+            clusters={"prod": counts},
+        )
         write_stats(checkpoint.logs / "gather-stats.json", written)
 
     def _write_spark(self, checkpoint: Checkpoint, offset: str) -> None:

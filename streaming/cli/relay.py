@@ -1,4 +1,4 @@
-"""`kraftwatch relay`, also named `kraftwatch gather`: gathers beside the controllers and writes to a Kafka topic."""
+"""`kraftwatch relay`: gathers beside the controllers and writes to a Kafka topic."""
 
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -31,11 +31,11 @@ def relay(
 ) -> None:
     """Gather beside the controllers and write all observations to a topic.
 
-    `relay` and `gather` are two names of one command. It queries the clusters as
-    `kraftwatch run` does and writes each observation to the topic of `relay` in
-    the configuration. A job with `source: kafka` reads the topic and needs no
-    connection to the controllers. One relay gathers a cluster; several relays
-    share the clusters of a file by --only.
+    The relay queries the clusters as `kraftwatch run` does and writes each
+    observation to the topic of `relay` in the configuration. A job with
+    `source: kafka` reads the topic and needs no connection to the controllers.
+    One relay gathers a cluster; several relays share the clusters of a file by
+    --only.
 
     While the brokers do not answer, the relay keeps the rows in its folder. Stop
     it with ^C or SIGTERM at any time: the next start continues from there.
@@ -46,7 +46,7 @@ def relay(
 
       kraftwatch relay --config kraftwatch.yaml
 
-      kraftwatch gather --config kraftwatch.yaml --only prod-eu,prod-us
+      kraftwatch relay --config kraftwatch.yaml --only prod-eu,prod-us
     """
     resolved = config_from_options.resolve_config(
         config=config,

@@ -46,14 +46,14 @@ class RelayProcess:
         """Adds a cluster for the next start."""
         self._clusters.append(cluster)
 
-    def start(self, *arguments: str, verb: str = "relay", **keys: Any) -> None:
+    def start(self, *arguments: str, **keys: Any) -> None:
         """Starts the relay; `keys` are further ones of its section."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "relay.yaml"
         file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}}))
         with (self.folder / "relay.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "streaming", verb, "--config", str(file), *arguments],
+                [sys.executable, "-m", "streaming", "relay", "--config", str(file), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

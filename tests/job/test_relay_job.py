@@ -50,7 +50,7 @@ def topic_lab(folder: Path) -> Iterator[Lab]:
 def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
     name = request.node.name
     relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
-    relay.start("--only", "test", verb="gather")
+    relay.start("--only", "test")
     yield relay
     relay.stop()
 
@@ -260,7 +260,7 @@ def test_missing_relay_is_one_sentence(tmp_path: Path) -> None:
     file.write_text("clusters: [{name: a, bootstrap: ['127.0.0.1:1']}]\n")
 
     refused = subprocess.run(
-        [sys.executable, "-m", "streaming", "gather", "--config", str(file), "--only", "a"],
+        [sys.executable, "-m", "streaming", "relay", "--config", str(file), "--only", "a"],
         capture_output=True,
         text=True,
         check=False,

@@ -28,7 +28,7 @@ from connectors.log_event import (
     TransactionBegan,
     TransactionEnded,
     Undecodable,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.observation_event import (
     EndpointProbed,
@@ -181,7 +181,7 @@ def event_row(event: Event) -> EventRow:
             | SnapshotEnded()
             | LeaderChanged()
             | KRaftVersionSet()
-            | VotersSet()
+            | VotersReplaced()
             | FeatureLevelSet()
             | ControllerRegistered()
             | BrokerRegistered()

@@ -65,12 +65,12 @@ class KRaftVersionSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VotersSet:
+class VotersReplaced:
     """VotersRecord: the whole voter set (KIP-853)."""
 
     at: RecordPosition
     voters: tuple[Voter, ...]
-    type: Literal["voters-set"] = "voters-set"
+    type: Literal["voters-replaced"] = "voters-replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,7 @@ LogEvent: TypeAlias = (
     | SnapshotEnded
     | LeaderChanged
     | KRaftVersionSet
-    | VotersSet
+    | VotersReplaced
     | FeatureLevelSet
     | ControllerRegistered
     | BrokerRegistered

@@ -74,7 +74,7 @@ class LeaderViewPolled:
     leader_epoch: Epoch | None
     log: LeaderLog | None
     """The controller's log, if it is the leader itself."""
-    type: Literal["view-seen"] = "view-seen"
+    type: Literal["leader-view-polled"] = "leader-view-polled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

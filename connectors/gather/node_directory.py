@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from connectors.event import Event
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
-from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.observation_event import QuorumPolled
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
@@ -91,7 +91,7 @@ class NodeDirectory:
     def update_from_event(self, event: Event) -> None:
         """Updates endpoints from an event of the log or a poll; ignores other events."""
         match event:
-            case VotersSet():
+            case VotersReplaced():
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
             case ControllerRegistered():
                 _keep(self._registered, event.id, event.endpoints)

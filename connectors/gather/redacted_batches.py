@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.event import Event
 from connectors.event_columns import events_from_rows
-from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
@@ -27,7 +27,7 @@ class RedactedBatches:
     content: bytes
     has_records: bool
     """Whether there are more than NoOps."""
-    endpoints: tuple[VotersSet | ControllerRegistered, ...]
+    endpoints: tuple[VotersReplaced | ControllerRegistered, ...]
     """The newest voter set, and the newest registration of each controller."""
 
 
@@ -44,7 +44,7 @@ def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatche
     content = redact(batches, rare=note_registration, items=items)
     registrations.sort()
     has_records = False
-    newest: dict[object, VotersSet | ControllerRegistered] = {}
+    newest: dict[object, VotersReplaced | ControllerRegistered] = {}
     for batch in items:
         if isinstance(batch, RecordBatch) and is_noop(content, batch):
             continue
@@ -52,7 +52,7 @@ def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatche
         if isinstance(batch, RecordBatch) and (batch.is_control or _holds_one(registrations, batch)):
             for event in _rare_events(content[batch.position : batch.end], batch, kind):
                 match event:
-                    case VotersSet():
+                    case VotersReplaced():
                         newest["voters"] = event
                     case ControllerRegistered():
                         newest[event.id] = event

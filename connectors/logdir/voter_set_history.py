@@ -7,7 +7,7 @@ last offset that the snapshot contains, as in Kafka's KRaftControlRecordStateMac
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
@@ -49,7 +49,7 @@ def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[RecordedVoterSet
             yield RecordedVoterSet(voters=voters, file=segment.name, in_snapshot=False)
 
 
-def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersSet, int]]:
+def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersReplaced, int]]:
     """Yields the voter sets of one file, each with the epoch of its batch."""
     file.file.seek(0)
     content = file.file.read()
@@ -70,5 +70,5 @@ def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[Vote
                 high_watermark=None,
             )
         for event in table.events():
-            if isinstance(event, VotersSet):
+            if isinstance(event, VotersReplaced):
                 yield event, batch.leader_epoch

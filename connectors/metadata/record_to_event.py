@@ -25,7 +25,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.metadata.field_readers import Values
 from connectors.metadata.partition_fast_path import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
@@ -59,7 +59,7 @@ def _kraft_version_set(at: RecordPosition, values: Values) -> Event:
     return KRaftVersionSet(at=at, version=valid_number("kraft.version", values["kraft_version"], 0, LARGEST_INT16))
 
 
-def _voters_set(at: RecordPosition, values: Values) -> Event:
+def _voters_replaced(at: RecordPosition, values: Values) -> Event:
     listed = values["voters"]
     if len(listed) > MOST_VOTERS:
         raise UndecodableError(f"names {len(listed)} voters; a quorum has at most {MOST_VOTERS}")
@@ -72,7 +72,7 @@ def _voters_set(at: RecordPosition, values: Values) -> Event:
         )
         for node, voter in zip(ids, listed, strict=True)
     )
-    return VotersSet(at=at, voters=voters)
+    return VotersReplaced(at=at, voters=voters)
 
 
 def _kraft_versions(supported: Values) -> FeatureRange:
@@ -284,6 +284,6 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
 CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,
     "KRaftVersionRecord": _kraft_version_set,
-    "VotersRecord": _voters_set,
+    "VotersRecord": _voters_replaced,
 }
 """The same for KRaft's control records. `decoder` converts snapshot header and footer: they need the snapshot's id."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import get_args
 
 from connectors.event import Event
-from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, Undecodable, VotersSet
+from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, Undecodable, VotersReplaced
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from rules.finding import Severity
@@ -237,7 +237,7 @@ class EventTable:
                 return {"undecodable": f"{where}{reason}"}
             case PartitionSet() | PartitionChanged():
                 return _partition(event)
-            case VotersSet(voters=voters):
+            case VotersReplaced(voters=voters):
                 return {
                     "malformed_directory_ids": malformed(voter.key.directory_id for voter in voters),
                     "impossible_ids": negative(voter.key.id for voter in voters),

@@ -6,7 +6,7 @@ a leader that does not know yet that it was replaced is legal, and so is a log t
 
 from dataclasses import dataclass, field
 
-from connectors.log_event import KRaftVersionSet, LeaderChanged, VotersSet
+from connectors.log_event import KRaftVersionSet, LeaderChanged, VotersReplaced
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, InvariantViolation
@@ -57,7 +57,7 @@ class Invariants:
             self._check_high_watermark(epoch, event.high_watermark, now_ms)
 
     def control_record(
-        self, event: LeaderChanged | KRaftVersionSet | VotersSet, *, before: Epoch, now_ms: Millis
+        self, event: LeaderChanged | KRaftVersionSet | VotersReplaced, *, before: Epoch, now_ms: Millis
     ) -> None:
         """Checks a control record that is read for the first time; the newest epoch in the log was `before`."""
         epoch = event.at.leader_epoch
@@ -68,7 +68,7 @@ class Invariants:
                 leader = f"controller {event.leader_id} became the leader of epoch {epoch}"
                 detail = f"{leader} with {len(votes)} of {voters} votes"
                 self._add(Invariant.ELECTED_BY_MINORITY, epoch, detail, now_ms)
-        elif isinstance(event, VotersSet) and Epoch(-1) < before < epoch:
+        elif isinstance(event, VotersReplaced) and Epoch(-1) < before < epoch:
             detail = (
                 f"offset {event.at.offset} of the log is a VotersRecord of epoch {epoch}, before the "
                 "LeaderChangeMessage of that epoch"

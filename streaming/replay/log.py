@@ -22,7 +22,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration
@@ -31,7 +31,7 @@ from streaming.replay.image import Image
 from streaming.replay.partitions import Partitions
 from streaming.replay.snapshot_origin import SnapshotOrigin
 
-Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersSet
+Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
 PartitionRecord: TypeAlias = PartitionChanged | PartitionSet
 TopicRecord: TypeAlias = TopicCreated | TopicRemoved | ElrCleared
 Registration: TypeAlias = FeatureLevelSet | ControllerRegistered | BrokerRegistered | BrokerChanged | BrokerUnregistered
@@ -85,7 +85,7 @@ class Log:
         match record:
             case PartitionChanged() | PartitionSet():
                 self._hold_or_apply(record)
-            case LeaderChanged() | KRaftVersionSet() | VotersSet():
+            case LeaderChanged() | KRaftVersionSet() | VotersReplaced():
                 self._apply_control(record, self.origin or at)
             case TransactionBegan():
                 # Kafka rejects a second begin record. The first transaction never ended, so its records are dropped.
@@ -161,7 +161,7 @@ class Log:
                     image = replace(image, complete=True)
             case KRaftVersionSet():
                 image = replace(image, kraft_version=record.version)
-            case VotersSet():
+            case VotersReplaced():
                 committed = voters.voter_set(record, origin)
                 if self.origin is None:
                     image = replace(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from connectors.log_event import RecordPosition, VotersSet
+from connectors.log_event import RecordPosition, VotersReplaced
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.voter_set import VoterRemoval, VoterSet
 from streaming.replay.image import Image, RemovedVoter
@@ -14,7 +14,7 @@ REMEMBERED = 64
 """The maximum number of removals that are kept, the newest ones."""
 
 
-def voter_set(event: VotersSet, origin: RecordPosition | SnapshotOrigin) -> VoterSet:
+def voter_set(event: VotersReplaced, origin: RecordPosition | SnapshotOrigin) -> VoterSet:
     """Returns the committed set of this record. A change of several voters at once is legal in disaster recovery.
 
     A snapshot's set gets the snapshot's last contained offset, as in Kafka's KRaftControlRecordStateMachine.

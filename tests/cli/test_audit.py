@@ -95,7 +95,7 @@ def test_violated_contracts_are_reported_with_examples_and_pages(tmp_path: Path)
     by_name = {one["contract"]: one for one in output["broken"]}
     assert {"rows-are-whole", "observation-is-of-its-kind", "alert-has-its-fields"} <= set(by_name)
     assert by_name["observation-is-of-its-kind"]["examples"] == [
-        {"cluster": "prod", "sequence": 1, "misfiled": "failed"}
+        {"cluster": "prod", "sequence": 1, "misfiled": "observation-failed"}
     ]
     assert output["rows"]["observations"] == 4
     pages = [page.read_text() for page in (tmp_path / "pages").rglob("*.html")]

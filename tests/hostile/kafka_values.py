@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from connectors.observation_event import QuorumPolled
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
@@ -27,7 +27,7 @@ def _impossible(value: Any, name: str) -> Iterator[str]:
     if is_dataclass(value):
         for field in fields(value):
             yield from _impossible(getattr(value, field.name), field.name)
-        if isinstance(value, VotersSet | QuorumPolled):
+        if isinstance(value, VotersReplaced | QuorumPolled):
             yield from _voters(value.voters)
         return
     if isinstance(value, tuple):

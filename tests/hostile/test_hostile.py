@@ -32,7 +32,12 @@ def test_short_campaign_has_no_problem() -> None:
     ("place", "name", "fault", "found"),
     [
         (hostile_case, "redact", lambda batches: batches, "a credential is in the journal"),
-        (hostile_case, "impossible_value", lambda event: "a value" if event.type == "voters-set" else None, "cannot"),
+        (
+            hostile_case,
+            "impossible_value",
+            lambda event: "a value" if event.type == "voters-replaced" else None,
+            "cannot",
+        ),
         (monitored_path, "from_json", lambda body: 1 / 0, "ZeroDivisionError"),
     ],
     ids=["redaction does nothing", "impossible value accepted", "rendering raises"],

@@ -8,7 +8,14 @@ from connectors.event import Event
 from connectors.event_columns import events_from_columns
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition
 from connectors.kafka.messages import FetchResult, SnapshotId
-from connectors.log_event import KRaftVersionSet, LeaderChanged, PartitionChanged, TopicCreated, Undecodable, VotersSet
+from connectors.log_event import (
+    KRaftVersionSet,
+    LeaderChanged,
+    PartitionChanged,
+    TopicCreated,
+    Undecodable,
+    VotersReplaced,
+)
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
@@ -57,7 +64,7 @@ def test_the_voters_are_in_the_fetched_records() -> None:
 
     kinds = [type(event) for event in events(log)[:3]]
 
-    assert kinds == [TopicCreated, VotersSet, TopicCreated]
+    assert kinds == [TopicCreated, VotersReplaced, TopicCreated]
 
 
 @pytest.mark.kip("D120")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
 from rules.analysis.endpoint_status import endpoint_statuses
@@ -42,7 +42,7 @@ def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
 def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
     said = raft(6, 0, voters=voters_of(("CONTROLLER", "c1", 40_000), ("SECURE", "c1s", 65_535))["voters"])
 
-    assert isinstance(said, VotersSet)
+    assert isinstance(said, VotersReplaced)
     assert said.voters[0].endpoints == (
         Endpoint(listener="CONTROLLER", host="c1", port=40_000),
         Endpoint(listener="SECURE", host="c1s", port=65_535),

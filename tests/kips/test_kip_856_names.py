@@ -8,7 +8,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.kafka.messages import fetch_request
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.logdir.meta_properties import read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
@@ -33,7 +33,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     vote = {"leaderId": -1, "leaderEpoch": 3, "votedId": 2, "votedDirectoryId": TWO, "data_version": 1}
     (tmp_path / PARTITION / "quorum-state").write_text(json.dumps(vote))
     of_disk, election = read_meta_properties(tmp_path), read_election_state(tmp_path / PARTITION)
-    (written,) = (event for event in events(batch([voters_record(2)])) if isinstance(event, VotersSet))
+    (written,) = (event for event in events(batch([voters_record(2)])) if isinstance(event, VotersReplaced))
 
     assert of_disk
     assert isinstance(election, ElectionState)

@@ -22,7 +22,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from rules.model.identifiers import Epoch, Millis, Offset
 
@@ -44,7 +44,7 @@ def snapshot(log: Iterable[LogEvent], *, end_offset: int, epoch: int, timestamp_
 
 CompactedRecord = (
     KRaftVersionSet
-    | VotersSet
+    | VotersReplaced
     | FeatureLevelSet
     | ControllerRegistered
     | BrokerRegistered
@@ -63,7 +63,7 @@ def effective_records(log: Iterable[LogEvent]) -> Iterator[LogEvent]:
             case TransactionEnded():
                 yield from () if record.aborted or held is None else held
                 held = None
-            case LeaderChanged() | KRaftVersionSet() | VotersSet():
+            case LeaderChanged() | KRaftVersionSet() | VotersReplaced():
                 yield record
             case _ if held is None:
                 yield record
@@ -76,7 +76,7 @@ def _compacted(log: Iterable[LogEvent]) -> list[CompactedRecord]:
     kept: dict[tuple[object, ...], CompactedRecord] = {}
     for record in effective_records(log):
         match record:
-            case KRaftVersionSet() | VotersSet():
+            case KRaftVersionSet() | VotersReplaced():
                 kept[(type(record),)] = record
             case FeatureLevelSet():
                 kept[type(record), record.name] = record

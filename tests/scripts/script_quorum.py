@@ -24,7 +24,7 @@ from connectors.log_event import (
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.observation_event import (
     EndpointProbed,
@@ -278,7 +278,7 @@ class ScriptedQuorum:
         """Restores the log to an older offset and elects a leader there."""
         self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
         self.pending = list(self.log)
-        *_, voters = (record.voters for record in self.log if isinstance(record, VotersSet))
+        *_, voters = (record.voters for record in self.log if isinstance(record, VotersReplaced))
         self.voters = {voter.key.id: voter for voter in voters}
         self.offset = offset
         self._elect()
@@ -518,7 +518,7 @@ class ScriptedQuorum:
 
     def _write_voters(self) -> None:
         self.voters = dict(sorted(self.voters.items()))
-        self._write(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
+        self._write(VotersReplaced(at=self._at(), voters=tuple(self.voters.values())))
 
     def _register(self, node: ScriptedNode) -> None:
         incarnation = f"incarnation-{node.id}-{self.offset}"

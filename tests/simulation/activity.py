@@ -10,7 +10,7 @@ from connectors.log_event import (
     KRaftVersionSet,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from rules.model.identifiers import NodeId
 from rules.model.registration import FeatureRange
@@ -136,7 +136,7 @@ class ClusterActivity:
         if not heard or leader.high_watermark <= leader.epoch_start:
             return False
         leader.write(now_ms, KRaftVersionSet(at=leader.at(now_ms), version=1))
-        leader.write(now_ms, VotersSet(at=leader.at(now_ms), voters=leader.log.bootstrap))
+        leader.write(now_ms, VotersReplaced(at=leader.at(now_ms), voters=leader.log.bootstrap))
         return True
 
     def _change_voters(self, now_ms: int, leader: SimulatedController) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from connectors.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
+from connectors.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.metadata_log import LogEntry
@@ -114,7 +114,7 @@ class SimulatedController(SimulatedReplica):
         self.write(now_ms, self._leader_change(now_ms))
         if first and not self.static:
             self.write(now_ms, KRaftVersionSet(at=self.at(now_ms), version=1))
-            self.write(now_ms, VotersSet(at=self.at(now_ms), voters=self.log.bootstrap))
+            self.write(now_ms, VotersReplaced(at=self.at(now_ms), voters=self.log.bootstrap))
         self._commit()
 
     def _leader_change(self, now_ms: int) -> LeaderChanged:
@@ -145,7 +145,7 @@ class SimulatedController(SimulatedReplica):
             return False
         if self.log.sets[-1][0] >= self.high_watermark and "two-changes" not in self.faults:
             return False
-        self.write(now_ms, VotersSet(at=self.at(now_ms), voters=voters))
+        self.write(now_ms, VotersReplaced(at=self.at(now_ms), voters=voters))
         return True
 
     def _check_leadership(self, now_ms: int) -> None:

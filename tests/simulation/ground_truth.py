@@ -9,7 +9,7 @@ never. K047: a RECOVERING partition has only its leader in sync, or neither lead
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.metadata_log import LogEntry, MetadataLog
@@ -60,7 +60,7 @@ class GroundTruth:
     def record_written(self, node: "SimulatedReplica", offset: int, entry: LogEntry) -> None:
         known = self.entries.setdefault((offset, entry.epoch), entry)
         self.check(known is entry, f"K043: two records at offset {offset} in epoch {entry.epoch}")
-        if isinstance(entry.event, VotersSet) and node.high_watermark > node.epoch_start:
+        if isinstance(entry.event, VotersReplaced) and node.high_watermark > node.epoch_start:
             pending = [at for at, _ in node.log.sets if at >= node.high_watermark]
             self.check(len(pending) <= 1, f"K045: uncommitted voter sets at {pending} in the log of {node.key}")
 
@@ -90,7 +90,9 @@ class GroundTruth:
 
     def check_truncated(self, log: MetadataLog) -> None:
         self.truncations += 1
-        sets = [(at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersSet)]
+        sets = [
+            (at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersReplaced)
+        ]
         self.check(sets == log.sets, "K046: the voter-set history differs from the truncated log")
 
     def commit(self, node: "SimulatedReplica", end: int) -> None:
@@ -102,7 +104,7 @@ class GroundTruth:
         same = not overlap or node.log.entries[overlap - 1] is self.committed[overlap - 1]
         self.check(same, f"committed offset {overlap - 1} was rewritten by {node.key} in epoch {node.epoch}")
         for entry in node.log.entries[len(self.committed) : end]:
-            if isinstance(entry.event, VotersSet) and len(self.committed) not in self.forced_offsets:
+            if isinstance(entry.event, VotersReplaced) and len(self.committed) not in self.forced_offsets:
                 self._reconfigured(entry.event.voters)
             self.committed.append(entry)
             self.oracle.apply(entry.event)

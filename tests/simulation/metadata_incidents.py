@@ -11,7 +11,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
 from tests.simulation.incident_scene import NOTICED_MS, IncidentScene, fires_within
@@ -87,7 +87,7 @@ def force_voters(scene: IncidentScene) -> Iterator[int]:
     leader, removed = scene.leader, scene.followers[:2]
     left = tuple(voter for voter in leader.log.voters if voter.key not in {node.key for node in removed})
     scene.simulation.ground_truth.forced_offsets.add(len(leader.log))
-    scene.write(VotersSet(at=scene.at, voters=left))
+    scene.write(VotersReplaced(at=scene.at, voters=left))
     yield int(KEEP_FIRING_S * 1_000)
 
 

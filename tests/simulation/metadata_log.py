@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from connectors.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
+from connectors.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersReplaced
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 
@@ -66,7 +66,7 @@ class MetadataLog:
 
     def append(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
-            if isinstance(entry.event, VotersSet):
+            if isinstance(entry.event, VotersReplaced):
                 self.sets.append((len(self.entries), entry.event.voters))
             self.entries.append(entry)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from connectors.log_event import ControllerRegistered, LeaderChanged, VotersSet
+from connectors.log_event import ControllerRegistered, LeaderChanged, VotersReplaced
 from rules.model.identifiers import ReplicaKey
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.oracle import Oracle
@@ -68,8 +68,8 @@ class ObservedLog:
             held = oracle.controllers.get(event.id)
             if held is None or held[0] != event.incarnation_id:
                 self.starts.append(entry.timestamp_ms)
-        if isinstance(event, VotersSet):
-            self._voters_set(now_ms, entry, event, recorded=recorded)
+        if isinstance(event, VotersReplaced):
+            self._voters_replaced(now_ms, entry, event, recorded=recorded)
         before = dict(oracle.unclean)
         alive = {node for node, (_, fenced, _) in oracle.brokers.items() if not fenced}
         oracle.apply(event)
@@ -80,7 +80,7 @@ class ObservedLog:
             self.unclean |= {topic: one for topic, one in oracle.unclean.items() if before.get(topic) != one}
         self.newest_ms = entry.timestamp_ms
 
-    def _voters_set(self, now_ms: int, entry: LogEntry, event: VotersSet, *, recorded: bool) -> None:
+    def _voters_replaced(self, now_ms: int, entry: LogEntry, event: VotersReplaced, *, recorded: bool) -> None:
         before, after = self.oracle.voters, {voter.key for voter in event.voters}
         if before is None:
             return

@@ -20,7 +20,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.registration import FeatureRange
@@ -119,7 +119,7 @@ class Oracle:
             case KRaftVersionSet():
                 self.counts["upgrades to kraft.version 1"] += event.version > self.kraft_version and self.end > 3
                 self.kraft_version = event.version
-            case VotersSet():
+            case VotersReplaced():
                 self.voters = frozenset(voter.key for voter in event.voters)
                 self.endpoints = {voter.key: voter.endpoints[0] for voter in event.voters}
                 self.counts["voter sets"] += 1

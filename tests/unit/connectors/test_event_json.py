@@ -35,7 +35,7 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=2, example="
             LeaderViewPolled(
                 endpoint="c1:9093", node=NodeId(1), this_cluster=True, leader_id=None, leader_epoch=Epoch(2), log=None
             ),
-            "view-seen",
+            "leader-view-polled",
             "endpoint node this_cluster leader_id leader_epoch log",
         ),
         (

@@ -15,7 +15,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
-from connectors.log_event import RecordPosition, VotersSet
+from connectors.log_event import RecordPosition, VotersReplaced
 from connectors.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
@@ -76,7 +76,7 @@ class ProbeRunner:
         voter = Voter(
             key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="CONTROLLER", host="c1.test", port=port),)
         )
-        nodes.update_from_event(VotersSet(at=AT, voters=(voter,)))
+        nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
         probe = EndpointProbe(
             self.loop,
             self.client,
@@ -208,7 +208,7 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop
     client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
     nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
     voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
-    nodes.update_from_event(VotersSet(at=AT, voters=(voter,)))
+    nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
     output = RecordedProbes()
     probe = EndpointProbe(loop, client, nodes, output, resolver=resolver, interval_ms=50, timeout_ms=1_000)
 

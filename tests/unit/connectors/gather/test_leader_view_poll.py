@@ -12,7 +12,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.log_event import RecordPosition, VotersSet
+from connectors.log_event import RecordPosition, VotersReplaced
 from connectors.observation_event import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
@@ -134,7 +134,7 @@ def node_directory(*node_ids: int, configured: tuple[Address, ...] = ()) -> Node
         for node in node_ids
     )
     if voters:
-        nodes.update_from_event(VotersSet(at=AT, voters=voters))
+        nodes.update_from_event(VotersReplaced(at=AT, voters=voters))
     return nodes
 
 
@@ -276,7 +276,9 @@ def test_configured_addresses_are_polled_before_the_voters_are_known(loop: Event
 
     def voter_is_known(output: RecordedLeaderViews) -> bool:
         if output.views:
-            nodes.update_from_event(VotersSet(at=AT, voters=(Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(AT_C1,)),)))
+            nodes.update_from_event(
+                VotersReplaced(at=AT, voters=(Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(AT_C1,)),))
+            )
         return any(one.node is not None for one in output.views)
 
     output = run_poll(loop, controllers, nodes, voter_is_known, interval_ms=60_000)

@@ -1,7 +1,7 @@
 from connectors.gather.node_directory import MAX_NODES, MAX_REPORTED, NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
-from connectors.log_event import ControllerRegistered, RecordPosition, VotersSet
+from connectors.log_event import ControllerRegistered, RecordPosition, VotersReplaced
 from connectors.observation_event import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
@@ -13,12 +13,12 @@ def endpoint(host: str, port: int = 9093, listener: str = "CONTROLLER") -> Endpo
     return Endpoint(listener=listener, host=host, port=port)
 
 
-def voters(*hosts: str) -> VotersSet:
+def voters(*hosts: str) -> VotersReplaced:
     listed = (
         Voter(key=ReplicaKey(id=NodeId(at)), endpoints=(endpoint(host), endpoint(host, 9094, "SASL")))
         for at, host in enumerate(hosts, start=1)
     )
-    return VotersSet(at=AT, voters=tuple(listed))
+    return VotersReplaced(at=AT, voters=tuple(listed))
 
 
 def registered(node: int, *endpoints: Endpoint) -> ControllerRegistered:

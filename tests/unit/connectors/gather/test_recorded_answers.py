@@ -27,7 +27,7 @@ from connectors.log_event import (
     SnapshotBegan,
     SnapshotEnded,
     Undecodable,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
@@ -93,7 +93,7 @@ def _batches(records: bytes) -> list[Any]:
 def at_the_farm(event: Event) -> Event:
     """Returns a recorded event with the endpoints of the farm's controllers."""
     match event:
-        case VotersSet(voters=voters):
+        case VotersReplaced(voters=voters):
             moved = tuple(replace(one, endpoints=moved_endpoints(one.key.id, one.endpoints)) for one in voters)
             return replace(event, voters=moved)
         case ControllerRegistered(id=node, endpoints=endpoints):
@@ -120,7 +120,7 @@ def test_recording_holds_elections_voter_changes_and_a_recovery() -> None:
     leaders = [event.leader_id for event in events if isinstance(event, LeaderChanged)]
     assert len(leaders) >= 2
     assert len(set(leaders)) >= 2
-    assert [len(event.voters) for event in events if isinstance(event, VotersSet)][-3:] == [3, 4, 3]
+    assert [len(event.voters) for event in events if isinstance(event, VotersReplaced)][-3:] == [3, 4, 3]
     recovering = [event.recovering for event in events if isinstance(event, PartitionChanged)]
     assert recovering.index(True) < recovering.index(False)
     brokers = {event.id for event in events if isinstance(event, BrokerRegistered)}
@@ -149,7 +149,7 @@ def test_product_reads_the_same_events_from_the_farm_as_from_the_recording() -> 
     assert read == expected
     assert read != events_of(recorded), "the endpoints are the farm's"
     for ours, theirs in zip(batches_of(log), batches_of(recorded), strict=True):
-        with_endpoints = any(isinstance(event, VotersSet | ControllerRegistered) for event in events_of(theirs))
+        with_endpoints = any(isinstance(event, VotersReplaced | ControllerRegistered) for event in events_of(theirs))
         assert ours == theirs or with_endpoints, "every other batch is served as it was recorded"
 
 
@@ -216,7 +216,7 @@ def test_changes_written_later_are_the_recorded_ones_at_another_time() -> None:
     events = [event for one in changes for event in events_of(written_at(one, LATER_MS))]
     assert not [event for event in events if isinstance(event, Undecodable)]
     assert {event.at.timestamp_ms // 10_000 for event in events if hasattr(event, "at")} == {LATER_MS // 10_000}
-    assert {len(event.voters) for event in events if isinstance(event, VotersSet)} == {3, 4}
+    assert {len(event.voters) for event in events if isinstance(event, VotersReplaced)} == {3, 4}
     assert {True, False} <= {event.recovering for event in events if isinstance(event, PartitionChanged)}
 
 

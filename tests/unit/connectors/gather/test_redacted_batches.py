@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from connectors.event import Event
 from connectors.gather.redacted_batches import redacted_batches
-from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.metadata import batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
@@ -39,8 +39,8 @@ def endpoints_of_every_event(payload: bytes, kind: ObservationKind) -> list[Even
                 high_watermark=None,
             )
         for event in events.events():
-            if isinstance(event, VotersSet | ControllerRegistered):
-                newest["voters" if isinstance(event, VotersSet) else event.id] = event
+            if isinstance(event, VotersReplaced | ControllerRegistered):
+                newest["voters" if isinstance(event, VotersReplaced) else event.id] = event
     return [*newest.values()]
 
 

@@ -120,7 +120,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "topic-removed": written["REMOVE_TOPIC_RECORD"],
         "transaction-began": written["BEGIN_TRANSACTION_RECORD"],
         "transaction-ended": written["END_TRANSACTION_RECORD"],
-        "voters-set": sidecar["control_by_type"]["KRAFT_VOTERS"],
+        "voters-replaced": sidecar["control_by_type"]["KRAFT_VOTERS"],
     }
     assert decoded[-1] == LogAdvanced(
         last_offset=sidecar["last_offset"],

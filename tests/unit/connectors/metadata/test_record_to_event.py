@@ -25,7 +25,7 @@ from connectors.log_event import (
     TopicRemoved,
     TransactionBegan,
     Undecodable,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import FieldType, record_schemas
@@ -193,9 +193,9 @@ def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -
 
     event = raft(6, 0, voters=voters)
 
-    assert isinstance(event, VotersSet)
+    assert isinstance(event, VotersReplaced)
     assert {str(voter.kraft_versions) for voter in event.voters} == {"kraft.version 0-1"}
-    assert event == VotersSet(
+    assert event == VotersReplaced(
         at=AT,
         voters=(
             Voter(key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId(PRINTED)), endpoints=(ENDPOINT,)),

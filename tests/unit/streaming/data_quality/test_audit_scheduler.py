@@ -71,7 +71,7 @@ def test_a_violation_is_reported_for_its_cluster_only(job: Job) -> None:
     assert (job.found["well"].broken, job.found["well"].rows) == ((), 3)
     (broken,) = job.found["prod"].broken
     assert (broken.contract, broken.rows, broken.sequence) == ("observation-is-of-its-kind", 1, 1)
-    assert broken.example == "row 1, misfiled failed"
+    assert broken.example == "row 1, misfiled observation-failed"
 
 
 def test_a_failed_audit_is_logged_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import pytest
 from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
 from connectors.event import Event, to_json
-from connectors.log_event import PartitionSet, RecordPosition, Undecodable, VotersSet
+from connectors.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from connectors.sinks.alert_json import to_object
@@ -163,9 +163,9 @@ def partition(place: RecordPosition | None = None, **more: Any) -> PartitionSet:
     return PartitionSet(**{**stated, **more})
 
 
-def voters(key: ReplicaKey = KEY, port: int = 9093) -> VotersSet:
+def voters(key: ReplicaKey = KEY, port: int = 9093) -> VotersReplaced:
     endpoint = Endpoint(listener="CONTROLLER", host="c1", port=port)
-    return VotersSet(at=at(6), voters=(Voter(key=key, endpoints=(endpoint,)),))
+    return VotersReplaced(at=at(6), voters=(Voter(key=key, endpoints=(endpoint,)),))
 
 
 def polled(high_watermark: int = 90, epoch: int = 3, observers: tuple[Replica, ...] = ()) -> QuorumPolled:

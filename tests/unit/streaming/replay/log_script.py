@@ -22,7 +22,7 @@ from connectors.log_event import (
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
-    VotersSet,
+    VotersReplaced,
 )
 from connectors.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
@@ -129,8 +129,8 @@ class LogScript:
     def kraft(self, version: int) -> KRaftVersionSet:
         return self.write(KRaftVersionSet(at=self.at(), version=version))
 
-    def voters(self, *names: str) -> VotersSet:
-        return self.write(VotersSet(at=self.at(), voters=tuple(voter(name) for name in names)))
+    def voters(self, *names: str) -> VotersReplaced:
+        return self.write(VotersReplaced(at=self.at(), voters=tuple(voter(name) for name in names)))
 
     def feature(self, name: str, level: int) -> FeatureLevelSet:
         return self.write(FeatureLevelSet(at=self.at(), name=name, level=level))

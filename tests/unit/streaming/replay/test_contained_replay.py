@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.log_event import LogAdvanced, Undecodable, VotersSet
+from connectors.log_event import LogAdvanced, Undecodable, VotersReplaced
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
@@ -169,7 +169,7 @@ def test_a_state_that_cannot_be_stored_is_the_one_before_the_row() -> None:
     script.leader(1)
     first = script.read()
     name = replace(endpoint(1), host="\ud800")
-    script.write(VotersSet(at=script.at(), voters=(replace(voter("1-a"), endpoints=(name,)),)))
+    script.write(VotersReplaced(at=script.at(), voters=(replace(voter("1-a"), endpoints=(name,)),)))
     unstorable, last = script.read(), script.row(poll(replica("1-a")))
 
     stored = Stored()

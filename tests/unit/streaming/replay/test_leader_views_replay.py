@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.observation_event import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
@@ -48,7 +48,7 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     """VotersRecord and DescribeQuorum have any order, a registration that of controller.listener.names."""
     script, replay = LogScript(), machine()
     extra, first = (Endpoint(listener=name, host="c1", port=port) for name, port in (("EXTRA", 9094), ("FIRST", 9093)))
-    script.write(VotersSet(at=script.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
+    script.write(VotersReplaced(at=script.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
     quorum = apply(replay, [script.read()])
     assert quorum.committed is not None
     assert quorum.committed.voters[0].endpoints == (extra, first), "no registration is known yet"
@@ -69,7 +69,7 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
     script, replay = LogScript(), machine()
     listeners = [[Endpoint(listener=name, host=f"c{node}", port=1) for name in "AB"] for node in (1, 2, 3)]
     voters = (replace(voter(f"{node}"), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
-    script.write(VotersSet(at=script.at(), voters=tuple(voters)))
+    script.write(VotersReplaced(at=script.at(), voters=tuple(voters)))
     for node, (a, b) in ((2, reversed(listeners[1])), (1, listeners[0])):
         script.write(ControllerRegistered(at=script.at(), id=NodeId(node), incarnation_id="i", endpoints=(a, b)))
     nodes = tuple(NodeEndpoints(id=NodeId(node), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))

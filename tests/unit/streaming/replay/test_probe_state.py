@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.log_event import VotersSet
+from connectors.log_event import VotersReplaced
 from connectors.observation_event import EndpointProbed
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
@@ -281,7 +281,7 @@ def test_an_ipv6_endpoint_has_brackets_and_its_addresses_have_none() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)
-    script.write(VotersSet(at=script.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
+    script.write(VotersReplaced(at=script.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
     quorum = apply(replay, [script.read(), script.row(probed(1, where, "fd00::1")), script.row(poll(leader=1))])
     assert str(where) == "[fd00::1]:9093"
     assert set(quorum.probes) == {"1@[fd00::1]:9093"}

@@ -4,7 +4,7 @@ import json
 import zlib
 from dataclasses import replace
 
-from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersReplaced
 from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
 from streaming.replay import state_codec
@@ -55,7 +55,7 @@ def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> 
     script, replay = LogScript(), machine()
     script.leader(1)
     script.voters("1-a", "2-b", "3-c")
-    script.write(VotersSet(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193), voter("3-c"))))
+    script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193), voter("3-c"))))
     assert apply(replay, [script.read()]).history.reconfigurations == ()
 
     script.voters("1-a", "2-b", "3-d")
@@ -69,7 +69,7 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
     for voters in (("1-a", "2-b"), ("1-a", "2-b", "3-c"), ("1-a", "2-b", "3-c"), ("2-b", "3-d")):
         script.voters(*voters)
         apply(replay, [script.read(after_ms=100_000_000)])
-    script.write(VotersSet(at=script.at(), voters=(voter("2-b", port=9193), voter("3-d"))))
+    script.write(VotersReplaced(at=script.at(), voters=(voter("2-b", port=9193), voter("3-d"))))
 
     changes = apply(replay, [script.read()]).history.voter_changes
 

@@ -16,7 +16,7 @@ from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedVoterSet:
+class VoterSetInFile:
     """One voter set and the file that holds it."""
 
     voters: VoterSet
@@ -24,29 +24,29 @@ class RecordedVoterSet:
     in_snapshot: bool
 
 
-def recorded_voter_sets(files: LogDirFiles) -> tuple[RecordedVoterSet, ...]:
+def voter_sets_in_files(files: LogDirFiles) -> tuple[VoterSetInFile, ...]:
     """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
     found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
     return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
 
 
-def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[RecordedVoterSet]:
+def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[VoterSetInFile]:
     for snapshot in snapshots:
         for event, _ in _in_control_batches(snapshot):
             # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
             last = Offset(snapshot.end_offset - 1)
             voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
-            yield RecordedVoterSet(voters=voters, file=snapshot.name, in_snapshot=True)
+            yield VoterSetInFile(voters=voters, file=snapshot.name, in_snapshot=True)
 
 
-def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[RecordedVoterSet]:
+def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[VoterSetInFile]:
     for segment in segments:
         for event, epoch in _in_control_batches(segment):
             at = event.at
             voters = VoterSet(
                 voters=event.voters, offset=at.offset, leader_epoch=Epoch(epoch), timestamp_ms=at.timestamp_ms
             )
-            yield RecordedVoterSet(voters=voters, file=segment.name, in_snapshot=False)
+            yield VoterSetInFile(voters=voters, file=segment.name, in_snapshot=False)
 
 
 def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersReplaced, int]]:

@@ -116,7 +116,7 @@ class Interruption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoterSetChange:
+class VoterChange:
     """A VotersRecord that followed another one in the log, as the difference of the two."""
 
     added: tuple[ReplicaKey, ...]
@@ -178,7 +178,7 @@ class RecentHistory:
     reconfigurations: tuple[Reconfiguration, ...] = ()
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
-    voter_changes: tuple[VoterSetChange, ...] = ()
+    voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
 
 

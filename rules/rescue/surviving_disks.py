@@ -85,7 +85,7 @@ def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoterSetOverride:
+class SnapshotOverride:
     """A snapshot with another voter set than the log before it: the set was overridden by hand (KIP-1347)."""
 
     before: VoterSet
@@ -97,7 +97,7 @@ class VoterSetOverride:
         return self.before.keys != self.after.keys
 
 
-def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple[VoterSetOverride, ...]:
+def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple[SnapshotOverride, ...]:
     """Returns the overrides in one disk's snapshots.
 
     Args:
@@ -109,6 +109,6 @@ def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) 
     for voters, in_snapshot in voter_sets:
         known = before if before is not None and log_from <= before.offset + 1 else None
         if known is not None and in_snapshot and {*voters.voters} != {*known.voters}:
-            found.append(VoterSetOverride(before=known, after=voters))
+            found.append(SnapshotOverride(before=known, after=voters))
         before = voters
     return tuple(found)

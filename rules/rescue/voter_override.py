@@ -31,7 +31,7 @@ class OverrideOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoterSetDifference:
+class OverrideDifference:
     """KIP-1347's VoterSetDiff: a recorded voter set compared with the provided list."""
 
     has_voter_id_changes: bool
@@ -127,7 +127,7 @@ def _as_registered(voter: Voter, registration: ControllerRegistration | None) ->
     return replace(voter, endpoints=(replace(recorded, host=now.host, port=now.port), *others))
 
 
-def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> VoterSetDifference:
+def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> OverrideDifference:
     """Returns what the list would change in a recorded voter set. Hosts are compared as text, as the KIP does."""
     before = {voter.key.id: voter for voter in persisted}
     after = {voter.key.id: voter for voter in provided}
@@ -142,7 +142,7 @@ def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> VoterSetDi
         others = tuple(one for one in before[node].endpoints if one not in recorded)
         if others:
             lost[node] = others
-    return VoterSetDifference(
+    return OverrideDifference(
         has_voter_id_changes=before.keys() != after.keys(),
         has_directory_id_changes=any(before[node].key != after[node].key for node in both),
         endpoint_changes=changes,

@@ -17,7 +17,7 @@ from rules.model.history import (
     RecentHistory,
     Reconfiguration,
     UncleanElections,
-    VoterSetChange,
+    VoterChange,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.registration import BrokerRegistration, ControllerRegistration
@@ -128,7 +128,7 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
     if before is None or {*before.voters} == {*after.voters}:
         return history
     endpoints = {voter.key: voter.endpoints for voter in before.voters}
-    change = VoterSetChange(
+    change = VoterChange(
         added=tuple(sorted(after.keys - before.keys)),
         removed=tuple(sorted(before.keys - after.keys)),
         moved=tuple(

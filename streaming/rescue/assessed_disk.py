@@ -10,7 +10,7 @@ from rules.model.identifiers import Epoch, Offset, ReplicaKey
 from rules.model.voter_set import VoterSet
 from rules.rescue.node_decisions import StoppedLog
 from rules.rescue.surviving_disks import SurvivingDisk
-from rules.rescue.voter_override import VoterSetDifference
+from rules.rescue.voter_override import OverrideDifference
 from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir
 
 
@@ -21,7 +21,7 @@ class AssessedDisk:
     replayed: ReplayedLogDir
     key: ReplicaKey
     voters: VoterSet
-    difference: VoterSetDifference | None
+    difference: OverrideDifference | None
     """Between its voters and the given list; None without a list."""
     log: StoppedLog
     """Where its log ends, and whether it can be written as a snapshot."""
@@ -56,7 +56,7 @@ class AssessedDisk:
 
 
 def assess(
-    read: ReplayedLogDir, key: ReplicaKey, voters: VoterSet, difference: VoterSetDifference | None
+    read: ReplayedLogDir, key: ReplicaKey, voters: VoterSet, difference: OverrideDifference | None
 ) -> AssessedDisk:
     """Returns the disk with where its log ends, read as it would be written to a snapshot."""
     disk = read.contents

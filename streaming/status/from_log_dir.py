@@ -12,7 +12,7 @@ from connectors.logdir.log_dir_files import LogDirFiles, find_partition, open_fi
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
 from connectors.logdir.meta_properties import MetaProperties, read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
-from connectors.logdir.voter_set_history import RecordedVoterSet, recorded_voter_sets
+from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_files
 from connectors.observation import Observation
 from connectors.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
@@ -40,7 +40,7 @@ class LogDirContents:
     """The offset after the last record that was read."""
     epoch: Epoch | None
     """Of the last record that was read; None where no record was read."""
-    voter_sets: tuple[RecordedVoterSet, ...]
+    voter_sets: tuple[VoterSetInFile, ...]
     log_from: Offset
     """The oldest offset that the directory's segments still hold."""
     damaged: tuple[DamagedFile, ...]
@@ -108,7 +108,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
                 case Observation():
                     newest_ms = max(newest_ms, item.observed_at_ms)
                     _apply(machine, item, events_upto(item, upto))
-        sets = recorded_voter_sets(files)
+        sets = voter_sets_in_files(files)
         log_from = Offset(files.segments[0].base_offset if files.segments else start.offset)
         require_within(upto, _extent(files, machine, continues, newest_ms, upto), str(partition))
     election = read_election_state(partition)

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from connectors.logdir.quorum_state import ElectionState
-from connectors.logdir.voter_set_history import RecordedVoterSet
+from connectors.logdir.voter_set_history import VoterSetInFile
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
 from streaming.status.from_log_dir import LogDirContents
-from streaming.status.log_dir_types import LogDirStatus, QuorumStateFile, UnreadBytes, VoterSetOnDisk
+from streaming.status.log_dir_types import LogDirStatus, QuorumStateFile, UnreadBytes, VotersRecordStatus
 from streaming.status.voter_types import VoterEndpoints
 
 _VOTER_SETS_SHOWN = 4
@@ -68,8 +68,8 @@ def _quorum_state(election: ElectionState) -> QuorumStateFile:
     )
 
 
-def _voter_set(one: RecordedVoterSet) -> VoterSetOnDisk:
-    return VoterSetOnDisk(
+def _voter_set(one: VoterSetInFile) -> VotersRecordStatus:
+    return VotersRecordStatus(
         offset=one.voters.offset,
         leader_epoch=one.voters.leader_epoch,
         written_at_ms=one.voters.timestamp_ms,

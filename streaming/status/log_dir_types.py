@@ -31,7 +31,7 @@ class QuorumStateFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoterSetOnDisk:
+class VotersRecordStatus:
     """A voter set that the directory holds."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
@@ -92,7 +92,7 @@ class LogDirStatus:
     """Leader epoch of the last record that was read."""
     whole: bool
     """The state includes everything since the log's beginning."""
-    voter_sets: tuple[VoterSetOnDisk, ...]
+    voter_sets: tuple[VotersRecordStatus, ...]
     """Every voter set in the directory, oldest first."""
     not_read: tuple[UnreadBytes, ...]
     """Where files are torn or damaged."""

@@ -9,7 +9,7 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, checkpoint_name, find_partition, open_files
 from connectors.logdir.meta_properties import read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
-from connectors.logdir.voter_set_history import recorded_voter_sets
+from connectors.logdir.voter_set_history import voter_sets_in_files
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 
@@ -149,7 +149,7 @@ def test_a_missing_or_invalid_quorum_state_is_reported(tmp_path: Path, content: 
 
 def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> None:
     with open_files(stopped / "node-2" / PARTITION) as files:
-        sets = recorded_voter_sets(files)
+        sets = voter_sets_in_files(files)
 
     assert [(one.voters.offset, one.voters.leader_epoch, one.in_snapshot) for one in sets] == [
         (-1, 0, True),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.history import Election, RecentHistory, VoterSetChange
+from rules.model.history import Election, RecentHistory, VoterChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -155,7 +155,7 @@ def test_elections_and_voter_changes() -> None:
         voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
         granting_voter_ids=(NodeId(2), NodeId(3)),
     )
-    change = VoterSetChange(
+    change = VoterChange(
         added=(key(3),),
         removed=(),
         moved=(NodeId(1),),

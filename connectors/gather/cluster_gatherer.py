@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from connectors.cluster_connection import ClusterConnection
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.log_follower import LogFollower
@@ -31,7 +31,7 @@ class ClusterGatherer:
         loop: EventLoop,
         publisher: Publisher,
         rate_limiter: RateLimiter,
-        start: LogPosition,
+        start: FetchPosition,
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
         newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),

@@ -23,7 +23,7 @@ without a majority keeps answering (1.5 times controller.quorum.fetch.timeout.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPosition:
+class FetchPosition:
     """A position in the log: the offset to fetch next, and the epoch before it."""
 
     offset: int
@@ -75,14 +75,14 @@ class CommitBuffer:
     Invariant: committed_end <= next_offset, and the buffer covers committed_end..next_offset-1 without a gap.
     """
 
-    def __init__(self, start: LogPosition) -> None:
+    def __init__(self, start: FetchPosition) -> None:
         self._uncommitted: deque[_BufferedBatch] = deque()
         self._uncommitted_bytes = 0
         self._mismatch: _Mismatch | None = None
         self.high_watermark: int | None = None
         self.restart(start)
 
-    def restart(self, start: LogPosition) -> None:
+    def restart(self, start: FetchPosition) -> None:
         """Drops the uncommitted batches and continues at this position."""
         self._drop_uncommitted()
         self._mismatch = None
@@ -100,15 +100,15 @@ class CommitBuffer:
         """Epoch of the batch before `next_offset`: Fetch's LastFetchedEpoch."""
         return self._uncommitted[-1].leader_epoch if self._uncommitted else self.committed_epoch
 
-    def fetch_position(self, leader_epoch: int) -> LogPosition:
+    def fetch_position(self, leader_epoch: int) -> FetchPosition:
         """Returns the position to fetch from a leader of this epoch: `next_offset` and `last_epoch`.
 
         A leader with an older epoch rejects a newer LastFetchedEpoch. The position is then the start of the log,
         because the response still contains the leader's high watermark.
         """
         if leader_epoch < self.last_epoch:
-            return LogPosition(offset=0, epoch=0)
-        return LogPosition(offset=self.next_offset, epoch=self.last_epoch)
+            return FetchPosition(offset=0, epoch=0)
+        return FetchPosition(offset=self.next_offset, epoch=self.last_epoch)
 
     def accept(self, response: FetchResult, *, now_ms: int) -> AcceptResult:
         """Processes a leader's Fetch response whose `error` is 0.

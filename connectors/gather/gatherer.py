@@ -16,7 +16,7 @@ from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
 from connectors.freed_memory import keep_freed_memory
 from connectors.gather.cluster_gatherer import ClusterGatherer
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
@@ -162,7 +162,7 @@ class Gatherer:
         if start is None and progress is not None and progress.next_offset is not None:
             # Without the epoch a changed log cannot be detected: start at the beginning of the log.
             known = progress.last_epoch is not None
-            start = LogPosition(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
+            start = FetchPosition(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
         return ClusterGatherer(
             cluster,
             loop=self._loop,

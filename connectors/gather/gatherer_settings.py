@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class GathererSettings:
     clusters: tuple[ClusterConnection, ...]
     journal: str
     """The journal's folder."""
-    resume: Mapping[str, LogPosition] = field(default_factory=dict)
+    resume: Mapping[str, FetchPosition] = field(default_factory=dict)
     """Log position to start from, by cluster; default: after the cluster's last row in the journal."""
     stats: str | None = None
     """Path of the statistics file, rewritten each second (see `connectors.gather.gatherer_stats`)."""

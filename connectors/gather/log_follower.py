@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_output import ObservationOutput
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
@@ -38,7 +38,7 @@ from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
-START = LogPosition(offset=0, epoch=0)
+START = FetchPosition(offset=0, epoch=0)
 MAX_BYTES = 8 * 1024 * 1024
 SNAPSHOT_BYTES = 2 * 1024 * 1024
 _MAX_WAIT_MS = 1_000
@@ -64,7 +64,7 @@ class LogFollower:
         nodes: NodeDirectory,
         output: ObservationOutput,
         *,
-        start: LogPosition = START,
+        start: FetchPosition = START,
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
     ) -> None:
         """`max_snapshot_bytes` is the largest snapshot that is read."""
@@ -86,9 +86,9 @@ class LogFollower:
         self._wait_ms = _MAX_WAIT_MS
 
     @property
-    def position(self) -> LogPosition:
+    def position(self) -> FetchPosition:
         """The position after the last committed batch that was written."""
-        return LogPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
+        return FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
 
     async def run(self) -> None:
         """Follows the log until cancelled.
@@ -172,7 +172,7 @@ class LogFollower:
             self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, redacted)
             self._last_write_at = self._loop.now()
         if snapshot.done:
-            self._buffer.restart(LogPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
+            self._buffer.restart(FetchPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
             self._snapshot = None
 
     def _snapshot_buffer(self, snapshot: SnapshotId) -> SnapshotBuffer:
@@ -257,7 +257,7 @@ class LogFollower:
         request = self._request(START, max_wait_ms=0, max_bytes=1)
         return parse_fetch(await self._client.send(address, request, source=ObservationSource.LOG))
 
-    def _request(self, position: LogPosition, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
+    def _request(self, position: FetchPosition, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
         return fetch_request(
             cluster_id=self._nodes.cluster_id,
             leader_epoch=self._nodes.leader_epoch,

@@ -88,17 +88,17 @@ class DumpGap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DumpPosition:
+class DumpProgress:
     """How far the dump has read the file, in bytes."""
 
     position: int
 
 
-DumpEntry: TypeAlias = DumpedRecord | DumpGap | DumpPosition
+DumpEntry: TypeAlias = DumpedRecord | DumpGap | DumpProgress
 
 
 def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = False) -> Iterator[DumpEntry]:
-    """Yields every record of a file, in order, and a DumpPosition after each batch.
+    """Yields every record of a file, in order, and a DumpProgress after each batch.
 
     Args:
         segment: the bytes of a `.log` or `.checkpoint`.
@@ -112,7 +112,7 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
             continue
         for record in framed_records(segment, batch):
             yield dump_record(segment, batch, record, kafka, secrets=secrets)
-        yield DumpPosition(position=batch.end)
+        yield DumpProgress(position=batch.end)
 
 
 def readable_batches(segment: bytes) -> Iterator[RecordBatch | DumpGap]:

@@ -16,7 +16,7 @@ from connectors.metadata.dump_log import (
     LOG_APPEND_TIME,
     DumpEntry,
     DumpGap,
-    DumpPosition,
+    DumpProgress,
     RecordText,
     dump_record,
     readable_batches,
@@ -40,7 +40,7 @@ _CONFIG_TEXT: Final = b'resourceType=%d resourceName="%b" name="%b" value=%b'
 
 
 def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool) -> Iterator[DumpEntry | RecordText]:
-    """Yields every record of a file, in order, and now and then a DumpPosition.
+    """Yields every record of a file, in order, and now and then a DumpProgress.
 
     Args:
         segment: the bytes of a `.log` or `.checkpoint`.
@@ -99,7 +99,7 @@ def _run_entries(
             yield RecordText(base_offset + delta, epoch, timestamps[which], text[0], version, text[1])
     for _, which in unusual[following:-1]:
         yield from _batch_entries(segment, run[which], secrets=secrets)
-    yield DumpPosition(position=run[-1].end)
+    yield DumpProgress(position=run[-1].end)
 
 
 def _texts(table: RecordTable, segment: bytes, style: FieldStyle, *, secrets: bool) -> list[tuple[str, str] | None]:

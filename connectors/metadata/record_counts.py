@@ -14,7 +14,7 @@ from connectors.metadata.dump_log import (
     DumpedRecord,
     DumpEntry,
     DumpGap,
-    DumpPosition,
+    DumpProgress,
     dump_record,
     readable_batches,
 )
@@ -37,7 +37,7 @@ _NAMES: Final = {
 
 
 def count_records(segment: bytes) -> Iterator[DumpEntry | RecordCounts]:
-    """Yields counts of most records of a file; every other record, gap and, now and then, a DumpPosition.
+    """Yields counts of most records of a file; every other record, gap and, now and then, a DumpProgress.
 
     The first and the last record of the file are in the first and the last of what is yielded, or are it.
     """
@@ -82,7 +82,7 @@ def _run_entries(segment: bytes, run: Sequence[RecordBatch]) -> Iterator[DumpEnt
         yield from _batch_entries(segment, run[which])
     if not table.unusual_batches or table.unusual_batches[-1][1] < len(run) - 1:
         yield RecordCounts(counts={}, offset=last.last_offset, epoch=last.leader_epoch)
-    yield DumpPosition(position=last.end)
+    yield DumpProgress(position=last.end)
 
 
 def _readable(table: RecordTable) -> Flags:

@@ -23,7 +23,7 @@ from connectors.metadata.dump_log import (
     DumpedRecord,
     DumpEntry,
     DumpGap,
-    DumpPosition,
+    DumpProgress,
     RecordText,
     dump_records,
 )
@@ -121,7 +121,7 @@ def _write_entries(
     complete = True
     with _progress(path, size, stderr) as advance:
         for entry in entries:
-            if isinstance(entry, DumpPosition):
+            if isinstance(entry, DumpProgress):
                 advance(entry.position)
                 continue
             write(entry)

@@ -23,7 +23,7 @@ from connectors.metadata.dump_log import (
     UNKNOWN,
     DumpedRecord,
     DumpGap,
-    DumpPosition,
+    DumpProgress,
     dump_records,
 )
 from connectors.metadata.value_limits import LARGEST_INT32
@@ -113,7 +113,7 @@ def _records(content: bytes, part: LogByteRange) -> Iterator[DumpedRecord]:
             case DumpGap():
                 if entry.position < written:
                     yield _unread(entry, part)
-            case DumpPosition():
+            case DumpProgress():
                 pass
 
 

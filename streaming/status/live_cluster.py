@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from connectors.cluster_connection import ClusterConnection
 from connectors.decode_observation import decode_observation
 from connectors.gather.cluster_gatherer import ClusterGatherer
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
@@ -82,7 +82,7 @@ class LiveCluster:
             loop=loop,
             publisher=publisher,
             rate_limiter=RateLimiter(),
-            start=LogPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
+            start=FetchPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
             last_observed_ms=before.newest_ms if before is not None and continues else None,
             known_endpoints=self._known_endpoints,
         )

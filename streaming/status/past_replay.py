@@ -33,7 +33,7 @@ _LIVE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPosition:
+class KeptState:
     """A stored state."""
 
     newest_ms: Millis
@@ -49,7 +49,7 @@ class PastReplay:
     def __init__(self, journal: Path, cluster: MonitoredCluster) -> None:
         self._reader = JournalReader(journal)
         self._cluster = cluster
-        self._kept: list[KeptPosition] = []
+        self._kept: list[KeptState] = []
         """By time."""
         self._events = EventHistory()
 
@@ -120,7 +120,7 @@ class PastReplay:
         at = bisect_right(self._kept, next_sequence, key=lambda each: each.next_sequence)
         if at > 0 and self._kept[at - 1].next_sequence == next_sequence:
             return
-        one = KeptPosition(newest_ms=newest_ms, next_sequence=next_sequence, blob=blob)
+        one = KeptState(newest_ms=newest_ms, next_sequence=next_sequence, blob=blob)
         self._kept.insert(at, one)
         while sum(len(each.blob) for each in self._kept) > KEPT_BYTES and len(self._kept) > 1:
             self._kept = self._kept[::-2][::-1]

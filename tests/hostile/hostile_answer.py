@@ -7,7 +7,7 @@ from uuid import UUID
 
 from connectors.errors import ObservationError, UndecodableError
 from connectors.event import to_json
-from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.snapshot_buffer import SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.client import Address
@@ -114,7 +114,7 @@ class HostileAnswers:
         received = self._received(request, response)
         if received is None:
             return None
-        buffer = CommitBuffer(LogPosition(offset=self._position + 1, epoch=1))
+        buffer = CommitBuffer(FetchPosition(offset=self._position + 1, epoch=1))
         try:
             result = buffer.accept(parse_fetch(received), now_ms=1)
         except (ObservationError, UndecodableError):

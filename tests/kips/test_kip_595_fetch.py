@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
@@ -110,15 +110,15 @@ def test_the_tagged_fields_of_a_fetch_response(
 @pytest.mark.kip("D069", "K017")
 def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
     """Offsets 0 to 2 are committed; the records of epoch 3 after them are not in the next leader's log."""
-    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
+    tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
     tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1) + batch(3, 2, epoch=3), high_watermark=3)), now_ms=0)
-    assert tail.fetch_position(7) == LogPosition(offset=5, epoch=3)
+    assert tail.fetch_position(7) == FetchPosition(offset=5, epoch=3)
 
     diverging = PARTITION.EpochEndOffset(epoch=1, end_offset=3)
     accepted = tail.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=3)), now_ms=0)
 
     assert accepted.committed is None
-    assert tail.fetch_position(7) == LogPosition(offset=3, epoch=1)
+    assert tail.fetch_position(7) == FetchPosition(offset=3, epoch=1)
 
 
 @pytest.mark.kip("D070")
@@ -211,9 +211,9 @@ def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observer
 @pytest.mark.parametrize("high_watermark", [0, 3, 4])
 def test_a_fetch_has_the_epoch_of_the_record_before_its_offset(high_watermark: int) -> None:
     """The epoch is that of the last received record, committed or not."""
-    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
+    tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
 
     tail.accept(parse_fetch(answer(records=log, high_watermark=high_watermark)), now_ms=0)
 
-    assert tail.fetch_position(7) == LogPosition(offset=4, epoch=4)
+    assert tail.fetch_position(7) == FetchPosition(offset=4, epoch=4)

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.messages import parse_fetch
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
@@ -68,7 +68,7 @@ def test_a_fetch_that_another_cluster_refuses_is_a_failed_observation() -> None:
 
 @pytest.mark.kip("D074")
 def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
-    buffer = CommitBuffer(LogPosition(offset=0, epoch=0))
+    buffer = CommitBuffer(FetchPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 2, epoch=1)
 
     first = buffer.accept(parse_fetch(answer(records=log, high_watermark=3)), now_ms=0).committed

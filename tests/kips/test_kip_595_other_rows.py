@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.messages import parse_fetch
@@ -53,7 +53,7 @@ def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
 @pytest.mark.kip("D037")
 def test_offset_out_of_range_is_reported_and_truncates_nothing() -> None:
     """Only DivergingEpoch, without an error, asks for a truncation."""
-    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
+    tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
     tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1))), now_ms=0)
 
     with pytest.raises(ObservationError) as problem:

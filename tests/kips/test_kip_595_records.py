@@ -6,7 +6,7 @@ import pytest
 
 from connectors.event import Event
 from connectors.event_columns import events_from_columns
-from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition
+from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.kafka.messages import FetchResult, SnapshotId
 from connectors.log_event import (
     KRaftVersionSet,
@@ -168,7 +168,7 @@ def voting(replay: Machine) -> list[int]:
 
 @pytest.mark.kip("A046", "D138", "K046")
 def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
-    tail, replay = CommitBuffer(LogPosition(offset=0, epoch=0)), machine()
+    tail, replay = CommitBuffer(FetchPosition(offset=0, epoch=0)), machine()
     first = batch([voters_record(1, 2, 3)])
     cut = batch([voters_record(1, 2, 3, 4)], base_offset=1)
     take(tail, replay, fetch_result(first + cut, epoch=1, high_watermark=1), 1)

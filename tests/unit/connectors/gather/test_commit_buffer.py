@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather import commit_buffer
-from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, LogPosition
+from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, FetchPosition
 from connectors.gather.snapshot_buffer import SnapshotBuffer
 from connectors.kafka.messages import FetchResult, SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 
-START = LogPosition(offset=0, epoch=0)
+START = FetchPosition(offset=0, epoch=0)
 
 
 @dataclass
@@ -184,8 +184,8 @@ def test_leader_with_an_older_epoch_is_fetched_from_offset_0_and_reported_when_i
     read(buffer, leader)
     restored = Leader(epoch=3, batches=[(0, 4, 2)], high_watermark=4)
 
-    assert buffer.fetch_position(7) == LogPosition(offset=10, epoch=7)
-    assert buffer.fetch_position(3) == LogPosition(offset=0, epoch=0)
+    assert buffer.fetch_position(7) == FetchPosition(offset=10, epoch=7)
+    assert buffer.fetch_position(3) == FetchPosition(offset=0, epoch=0)
     assert buffer.accept(restored.respond(0, 0, max_batches=1), now_ms=0).lost is None
     restored.append(1)
     restored.high_watermark = 5
@@ -216,14 +216,14 @@ def test_mismatch_of_a_partitioned_leader_is_dropped_when_the_current_leader_ans
 
 @pytest.mark.kip("D121")
 def test_snapshot_is_requested_when_the_log_starts_after_the_position() -> None:
-    buffer = CommitBuffer(LogPosition(offset=5, epoch=1))
+    buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
     answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert buffer.accept(answer, now_ms=0).snapshot == SnapshotId(end_offset=50, epoch=2)
     assert buffer.accept(answer, now_ms=0).lost is None
 
 
 def test_snapshot_that_ends_below_the_committed_offset_is_a_loss() -> None:
-    buffer = CommitBuffer(LogPosition(offset=500, epoch=1))
+    buffer = CommitBuffer(FetchPosition(offset=500, epoch=1))
     answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert buffer.accept(answer, now_ms=0).pause
     assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None

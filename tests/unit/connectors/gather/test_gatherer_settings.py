@@ -4,7 +4,7 @@ import pytest
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.gatherer_settings import GathererSettings, from_line, to_line
 
 SECRET = "secret-password"
@@ -18,7 +18,7 @@ SETTINGS = GathererSettings(
         ),
     ),
     journal="somewhere",
-    resume={"a": LogPosition(offset=7, epoch=2)},
+    resume={"a": FetchPosition(offset=7, epoch=2)},
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
@@ -218,7 +218,7 @@ def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs
     lost: Callable[[RecordedLog], list[ObservationFailed]] = lambda output: [  # noqa: E731 - used twice
         one for one in output.failures if one.reason is Reason.METADATA_LOST
     ]
-    start = LogPosition(offset=50, epoch=3)
+    start = FetchPosition(offset=50, epoch=3)
     output = follow(loop, controllers, lambda output: bool(lost(output)), configured=(C1,), start=start)
 
     (failure,) = lost(output)

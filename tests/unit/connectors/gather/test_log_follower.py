@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommittedRecords, LogPosition
+from connectors.gather.commit_buffer import CommittedRecords, FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
@@ -114,7 +114,7 @@ def follow(
     until: Callable[[RecordedLog], bool],
     *,
     configured: tuple[Address, ...],
-    start: LogPosition = LogPosition(offset=0, epoch=0),  # noqa: B008 - frozen
+    start: FetchPosition = FetchPosition(offset=0, epoch=0),  # noqa: B008 - frozen
 ) -> RecordedLog:
     output = RecordedLog()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
@@ -233,7 +233,7 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
         return fetch_response(leader=1, high_watermark=4, records=LOG if partition.fetch_offset == 0 else b"")
 
     controllers = ScriptedLogClient(loop, {C1: leader_with_older_log})
-    start = LogPosition(offset=50, epoch=3)
+    start = FetchPosition(offset=50, epoch=3)
     output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,), start=start)
     assert output.log == LOG
     assert [event.reason for event in output.failures] == [Reason.METADATA_LOST]

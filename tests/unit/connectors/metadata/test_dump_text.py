@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpPosition, RecordText, dump_records
+from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpProgress, RecordText, dump_records
 from connectors.metadata.dump_text import dump_texts
 from connectors.metadata.partition_text import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
@@ -82,7 +82,7 @@ def assert_same_text(segment: bytes) -> int:
 
 
 def _is_record(entry: DumpEntry | RecordText) -> bool:
-    return not isinstance(entry, DumpPosition)
+    return not isinstance(entry, DumpProgress)
 
 
 @pytest.mark.parametrize("name", [*USUAL, *UNUSUAL, *OTHERS])
@@ -102,7 +102,7 @@ def test_a_usual_record_is_rendered_by_column(name: str, style: FieldStyle) -> N
     (_, *texts, end) = dump_texts(segment, style=style, secrets=False)
 
     assert [type(text) for text in texts] == [RecordText] * 3
-    assert end == DumpPosition(position=len(segment))
+    assert end == DumpProgress(position=len(segment))
 
 
 def test_all_records_in_one_batch_keep_their_order() -> None:

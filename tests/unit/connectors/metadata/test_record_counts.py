@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records
+from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpProgress, dump_records
 from connectors.metadata.json_rendering import BLANK
 from connectors.metadata.log_summary import LogSummary, RecordCounts
 from connectors.metadata.record_counts import count_records
@@ -36,7 +36,7 @@ def assert_same_summary(segment: bytes) -> LogSummary:
         (decoded, dump_records(segment)),
     )
     for summary, entries in ways:
-        found = [each for each in entries if not isinstance(each, DumpPosition)]
+        found = [each for each in entries if not isinstance(each, DumpProgress)]
         for entry in found:
             summary.add(entry)
         problems.append([each for each in found if isinstance(each, DumpGap | DumpedRecord) and _is_problem(each)])
@@ -107,7 +107,7 @@ def test_positions_lead_to_the_end_of_the_file() -> None:
     first = batch([noop()] * 3)
     segment = first + batch([control(3, b"\0\0" + bytes(8) + b"\0")], base_offset=3) + batch([noop()], base_offset=4)
 
-    positions = [entry.position for entry in count_records(segment) if isinstance(entry, DumpPosition)]
+    positions = [entry.position for entry in count_records(segment) if isinstance(entry, DumpProgress)]
 
     assert positions == [len(first), len(segment)]
 

@@ -10,10 +10,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from connectors.errors import UndecodableError
-from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.kafka.messages import FetchResult
 from connectors.kafka.response_limits import MAX_BATCH_BYTES
 from connectors.kafka.response_numbers import invalid
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
+from rules.model.identifiers import SnapshotId
 
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 """A buffer larger than this is dropped and fetched again later."""

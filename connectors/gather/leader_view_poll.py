@@ -14,7 +14,6 @@ from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_L
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
     FetchResult,
-    SnapshotId,
     empty_fetch_request,
     fetch_snapshot_request,
     parse_fetch,
@@ -25,7 +24,7 @@ from connectors.log_event import SnapshotBegan
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observation_event import LeaderViewPolled, ObservationFailed
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
 _SNAPSHOT_FETCH_VERSION = 16

@@ -27,7 +27,6 @@ from connectors.kafka.error_classification import (
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
     FetchResult,
-    SnapshotId,
     fetch_request,
     fetch_snapshot_request,
     parse_fetch,
@@ -36,6 +35,7 @@ from connectors.kafka.messages import (
 from connectors.kafka.work_budget import WorkBudget
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
+from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
 START = FetchPosition(offset=0, epoch=0)

@@ -8,7 +8,6 @@ from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.gather.redacted_batches import RedactedBatches
-from connectors.kafka.messages import SnapshotId
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import (
     EndpointProbed,
@@ -18,7 +17,7 @@ from connectors.observation_event import (
     QuorumPolled,
 )
 from connectors.wall_clock import RowClock
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
 _REMEMBERED = 10_000

@@ -7,9 +7,9 @@ snapshot without end would fill the journal.
 from typing import Final
 
 from connectors.gather.commit_buffer import require_batch_size
-from connectors.kafka.messages import SnapshotId
 from connectors.kafka.response_numbers import invalid
 from connectors.metadata.batches import BadBatch, RecordBatch, TornTail, scan
+from rules.model.identifiers import SnapshotId
 
 MAX_SNAPSHOT_BYTES: Final = 4 * 1024**3
 """The default of `max_snapshot_bytes`: a million partitions take about 100 MB."""

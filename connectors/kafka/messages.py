@@ -32,21 +32,13 @@ from connectors.kafka.response_numbers import (
     port,
 )
 from connectors.observation_event import NodeEndpoints, QuorumPolled
-from rules.model.identifiers import DirectoryId, Endpoint, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotId:
-    """Identifies a `.checkpoint`: it covers all offsets below `end_offset`; its last record has epoch `epoch`."""
-
-    end_offset: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,13 +23,14 @@ from connectors.metadata.name_shape import (
 )
 from connectors.metadata.partition_shape import is_partition_record
 from connectors.metadata.partition_values import PartitionValues
-from connectors.metadata.record_decoder import Rows, SnapshotIdentity, decode_batch, decode_record, skipped_prefixes
+from connectors.metadata.record_decoder import Rows, decode_batch, decode_record, skipped_prefixes
 from connectors.metadata.record_framing import framed_record
 from connectors.metadata.record_table import RecordTable, record_table
 from connectors.metadata.redaction import BLANK
+from rules.model.identifiers import SnapshotId
 
 
-def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: SnapshotIdentity | None) -> EventBlock:
+def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: SnapshotId | None) -> EventBlock:
     """Returns the events of batches that have a valid CRC and are not control batches.
 
     Args:
@@ -77,7 +78,7 @@ def _without_event(table: RecordTable) -> Flags:
 
 
 def _other_events(
-    table: RecordTable, payload: bytes, at: Positions, snapshot: SnapshotIdentity | None
+    table: RecordTable, payload: bytes, at: Positions, snapshot: SnapshotId | None
 ) -> tuple[Rows, Positions]:
     """Returns the events of the records `at` and of the unusual batches, and the number of records before each."""
     rows: Rows = []

@@ -11,10 +11,10 @@ from connectors.event_columns import EventColumns
 from connectors.log_event import LogAdvanced, Undecodable
 from connectors.metadata.batch_summary import BatchSummary
 from connectors.metadata.batches import MOST_BYTES, BadBatch, RecordBatch, ScanItem, scan
-from connectors.metadata.record_decoder import SnapshotIdentity, decode_batch
+from connectors.metadata.record_decoder import decode_batch
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.value_limits import LARGEST_INT32, LARGEST_OFFSET, valid_number
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Epoch, Offset, SnapshotId
 
 FEWEST_RECORDS: Final = 128
 """Fewer records are decoded one by one: numpy's fixed cost is higher."""
@@ -81,7 +81,7 @@ def decode_snapshot_piece(payload: bytes, *, end_offset: int, epoch: int) -> Eve
     )
     if None in numbers:
         return table
-    _decode_batches(payload, table, snapshot=SnapshotIdentity(Offset(end_offset), Epoch(epoch)), expected=None)
+    _decode_batches(payload, table, snapshot=SnapshotId(end_offset=end_offset, epoch=epoch), expected=None)
     return table
 
 
@@ -95,7 +95,7 @@ def _observed(table: EventColumns, name: str, value: int | None, lowest: int, hi
 
 
 def _decode_batches(
-    payload: bytes, table: EventColumns, *, snapshot: SnapshotIdentity | None, expected: int | None
+    payload: bytes, table: EventColumns, *, snapshot: SnapshotId | None, expected: int | None
 ) -> BatchSummary:
     """Appends the events of all batches to `table`; returns what the readable batches show.
 
@@ -132,7 +132,7 @@ def _decode_batches(
 class _BatchRun:
     """Batches of metadata records that are decoded together, in the order of the log."""
 
-    def __init__(self, payload: bytes, table: EventColumns, snapshot: SnapshotIdentity | None) -> None:
+    def __init__(self, payload: bytes, table: EventColumns, snapshot: SnapshotId | None) -> None:
         self._payload = payload
         self._table = table
         self._snapshot = snapshot

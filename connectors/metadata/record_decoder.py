@@ -5,7 +5,7 @@
 
 from functools import cache, partial
 from struct import error as StructError
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.event import Event
@@ -26,27 +26,20 @@ from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
 from connectors.metadata.redaction import BLANK, CREDENTIAL_FIELDS
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 """Events with the fields of EventRow."""
 
 
-class SnapshotIdentity(NamedTuple):
-    """The snapshot to which a piece belongs."""
-
-    end_offset: Offset
-    epoch: Epoch
-
-
-def decode_batch(payload: bytes, batch: RecordBatch, rows: Rows, snapshot: SnapshotIdentity | None) -> None:
+def decode_batch(payload: bytes, batch: RecordBatch, rows: Rows, snapshot: SnapshotId | None) -> None:
     """Appends the events of one batch to `rows`."""
     for record in framed_records(payload, batch):
         decode_record(payload, batch, record, rows, snapshot)
 
 
 def decode_record(
-    payload: bytes, batch: RecordBatch, record: FramedRecord, rows: Rows, snapshot: SnapshotIdentity | None
+    payload: bytes, batch: RecordBatch, record: FramedRecord, rows: Rows, snapshot: SnapshotId | None
 ) -> None:
     """Appends the event of one record to `rows`, unless no rule needs the record."""
     if record.fault is None and record.key is None and record.value is not None:
@@ -72,7 +65,7 @@ def decode_record(
         rows.append(event_row(event))
 
 
-def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotIdentity | None) -> Event | None:
+def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotId | None) -> Event | None:
     """Decodes one record; returns None if no rule needs it."""
     offset = Offset(batch.base_offset + record.delta)
     at = RecordPosition(
@@ -117,7 +110,7 @@ def _control_event(
     value: tuple[int, int],
     key: tuple[int, int] | None,
     at: RecordPosition,
-    snapshot: SnapshotIdentity | None,
+    snapshot: SnapshotId | None,
 ) -> Event | None:
     type_ = control_type(payload, key)
     schema = merged_schemas().control.get(type_)
@@ -132,16 +125,16 @@ def _control_event(
     if snapshot is None:
         raise UndecodableError(f"a {schema.name} outside a snapshot")
     if schema.name == "SnapshotFooterRecord":
-        return SnapshotEnded(at=at, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+        return SnapshotEnded(at=at, end_offset=Offset(snapshot.end_offset), epoch=Epoch(snapshot.epoch))
     return _convert(partial(_snapshot_began, snapshot), at, values, schema.name)
 
 
-def _snapshot_began(snapshot: SnapshotIdentity, at: RecordPosition, values: Values) -> SnapshotBegan:
+def _snapshot_began(snapshot: SnapshotId, at: RecordPosition, values: Values) -> SnapshotBegan:
     name, last_contained = "last contained timestamp", values["last_contained_log_timestamp"]
     return SnapshotBegan(
         at=at,
-        end_offset=snapshot.end_offset,
-        epoch=snapshot.epoch,
+        end_offset=Offset(snapshot.end_offset),
+        epoch=Epoch(snapshot.epoch),
         last_contained_timestamp_ms=Millis(valid_number(name, last_contained, NO_TIMESTAMP, LATEST_TIMESTAMP_MS)),
     )
 

@@ -53,6 +53,14 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotId:
+    """Identifies a `.checkpoint`: it covers all offsets below `end_offset`; its last record has epoch `epoch`."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKey:
     """The identity of a replica (KIP-853): a node id *and* the directory id of its log; None before Kafka 3.9.
 

@@ -23,7 +23,6 @@ from connectors.errors import ObservationError
 from connectors.kafka.cluster_id_lookup import describe_cluster_request
 from connectors.kafka.kafka_python import ApiVersionsRequest
 from connectors.kafka.messages import (
-    SnapshotId,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
@@ -37,6 +36,7 @@ from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from deploy.lab.unclean_partitions import UncleanPartitions
 from deploy.lab.wait_until import wait_until
+from rules.model.identifiers import SnapshotId
 from tests.bench.recorded_answers import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,

@@ -20,7 +20,6 @@ from connectors.kafka.kafka_python import (
 from connectors.kafka.messages import (
     TOPIC,
     TOPIC_ID,
-    SnapshotId,
     describe_quorum_request,
     empty_fetch_request,
     fetch_snapshot_request,
@@ -30,6 +29,7 @@ from connectors.kafka.messages import (
 )
 from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
+from rules.model.identifiers import SnapshotId
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 

@@ -12,12 +12,12 @@ from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
 from connectors.kafka.messages import (
     FetchResult,
-    SnapshotId,
     describe_quorum_request,
     fetch_request,
     parse_describe_quorum,
     parse_fetch,
 )
+from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.metadata.metadata_bytes import tagged, text, uvarint

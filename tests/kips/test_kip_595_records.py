@@ -7,7 +7,7 @@ import pytest
 from connectors.event import Event
 from connectors.event_columns import events_from_columns
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
-from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.kafka.messages import FetchResult
 from connectors.log_event import (
     KRaftVersionSet,
     LeaderChanged,
@@ -19,7 +19,7 @@ from connectors.log_event import (
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
-from rules.model.identifiers import Epoch, Millis
+from rules.model.identifiers import Epoch, Millis, SnapshotId
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written

@@ -12,7 +12,8 @@ from connectors.errors import ObservationError, UndecodableError
 from connectors.gather import commit_buffer
 from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, FetchPosition
 from connectors.gather.snapshot_buffer import SnapshotBuffer
-from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.kafka.messages import FetchResult
+from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 

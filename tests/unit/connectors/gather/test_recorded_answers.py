@@ -11,7 +11,6 @@ from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchResponse, FetchSnapshotResponse
 from connectors.kafka.messages import (
     FetchResult,
-    SnapshotId,
     fetch_request,
     fetch_snapshot_request,
     parse_describe_quorum,
@@ -32,7 +31,7 @@ from connectors.log_event import (
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observation_event import QuorumPolled
-from rules.model.identifiers import Endpoint
+from rules.model.identifiers import Endpoint, SnapshotId
 from tests.bench.fleet_answers import (
     FENCED_LEADER_EPOCH,
     NODES,

@@ -2,8 +2,8 @@
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.redacted_batches import RedactedBatches
-from connectors.kafka.messages import SnapshotId
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from rules.model.identifiers import SnapshotId
 
 
 class UnusedOutput:

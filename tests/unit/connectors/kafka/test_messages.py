@@ -16,7 +16,6 @@ from connectors.kafka.kafka_python import (
     FetchSnapshotResponse,
 )
 from connectors.kafka.messages import (
-    SnapshotId,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
@@ -24,7 +23,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from rules.model.identifiers import Endpoint
+from rules.model.identifiers import Endpoint, SnapshotId
 from rules.model.monitoring import Reason
 
 ADDRESS = Address("c1", 9093)

@@ -11,10 +11,11 @@ from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import SnapshotId, describe_quorum_request, fetch_request, fetch_snapshot_request
+from connectors.kafka.messages import describe_quorum_request, fetch_request, fetch_snapshot_request
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.response_limits import MAX_BATCH_BYTES
+from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send

@@ -195,7 +195,7 @@ def _outlives_cause(finding: Finding, before: TrackedCondition | None) -> bool:
 def _fired_now(finding: Finding, condition: TrackedCondition, quorum: Quorum) -> _Step:
     cluster_id = condition.cluster_id or quorum.cluster_id or ""
     fired = replace(condition, notified_severity=finding.severity, cluster_id=cluster_id)
-    return _Step(finding, fired, _firing(fired, finding, quorum, due=quorum.now_ms))
+    return _Step(finding, fired, condition_alert(fired, quorum, remedy=finding.remedy, due_at_ms=quorum.now_ms))
 
 
 def _fired_together(
@@ -255,7 +255,7 @@ def _with_finding(
             return after, None
         cluster_id = after.cluster_id or quorum.cluster_id or ""
         after = replace(after, notified_severity=finding.severity, cluster_id=cluster_id)
-        return after, _firing(after, finding, quorum, due=min(after.due_at_ms, now))
+        return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=min(after.due_at_ms, now))
     return _with_severity(after, after.notified_severity, finding, quorum, thresholds)
 
 
@@ -287,13 +287,13 @@ def _with_severity(
         return replace(condition, milder_since_ms=None), None
     if finding.severity.rank > notified.rank:
         after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
-        return after, _firing(after, finding, quorum, due=now)
+        return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=now)
     since = now if condition.milder_since_ms is None else condition.milder_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, milder_since_ms=since), None
     after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
-    return after, _firing(after, finding, quorum, due=due)
+    return after, condition_alert(after, quorum, remedy=finding.remedy, due_at_ms=due)
 
 
 def _without_finding(
@@ -306,22 +306,8 @@ def _without_finding(
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
-    alert = Alert(
-        cluster=quorum.cluster,
-        cluster_id=condition.cluster_id,
-        rule=condition.rule,
-        subject=condition.subject,
-        severity=condition.notified_severity,
-        state=AlertState.RESOLVED,
-        summary=resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since),
-        evidence=condition.evidence,
-        remedy=(),
-        started_at_ms=condition.started_at_ms,
-        due_at_ms=due,
-        observed_at_ms=now,
-        offset=quorum.last_offset,
-    )
-    return None, alert
+    summary = resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since)
+    return None, condition_alert(condition, quorum, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
 
 
 def _while_unknown(condition: TrackedCondition, quorum: Quorum, unobserved: Collection[str]) -> TrackedCondition | None:
@@ -333,19 +319,29 @@ def _while_unknown(condition: TrackedCondition, quorum: Quorum, unobserved: Coll
     return condition if kept else None
 
 
-def _firing(condition: TrackedCondition, finding: Finding, quorum: Quorum, *, due: Millis) -> Alert:
+def condition_alert(
+    condition: TrackedCondition,
+    quorum: Quorum,
+    *,
+    due_at_ms: Millis,
+    state: AlertState = AlertState.FIRING,
+    summary: str | None = None,
+    remedy: tuple[str, ...] = (),
+) -> Alert:
+    """Returns the transition of a condition whose severity is notified; `summary` replaces that of the condition."""
+    assert condition.notified_severity is not None
     return Alert(
         cluster=quorum.cluster,
         cluster_id=condition.cluster_id,
-        rule=finding.rule,
-        subject=finding.subject,
-        severity=finding.severity,
-        state=AlertState.FIRING,
-        summary=finding.summary,
-        evidence=finding.evidence,
-        remedy=finding.remedy,
+        rule=condition.rule,
+        subject=condition.subject,
+        severity=condition.notified_severity,
+        state=state,
+        summary=condition.summary if summary is None else summary,
+        evidence=condition.evidence,
+        remedy=remedy,
         started_at_ms=condition.started_at_ms,
-        due_at_ms=due,
+        due_at_ms=due_at_ms,
         observed_at_ms=quorum.now_ms,
         offset=quorum.last_offset,
     )

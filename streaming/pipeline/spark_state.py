@@ -4,6 +4,7 @@ Source: Spark's state data source, `spark.read.format("statestore")`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -12,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.ledger_restoration import EvaluatedCluster
 from connectors.errors import KraftwatchError
-from rules.alert import Alert, AlertState
-from rules.lifecycle import TrackedCondition
+from rules.alert import Alert
+from rules.lifecycle import condition_alert
 from streaming.pipeline.decode import SHARD_OF_QUORUM
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.step import ClusterSettings
@@ -75,23 +76,10 @@ def _firing(monitor: ClusterMonitor) -> Iterator[Alert]:
     remedies = {(one.rule, one.subject): one.remedy for one in monitor.evaluation().findings}
     for condition in monitor.tracked.conditions.values():
         if condition.notified_severity is not None:
-            yield _alert(monitor, condition, remedies.get((condition.rule, condition.subject), ()))
-
-
-def _alert(monitor: ClusterMonitor, condition: TrackedCondition, remedy: tuple[str, ...]) -> Alert:
-    assert condition.notified_severity is not None
-    return Alert(
-        cluster=monitor.machine.cluster,
-        cluster_id=condition.cluster_id,
-        rule=condition.rule,
-        subject=condition.subject,
-        severity=condition.notified_severity,
-        state=AlertState.FIRING,
-        summary=condition.summary,
-        evidence=condition.evidence,
-        remedy=remedy,
-        started_at_ms=condition.started_at_ms,
-        due_at_ms=condition.due_at_ms,
-        observed_at_ms=condition.last_seen_at_ms,
-        offset=monitor.machine.quorum().last_offset,
-    )
+            fired = condition_alert(
+                condition,
+                monitor.machine.quorum(),
+                remedy=remedies.get((condition.rule, condition.subject), ()),
+                due_at_ms=condition.due_at_ms,
+            )
+            yield replace(fired, observed_at_ms=condition.last_seen_at_ms)

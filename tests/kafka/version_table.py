@@ -1,6 +1,6 @@
 """What each Kafka version reports of its quorum: the table of docs/versions.md, and how each cell is measured."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -230,15 +230,14 @@ def measured(observed: VersionObservations, *, static: bool) -> dict[str, str]:
 
 
 def page_tables() -> str:
-    """Returns the tables of docs/versions.md."""
-    static = _table(STATIC_KAFKAS, ((fact.name, fact.static) for fact in FACTS))
-    dynamic = _table(DYNAMIC_KAFKAS, ((fact.name, fact.dynamic) for fact in FACTS if fact.cell is not _upgrade_result))
-    return (
-        f"### Static quorums: `controller.quorum.voters`, kraft.version 0\n\n{static}\n"
-        f"### Dynamic quorums: voters in the log, kraft.version 1\n\n{dynamic}"
+    """Returns the table of docs/versions.md: each value with the Kafka from which on it is so."""
+    rows = "".join(
+        f"| {fact.name} | {_from(STATIC_KAFKAS, fact.static)} | {_from(DYNAMIC_KAFKAS, fact.dynamic)} |\n"
+        for fact in FACTS
     )
+    return f"| | static | dynamic |\n|---|---|---|\n{rows}"
 
 
-def _table(kafkas: Sequence[str], rows: Iterable[tuple[str, tuple[str, ...]]]) -> str:
-    lines = [("", *kafkas), tuple("---" for _ in ("", *kafkas)), *((name, *cells) for name, cells in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def _from(kafkas: Sequence[str], cells: Sequence[str]) -> str:
+    changes = [at for at in range(1, len(cells)) if cells[at] != cells[at - 1]]
+    return "; ".join([cells[0], *(f"{cells[at]} from {kafkas[at]}" for at in changes)])

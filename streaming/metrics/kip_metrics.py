@@ -1,4 +1,4 @@
-"""The metrics that KIP-595, KIP-853 and KIP-856 name and that are visible from outside; the others, with the reason.
+"""The metrics that KIP-595, KIP-853 and KIP-856 name and that are visible from outside; the names of the others.
 
 Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 """
@@ -6,7 +6,7 @@ Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 from collections.abc import Callable, Mapping
 
 from streaming.metrics.cluster_sample import NODE, REPLICA, ClusterSample, Read, length_while_polled, of_replicas, value
-from streaming.metrics.metric_spec import MetricSpec, Origin, Values
+from streaming.metrics.metric_spec import MetricSpec, Values
 from streaming.metrics.rates import Node, Rates, node_of
 from streaming.status.cluster_status import QuorumMode
 from streaming.status.voter_types import PendingVoters
@@ -57,7 +57,6 @@ def _fetch_rates(sample: ClusterSample) -> Values:
     return rates if sample.polled else None
 
 
-OBSERVED, DERIVED = Origin.OBSERVED, Origin.DERIVED
 _595, _853, _856 = "KIP-595 ", "KIP-853 ", "KIP-856 "
 
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
@@ -65,14 +64,12 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="current_leader",
         help="Node id of the leader, while it answers.",
         read=_leader,
-        origin=OBSERVED,
         named_by=_595 + "current-leader",
     ),
     MetricSpec(
         name="current_epoch",
         help="Newest known leader epoch.",
         read=value(lambda status: status.leader_epoch),
-        origin=OBSERVED,
         named_by=_595 + "current-epoch",
     ),
     MetricSpec(
@@ -81,14 +78,12 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "From outside, candidates cannot be distinguished from voted or unattached nodes.",
         read=_states,
         labels=(*NODE, "state"),
-        origin=DERIVED,
         named_by=_595 + "current-state",
     ),
     MetricSpec(
         name="high_watermark",
         help="Records below this offset are committed.",
         read=value(lambda status: status.high_watermark),
-        origin=OBSERVED,
         named_by=_595 + "high-watermark",
     ),
     MetricSpec(
@@ -96,7 +91,6 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="End offset of a replica's log, as the leader reports it.",
         read=of_replicas(lambda row: row.log_end_offset),
         labels=REPLICA,
-        origin=OBSERVED,
         named_by=_595 + "log-end-offset",
     ),
     MetricSpec(
@@ -104,7 +98,6 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Leader epoch of the first poll that showed this log end offset: the replica's last record is not newer.",
         read=of_replicas(lambda row: row.log_end_epoch),
         labels=REPLICA,
-        origin=DERIVED,
         named_by=_595 + "log-end-epoch",
     ),
     MetricSpec(
@@ -112,14 +105,12 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Average duration of the elections of the last 10 minutes, by record timestamps: from the last record "
         "before an election to its LeaderChangeMessage. Up to a second too long.",
         read=_average(Rates.elections_s),
-        origin=DERIVED,
         named_by=_595 + "election-latency-avg",
     ),
     MetricSpec(
         name="election_latency_max_seconds",
         help="Longest of those elections.",
         read=_longest(Rates.elections_s),
-        origin=DERIVED,
         named_by=_595 + "election-latency-max",
     ),
     MetricSpec(
@@ -127,14 +118,12 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
         "polls of the last minute (one a second).",
         read=_average(Rates.commit_waits_s),
-        origin=DERIVED,
         named_by=_595 + "commit-latency-avg, ReplicationLatencyAvg (struck out)",
     ),
     MetricSpec(
         name="commit_latency_max_seconds",
         help="Longest of those times.",
         read=_longest(Rates.commit_waits_s),
-        origin=DERIVED,
         named_by=_595 + "commit-latency-max, ReplicationLatencyMax (struck out)",
     ),
     MetricSpec(
@@ -142,14 +131,12 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Records per second that a follower or observer fetched in the last minute.",
         read=_fetch_rates,
         labels=NODE,
-        origin=DERIVED,
         named_by=_595 + "fetch-records-rate, FetchRecordsPerSec (struck out)",
     ),
     MetricSpec(
         name="append_records_rate",
         help="Records per second that the leader appended in the last minute, if one node led all the time.",
         read=lambda sample: sample.rates.append_rate() if sample.polled else None,
-        origin=DERIVED,
         named_by=_595 + "append-records-rate, AppendRecordsPerSec (struck out)",
     ),
     MetricSpec(
@@ -157,56 +144,48 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="When a controller last registered, which it does at its start, by the record's timestamp.",
         read=_boot_times,
         labels=("node_id",),
-        origin=DERIVED,
         named_by=_595 + "BootTimestamp (struck out)",
     ),
     MetricSpec(
         name="number_of_voters",
         help="Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
         read=value(lambda status: status.voters),
-        origin=OBSERVED,
         named_by=f"{_856}and {_853}number-of-voters, {_595}NumQuorumVoters (struck out)",
     ),
     MetricSpec(
         name="number_of_observers",
         help="Observers that the leader reports, brokers included.",
         read=length_while_polled(lambda status: status.current_observers),
-        origin=OBSERVED,
         named_by=_853 + "number-of-observers",
     ),
     MetricSpec(
         name="number_of_possible_voters",
         help="Observers that can be added to the voters: registered controllers with a directory id.",
         read=length_while_polled(lambda status: status.could_be_voters),
-        origin=DERIVED,
         named_by=_856 + "number-of-possible-voters (never shipped)",
     ),
     MetricSpec(
         name="number_of_offline_voters",
         help="Committed voters that do not fetch from the leader.",
         read=_offline,
-        origin=DERIVED,
         named_by=_853 + "number-of-offline-voters (never shipped)",
     ),
     MetricSpec(
         name="pending_add_voter",
         help="1 while the leader's voter set holds a voter that the committed set does not, else 0.",
         read=_pending(lambda pending: bool(pending.added)),
-        origin=DERIVED,
         named_by=_856 + "pending-add-voter (never shipped)",
     ),
     MetricSpec(
         name="pending_remove_voter",
         help="1 while the committed voter set holds a voter that the leader's set does not, else 0.",
         read=_pending(lambda pending: bool(pending.removed)),
-        origin=DERIVED,
         named_by=_856 + "pending-remove-voter (never shipped)",
     ),
     MetricSpec(
         name="uncommitted_voter_change",
         help="1 while the leader's voter set differs from the committed set, else 0.",
         read=_pending(lambda pending: bool(pending.added or pending.removed or pending.moved)),
-        origin=DERIVED,
         named_by=_853 + "uncommitted-voter-change",
     ),
     MetricSpec(
@@ -214,27 +193,23 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="1 if the voters come from the log, so that controller.quorum.voters is ignored; "
         "0 if they come from that configuration.",
         read=_dynamic,
-        origin=DERIVED,
         named_by=_853 + "ignored-static-voters",
     ),
 )
 
-HIDDEN_METRICS: Mapping[str, tuple[str, str]] = {
-    "current_vote": ("current-vote", "only the node's quorum-state file holds its vote"),
-    "number_unknown_voter_connections": (
-        "number-unknown-voter-connections",
-        "a cache inside the node; Kafka always exports 0",
-    ),
-    "poll_idle_ratio_avg": ("poll-idle-ratio-avg", "idle time of the node's Raft thread"),
-    "inbound_requests_rate": ("InboundRequestPerSec (struck out)", "requests between nodes"),
-    "outbound_requests_rate": ("OutboundRequestPerSec (struck out)", "requests between nodes"),
-    "error_responses_rate": ("ErrorResponsePerSec (struck out)", "requests between nodes"),
-    "inbound_channel_size": ("InboundChannelSize (struck out)", "a queue inside the node"),
-    "outbound_channel_size": ("OutboundChannelSize (struck out)", "a queue inside the node"),
-    "total_time": ("TotalTimeMs (struck out)", "a duration inside the node"),
-    "inbound_queue_time": ("InboundQueueTimeMs (struck out)", "a queue inside the node"),
-    "handle_time": ("HandleTimeMs (struck out)", "a duration inside the node"),
-    "outbound_queue_time": ("OutboundQueueTimeMs (struck out)", "a queue inside the node"),
-    "avg_idle_percent": ("AvgIdlePercent (struck out)", "idle time of the node's threads"),
+HIDDEN_METRICS: Mapping[str, str] = {
+    "current_vote": "current-vote",
+    "number_unknown_voter_connections": "number-unknown-voter-connections",
+    "poll_idle_ratio_avg": "poll-idle-ratio-avg",
+    "inbound_requests_rate": "InboundRequestPerSec",
+    "outbound_requests_rate": "OutboundRequestPerSec",
+    "error_responses_rate": "ErrorResponsePerSec",
+    "inbound_channel_size": "InboundChannelSize",
+    "outbound_channel_size": "OutboundChannelSize",
+    "total_time": "TotalTimeMs",
+    "inbound_queue_time": "InboundQueueTimeMs",
+    "handle_time": "HandleTimeMs",
+    "outbound_queue_time": "OutboundQueueTimeMs",
+    "avg_idle_percent": "AvgIdlePercent",
 }
-"""Metrics that KIP-595 names and that are not visible from outside: the KIP's name, and why."""
+"""Metrics that KIP-595 names (from InboundRequestPerSec on: struck out) and that only the node itself has."""

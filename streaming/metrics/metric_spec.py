@@ -1,4 +1,4 @@
-"""A metric's name, HELP text and origin, and how its values are read."""
+"""A metric's name and HELP text, and how its values are read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,6 @@ CLUSTER = "cluster"
 Values: TypeAlias = Mapping[tuple[str, ...], float | int | bool | None] | float | int | bool | None
 """By the values of the metric's own labels, in their order; a bare number where it has none. None: unknown."""
 SampleT = TypeVar("SampleT")
-
-
-class Origin(Enum):
-    """Where a value comes from."""
-
-    OBSERVED = "observed"
-    """A response or a record holds it unchanged."""
-    DERIVED = "derived"
-    """kraftwatch computes it from what it observes; the HELP text describes how."""
-    HIDDEN = "not visible from outside"
-    """Only the node's own JMX has it."""
-    OWN = "kraftwatch's own"
-    """It is about kraftwatch itself."""
 
 
 class MetricKind(Enum):
@@ -47,7 +34,6 @@ class MetricSpec(Generic[SampleT]):
     read: Callable[[SampleT], Values]
     labels: tuple[str, ...] = ()
     """Its own labels, without `cluster`."""
-    origin: Origin = Origin.OWN
     kind: MetricKind = MetricKind.GAUGE
     named_by: str = ""
     """KIP and its name of the metric; empty where no KIP names it."""

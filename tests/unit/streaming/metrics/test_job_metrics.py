@@ -20,7 +20,7 @@ from streaming.config.reload import ConfigFile
 from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS, metrics, registry
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import JOB_METRICS
-from streaming.metrics.metric_spec import MetricKind, MetricSpec, Origin, family
+from streaming.metrics.metric_spec import MetricKind, MetricSpec, family
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
@@ -229,7 +229,6 @@ def test_metric_names_are_unique_and_follow_prometheus_conventions(tmp_path: Pat
         assert spec.name.endswith("_total") == (spec.kind is MetricKind.COUNTER)
         assert spec.help.endswith(".")
         assert not spec.name.endswith(("_ms", "_count", "_sum", "_bucket"))
-    assert {spec.origin for spec in OWN_METRICS} == {Origin.OWN}
 
 
 def test_every_metric_is_documented_and_no_other(tmp_path: Path) -> None:

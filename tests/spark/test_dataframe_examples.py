@@ -62,12 +62,6 @@ def test_the_script_prints_what_the_page_shows(tmp_path: Path) -> None:
     assert ran.stdout.strip() == shown.strip()
 
 
-def test_the_page_shows_the_functions_of_the_script() -> None:
-    (functions,) = re.findall(r"```python\n(def .*?)```\n", PAGE.read_text(), re.DOTALL)
-
-    assert functions in SCRIPT.read_text()
-
-
 def test_the_page_lists_every_column_with_its_type() -> None:
     tables = PAGE.read_text().split("| column | type | content |")[1:]
 

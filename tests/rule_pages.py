@@ -27,6 +27,14 @@ The [glossary](../glossary.md) explains the terms.
 | rule | condition | severity | hold |
 |---|---|---|---|"""
 _THRESHOLDS_HEAD = """\
+## Silence it
+
+```
+kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --config FILE
+```
+
+[What a silence does](../alerts.md#silences).
+
 ## Thresholds
 
 Each page names the thresholds of its rule with their defaults and reasons. `--set RULE.THRESHOLD=VALUE` changes one, as
@@ -75,21 +83,13 @@ def hold_text(rule: Rule) -> str:
 def markdown(rule: Rule) -> str:
     """Returns the page of one rule."""
     page = page_of(rule)
-    parts = [
-        f"{GENERATED}# {rule.title}",
-        f"`{rule.id}`: {', '.join(severities(rule))}; hold {hold_text(rule)}.",
-        page.lead,
-    ]
+    facts = f"`{rule.id}`: {', '.join(severities(rule))}; hold {hold_text(rule)}. [Silence it](index.md#silence-it)."
+    parts = [f"# {rule.title}", facts, page.lead]
     for section in page.sections:
         parts += [f"## {section.heading}", linked(section.text, of=rule)]
     if rule.inhibited_by:
         causes = ", ".join(f"`{each}`" for each in rule.inhibited_by)
         parts.append(linked(f"[Inhibited](../glossary.md#alerts) by {causes}.", of=rule))
-    parts.append(
-        "## [Silence](../alerts.md#silences)\n\n```\n"
-        f'kraftwatch silence add --rule {rule.id} --cluster NAME --for 2h --comment "WHY" --config FILE\n'
-        "```"
-    )
     return "\n\n".join(parts) + "\n"
 
 

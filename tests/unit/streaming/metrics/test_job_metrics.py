@@ -84,6 +84,7 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
         "rss_bytes": 1_000,
         "rows": 12,
         "publications": 3,
+        "loop": {"pid": 1, "turn_at_s": 1.0, "longest_stall_s": 0.0, "stalled_s": 0.0},
         "clusters": {"prod": cluster},
     }
     (tmp_path / "stats.json").write_text(json.dumps(stats))

@@ -17,7 +17,8 @@ from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 
 _FOLDER = Path(__file__).parent / "data" / "recordings"
 _ROWS_AT_ONCE, _SEGMENT_BYTES = 50, 32 * 1024

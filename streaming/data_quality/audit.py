@@ -17,13 +17,12 @@ from streaming.data_quality.contract_table import Table
 from streaming.data_quality.event_contracts import EventTable
 from streaming.data_quality.observation_contracts import ObservationTable
 from streaming.data_quality.state_contracts import StateTable
-from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.contained_machine import ContainedMachine
 from streaming.replay.contained_replay import FailedRow
+from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import each_event
-from streaming.status.as_of import decoded_row
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import status_json
 

@@ -15,11 +15,11 @@ from connectors.errors import UsageError
 from connectors.journal import segment
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
+from streaming.dataframes.event_rows import EVENT, event_batch
 from streaming.dataframes.metadata_log_source import local_path
 from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
 from streaming.dataframes.requested_columns import LATEST_MS, requested_schema, require_columns
-from streaming.pipeline.decode import decode_batches
-from streaming.pipeline.schema import EVENT, OBSERVATION
+from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 
 ROWS_PER_BATCH: Final = 500
@@ -29,13 +29,13 @@ _TIMES: Final = {"observed_at": "observed_at_ms", "timestamp": "timestamp_ms"}
 
 
 def _event_columns() -> StructType:
-    """Returns the pipeline's columns of an event, with times as timestamps too and `body` as text."""
+    """Returns the columns of an event, with times as timestamps too and `body` as text."""
     fields: list[StructField] = []
     for field in EVENT:
         fields += [StructField(name, TimestampType()) for name, source in _TIMES.items() if source == field.name]
         if field.name == "body":
             fields.append(StructField("body", StringType()))
-        elif field.name != "shard":
+        else:
             fields.append(field)
     return StructType(fields)
 
@@ -113,12 +113,10 @@ class JournalDataFrameReader(DataSourceReader):
         rows = self._matching(self._journal.read(*partition.value))
         schema = to_arrow_schema(self._schema, timezone="UTC")
         while some := list(islice(rows, ROWS_PER_BATCH)):
-            observations = observations_to_arrow(some)
-            if not self._events:
-                yield observations.select(schema.names).cast(schema)
-                continue
-            for events in decode_batches(iter([observations])):
-                yield _event_batch(events, schema)
+            if self._events:
+                yield _event_batch(event_batch(some), schema)
+            else:
+                yield observations_to_arrow(some).select(schema.names).cast(schema)
 
     def _matching(self, rows: Iterator[Observation]) -> Iterator[Observation]:
         clusters, kinds = matching_values(self._filters, "cluster"), matching_values(self._filters, "kind")

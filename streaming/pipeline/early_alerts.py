@@ -16,7 +16,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.pipeline.step import ClusterSettings
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.status.as_of import decoded_row
+from streaming.replay.decoded_row import decoded_row
 
 EARLY_RULES = (no_leader.ID, monitor_blind.ID)
 """They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""

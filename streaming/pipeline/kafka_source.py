@@ -1,6 +1,6 @@
 """The relay's topic as the source of the query, read by Spark's own Kafka source (spark-sql-kafka-0-10).
 
-A message becomes the events of its row, as a row of the journal does. Skipped are rows of clusters that are not
+A message becomes its row, packed as a row of the journal is. Skipped are rows of clusters that are not
 monitored, rows of a baseline with which the state does not begin, and rows that the same task has read already: after a
 crash of the relay a row may be in the topic twice. Whatever is no message of a relay of its cluster goes to quarantine,
 and the stream continues.
@@ -18,7 +18,6 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UndecodableError
@@ -26,21 +25,18 @@ from connectors.observation import Observation
 from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
 from connectors.sinks.sink_config import KafkaTopic
 from connectors.wall_clock import wall_ms
-from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.frame_rows import output_frame
 from streaming.pipeline.kafka_options import REDACTION, connection_options
 from streaming.pipeline.output_rows import TOPIC, OutputKind
-from streaming.pipeline.packed_events import pack
+from streaming.pipeline.packed_observations import PACKED_ARROW, SHARD_OF_QUORUM, pack
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import PACKED
-from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.step import Step
 
 LOG_APPEND_TIME = 1
 """`timestampType` of a message whose time the broker has set."""
 _ROWS_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
-_PACKED_ARROW = to_arrow_schema(PACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +62,8 @@ class TopicSource:
     clusters: Mapping[str, RelayedCluster]
     """The monitored clusters by name."""
 
-    def events(self, spark: SparkSession) -> DataFrame:
-        """Returns the stream of packed events.
+    def observations(self, spark: SparkSession) -> DataFrame:
+        """Returns the stream of packed observations.
 
         Raises:
             UsageError: a file of the login cannot be read.
@@ -87,7 +83,7 @@ class TopicSource:
         columns = messages.select(
             "key", "value", "headers", "topic", "partition", "offset", at_ms, F.col("timestampType").alias("time_type")
         )
-        return columns.mapInArrow(MessageDecoder(self.clusters), PACKED)
+        return columns.mapInArrow(MessageReader(self.clusters), PACKED)
 
 
 def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -102,7 +98,7 @@ def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping
     }
 
 
-class MessageDecoder:
+class MessageReader:
     """`mapInArrow`: batches of messages to batches of `schema.PACKED`. Spark pickles it: it holds settings only."""
 
     def __init__(self, clusters: Mapping[str, RelayedCluster], clock_ms: Callable[[], int] = wall_ms) -> None:
@@ -111,17 +107,15 @@ class MessageDecoder:
         self._clock_ms = clock_ms
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decodes the messages of one task, in the order of their offsets."""
+        """Reads the messages of one task, in the order of their offsets."""
         begin_task()
         newest: dict[str, tuple[int, int]] = {}
         for batch in batches:
             for rows, refused in self._chunks(batch, newest):
                 if rows:
-                    for events in decode_batches(iter([observations_to_arrow(rows)])):
-                        if events.num_rows:
-                            yield pack(events)
+                    yield pack(rows)
                 if refused:
-                    yield pa.RecordBatch.from_pylist(refused, schema=_PACKED_ARROW)
+                    yield pa.RecordBatch.from_pylist(refused, schema=PACKED_ARROW)
 
     def _chunks(
         self, batch: pa.RecordBatch, newest: dict[str, tuple[int, int]]
@@ -187,11 +181,11 @@ class MessageDecoder:
             "part": part,
             "rows_of": key if key in self._clusters else None,
         }
-        return {"cluster": place, "shard": 0, "events": json.dumps(body).encode()}
+        return {"cluster": place, "shard": SHARD_OF_QUORUM, "observation": json.dumps(body).encode()}
 
 
 class TopicStep:
-    """The step for events of a topic: refused messages have no cluster, and become quarantine rows."""
+    """The step for rows of a topic: refused messages have no cluster, and become quarantine rows."""
 
     def __init__(self, step: Step) -> None:
         """`step` is that of the clusters."""
@@ -206,6 +200,6 @@ class TopicStep:
             yield from self._step(key, frames, state)
             return
         for frame in frames:
-            bodies = [bytes(value).decode() for value in frame["events"].tolist()]
+            bodies = [bytes(value).decode() for value in frame["observation"].tolist()]
             rows = [(OutputKind.QUARANTINE, cluster, f"offset-{json.loads(body)['offset']}", body) for body in bodies]
             yield output_frame(rows)

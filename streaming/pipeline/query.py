@@ -1,4 +1,4 @@
-"""The streaming query: source -> decode -> step -> deliver, restartable from its checkpoint."""
+"""The streaming query: source -> step -> deliver, restartable from its checkpoint."""
 
 import json
 import logging
@@ -16,11 +16,9 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from connectors.errors import KraftwatchError, UsageError
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import TopicSource, TopicStep
-from streaming.pipeline.packed_events import EventPacker
-from streaming.pipeline.schema import OUTPUT, PACKED, STATE
+from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource, rows_per_batch
 from streaming.pipeline.step import Step
 
@@ -172,10 +170,11 @@ def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]
 def start(
     spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
 ) -> StreamingQuery:
-    """Starts the pipeline: source -> decode -> step -> deliver."""
-    output = (
-        evaluated(_journal_events(spark, checkpoint, step), step) if topic is None else _of_topic(spark, topic, step)
-    )
+    """Starts the pipeline: source -> step -> deliver."""
+    if topic is None:
+        output = _evaluated(_journal_rows(spark, checkpoint, step), step)
+    else:
+        output = _evaluated(topic.observations(spark), TopicStep(step))
     return (
         output.writeStream.foreachBatch(deliver)
         .option("checkpointLocation", str(checkpoint.spark))
@@ -184,22 +183,15 @@ def start(
     )
 
 
-def _journal_events(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:
+def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:
     spark.dataSource.register(JournalSource)
     reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
-    reader = reader.option("rows", str(rows_per_batch(step.clusters)))
-    # As many tasks decode as evaluate.
-    observations = reader.option("partitions", str(spark.conf.get("spark.sql.shuffle.partitions"))).load()
-    return observations.mapInArrow(EventPacker(decode_batches), PACKED)
+    return reader.option("packed", "true").option("rows", str(rows_per_batch(step.clusters))).load()
 
 
-def _of_topic(spark: SparkSession, topic: TopicSource, step: Step) -> DataFrame:
-    return evaluated(topic.events(spark), TopicStep(step))
-
-
-def evaluated(events: DataFrame, step: Step | TopicStep) -> DataFrame:
-    """Returns the step's output rows for packed events."""
-    return events.groupBy("cluster", "shard").applyInPandasWithState(
+def _evaluated(observations: DataFrame, step: Step | TopicStep) -> DataFrame:
+    """Returns the step's output rows for packed observations."""
+    return observations.groupBy("cluster", "shard").applyInPandasWithState(
         step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
     )
 

@@ -1,15 +1,14 @@
 """The journal as a Spark streaming source: published rows are planned, and a repeated read returns the same rows.
 
 The reader reads only what the journal writer has *published* (written and fsynced). The planner, which runs beside the
-driver, reads the journal and puts the rows into the input partitions, so that executors on other machines need no
+driver, reads the journal and puts the rows into the input partition, so that executors on other machines need no
 journal. `latestOffset` blocks until new rows are published, so an idle query does not spin. With the trigger
 AvailableNow the query reads the rows that are published at its start, in the same bounded batches, and ends.
 """
 
-from collections.abc import Iterator, MutableMapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -20,7 +19,8 @@ from pyspark.sql.types import StructType
 from connectors.errors import JournalError
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
-from streaming.pipeline.schema import OBSERVATION
+from streaming.pipeline.packed_observations import pack
+from streaming.pipeline.schema import OBSERVATION, PACKED
 
 WAIT_S = 10.0
 """Seconds that `latestOffset` waits for new rows at most. Each cluster adds at least one row a second."""
@@ -35,6 +35,7 @@ BYTES_PER_BATCH = 16 * 1024 * 1024
 above 128 MiB (again after every restart), and decoded rows are many times larger."""
 
 OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
+ToArrow: TypeAlias = Callable[[Sequence[Observation]], pa.RecordBatch]
 
 
 def rows_per_batch(clusters: int) -> int:
@@ -60,8 +61,8 @@ class JournalPartition(InputPartition):
 class JournalSource(DataSource):
     """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
 
-    Options: `path`, the journal's folder on the driver's machine; `partitions`, over how many tasks the clusters are
-    spread (1); `rows`, the most rows of a micro-batch (2,000).
+    Options: `path`, the journal's folder on the driver's machine; `rows`, the most rows of a micro-batch (2,000);
+    `packed`: `true` for the columns of `schema.PACKED`.
     """
 
     options: MutableMapping[str, str]
@@ -73,32 +74,43 @@ class JournalSource(DataSource):
         return cls.NAME
 
     def schema(self) -> StructType:
-        """Returns the schema of an observation."""
-        return OBSERVATION
+        """Returns the schema of an observation, packed if the options ask for it."""
+        return PACKED if self._packed else OBSERVATION
+
+    @property
+    def _packed(self) -> bool:
+        return self.options.get("packed") == "true"
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
         """Returns a reader that holds only the path, because Spark pickles it to the planner."""
         return JournalStreamReader(
             Path(self.options["path"]),
-            partitions=int(self.options.get("partitions", "1")),
             rows=int(self.options["rows"]) if "rows" in self.options else None,
+            to_arrow=pack if self._packed else observations_to_arrow,
         )
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
-    def __init__(self, path: Path, *, commits: bool = True, partitions: int = 1, rows: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        commits: bool = True,
+        rows: int | None = None,
+        to_arrow: ToArrow = observations_to_arrow,
+    ) -> None:
         """Takes the journal's folder, which is opened at first use in the planner.
 
         Args:
             path: the folder.
             commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
-            partitions: the most input partitions of a batch; all rows of a cluster are in one.
             rows: the most rows of a batch (ROWS_PER_BATCH).
+            to_arrow: makes an Arrow batch of rows, with the schema of the source.
         """
         self._rows = rows
-        self._partitions = partitions
+        self._to_arrow = to_arrow
         self._path = path
         self._commits = commits
         self._target: int | None = None
@@ -137,7 +149,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        """Returns the rows, in at most the chosen number of partitions: those of a cluster together and in order."""
+        """Returns the rows as one partition: they only pass through the task that reads it."""
         journal = self._checked(start)
         begin, until = int(start["sequence"]), int(end["sequence"])
         # Released here: Spark pickles this reader to the executors with every batch.
@@ -146,7 +158,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows = planned[1]
         else:
             rows = list(journal.read(begin, until))
-        return [JournalPartition(_arrow_stream(part)) for part in _by_cluster(rows, self._partitions) if part]
+        return [JournalPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a partition; runs on any executor."""
@@ -169,27 +181,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return journal
 
 
-def _by_cluster(rows: Sequence[Observation], parts: int) -> Sequence[Sequence[Observation]]:
-    """Returns the rows in parts: each cluster's in one, chosen by its name and thus the same in each batch."""
-    if parts == 1:
-        return [rows]
-    divided: list[list[Observation]] = [[] for _ in range(parts)]
-    chosen: dict[str, list[Observation]] = {}
-    for row in rows:
-        part = chosen.get(row.cluster)
-        if part is None:
-            part = chosen[row.cluster] = divided[_part_of(row.cluster, parts)]
-        part.append(row)
-    return divided
-
-
-def _part_of(cluster: str, parts: int) -> int:
-    # Not a checksum: of names that differ in one digit, its low bits are often the same.
-    return int.from_bytes(blake2b(cluster.encode(), digest_size=8).digest(), "big") % parts
-
-
-def _arrow_stream(rows: Sequence[Observation]) -> bytes:
-    batch = observations_to_arrow(rows)
+def _arrow_stream(batch: pa.RecordBatch) -> bytes:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, batch.schema) as writer:
         writer.write_batch(batch)

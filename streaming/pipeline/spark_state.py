@@ -15,7 +15,7 @@ from connectors.delivery.ledger_restoration import EvaluatedCluster
 from connectors.errors import KraftwatchError
 from rules.alert import Alert
 from rules.lifecycle import condition_alert
-from streaming.pipeline.decode import SHARD_OF_QUORUM
+from streaming.pipeline.packed_observations import SHARD_OF_QUORUM
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.step import ClusterSettings
 from streaming.replay.cluster_monitor import ClusterMonitor

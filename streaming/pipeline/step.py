@@ -1,4 +1,4 @@
-"""The step: applies one cluster's events to its state and yields alerts; Spark keeps the state as one versioned blob.
+"""The step: decodes one cluster's observations, applies them to its state and yields alerts; Spark keeps the state.
 
 The replay skips what it has already applied, so re-delivered rows change nothing. All decisions are pure and are in
 `streaming.replay.cluster_monitor`; this module passes them in and out of Spark.
@@ -26,14 +26,15 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
 from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
-from streaming.pipeline.frame_rows import decoded_rows, output_frame
+from streaming.pipeline.frame_rows import observations, output_frame
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions, stored_references
+from streaming.replay.cluster_monitor import ClusterMonitor, readable_conditions, stored_references
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
 from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
+from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.failure_reason import failure_reason
 from streaming.replay.observed_events import undecodable_events
 from streaming.replay.state_codec import DamagedStateError
@@ -97,7 +98,7 @@ class Step:
             # The journal may still hold rows of a cluster that is no longer configured.
             return
         blob = bytes(state.get[0]) if state.exists else None
-        rows = list(decoded_rows(frames))
+        rows = [*map(decoded_row, observations(cluster, frames))]
         output: list[OutputRow] = []
         cached = self._cached(cluster, shard, settings, blob)
         if cached is not None:

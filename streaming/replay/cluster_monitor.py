@@ -8,7 +8,6 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -17,14 +16,13 @@ from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
 from rules.lifecycle import TrackedConditions, advance, interrupted
-from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.contract_violations import EVALUATES
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.deflated import deflated
 from streaming.replay.machine import Machine
-from streaming.replay.observed_events import ObservedEvent
 from streaming.replay.page_store import PageStore
 from streaming.replay.state_codec import DamagedStateError, page_references
 
@@ -34,14 +32,6 @@ CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 
 _TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
-
-
-class DecodedRow(NamedTuple):
-    """One decoded observation: its sequence number, the gatherer's time, and all its events."""
-
-    sequence: int
-    observed_at_ms: Millis
-    events: Iterable[ObservedEvent]
 
 
 class ClusterMonitor:

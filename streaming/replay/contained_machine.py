@@ -8,8 +8,9 @@ from typing import Final
 
 from rules.alert import Alert
 from rules.lifecycle import TrackedConditions
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.contained_replay import FailedRow, observe_contained
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import event_count
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.contract_violations import APPLIES
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.failure_reason import failure_reason
 from streaming.replay.observed_events import event_count, first_offset
 

@@ -11,9 +11,9 @@ from connectors.observation import Observation
 from rules.alert import Alert
 from rules.finding import Thresholds
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.contained_replay import observe_contained
-from streaming.status.as_of import decoded_row
+from streaming.replay.decoded_row import DecodedRow, decoded_row
 
 _ROWS_TOGETHER = 256
 """Rows between two stored forms of a cluster's state, from which a row that raises is skipped."""

@@ -13,8 +13,8 @@ from rules.model.history import Interruption
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
-from streaming.status.as_of import decoded_row
 from streaming.status.event_history import EventHistory
 
 GAP_MS = 30_000

@@ -10,8 +10,6 @@ from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
-from streaming.replay.cluster_monitor import DecodedRow
-from streaming.replay.failure_reason import undecodable_row
 from streaming.replay.observed_events import ObservedEvent
 
 
@@ -56,17 +54,6 @@ def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[Observed
         at = getattr(event, "at", None)
         if isinstance(event, LogAdvanced) or at is None or at.offset <= upto.offset:
             yield event
-
-
-def decoded_row(row: Observation, upto: PointInTime | None = None) -> DecodedRow:
-    """Returns the events of a recorded observation: one undecodable event if its decoding raises, as in the job."""
-    at_ms = Millis(row.observed_at_ms)
-    try:
-        return DecodedRow(row.sequence, at_ms, tuple(events_upto(row, upto)))
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - as in the job's decode stage
-        return DecodedRow(row.sequence, at_ms, (undecodable_row(row.payload, error),))
 
 
 def require_within(upto: PointInTime | None, extent: SourceExtent, source: str) -> None:

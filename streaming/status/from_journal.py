@@ -8,6 +8,7 @@ default, so it may begin in the middle of the log: then `whole` is False.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from connectors.errors import UsageError
@@ -22,9 +23,10 @@ from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
-from streaming.status.as_of import SourceExtent, decoded_row, require_within
+from streaming.status.as_of import SourceExtent, events_upto, require_within
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import of_the_quorum
@@ -195,7 +197,7 @@ class _Replay:
         if self._ended:
             return
         self.newest_ms = Millis(row.observed_at_ms)
-        self._contained.apply(decoded_row(row, self._upto))
+        self._contained.apply(decoded_row(row, partial(events_upto, upto=self._upto)))
         self._after_row(self.machine)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
 

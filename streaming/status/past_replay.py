@@ -16,8 +16,8 @@ from connectors.sinks.alert_json import iso
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
 from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
-from streaming.status.as_of import decoded_row
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.event_history import EventHistory

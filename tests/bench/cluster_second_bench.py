@@ -29,11 +29,9 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import Answer, Connection, Resolution, Vantage
 from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver, Quarantine
-from streaming.pipeline.packed_events import EventPacker
+from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.query import Query
-from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.status.status_store import StatusStore
@@ -195,12 +193,12 @@ class OneState:
 
 
 def measure_stages(clusters: int, seconds: int) -> None:
-    """Prints the CPU time of decoding and of the step, with one micro-batch a second for each cluster."""
+    """Prints the CPU time of the step, with one micro-batch a second for each cluster."""
     names = cluster_names(clusters)
     step = Step({name: settings_of(name) for name in names})
     names = names[:_STAGE_CLUSTERS]
     states = {name: OneState() for name in names}
-    sequence, decoded_s, stepped_s, status_bytes = 0, 0.0, 0.0, 0
+    sequence, stepped_s, status_bytes = 0, 0.0, 0
     for second in range(seconds + WARM_UP_S):
         rows: list[Observation] = []
         for name in names:
@@ -212,11 +210,7 @@ def measure_stages(clusters: int, seconds: int) -> None:
                     )
                 )
                 sequence += 1
-        observations = observations_to_arrow(rows)
-        began = time.process_time()
-        (events,) = EventPacker(decode_batches)(iter([observations]))
-        decoded = time.process_time()
-        frames = dict(list(events.to_pandas().groupby("cluster", sort=False)))
+        frames = dict(list(pack(rows).to_pandas().groupby("cluster", sort=False)))
         grouped = time.process_time()
         for name, frame in frames.items():
             state: Any = states[str(name)]
@@ -224,11 +218,9 @@ def measure_stages(clusters: int, seconds: int) -> None:
                 status_bytes += sum(map(len, output["body"]))
         stepped = time.process_time()
         if second >= WARM_UP_S:
-            decoded_s += decoded - began
             stepped_s += stepped - grouped
     measured = len(names) * seconds
     blob = states[names[0]].blob or b""
-    print_cost("decode", decoded_s / measured)
     print_cost("step", stepped_s / measured)
     written = sum(state.written for state in states.values()) / (len(names) * (seconds + WARM_UP_S))
     print(f"state {len(blob)} bytes, written {written:.2f} times a cluster-second")

@@ -24,7 +24,6 @@ from connectors.gather.redacted_batches import redacted_batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import Observation, ObservationKind
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from streaming.pipeline.decode import event_table
 from streaming.pipeline.python_worker import begin_task
 
 PIECE = 1 << 20
@@ -83,7 +82,7 @@ def _measured(java: Sequence[str], file: Path, runs: int) -> dict[str, dict[str,
     dump = [*java[:1], *_SCRIPT_OPTIONS, *java[1:], "org.apache.kafka.tools.DumpLogSegments"]
     with _log_dir(file) as log_dir:
         work: Mapping[str, Callable[[], Cost]] = {
-            "redacted and decoded to Arrow columns": lambda: _to_columns(content, kind),
+            "redacted and decoded": lambda: _decoded(content, kind),
             _DUMP_LOG: lambda: _command([*dump, "--cluster-metadata-decoder", "--files", str(file)]),
             "kraftwatch decode": lambda: _command([*kraftwatch, "decode", str(file)]),
             "kraftwatch decode --summary": lambda: _command([*kraftwatch, "decode", "--summary", str(file)]),
@@ -109,8 +108,8 @@ def _row(costs: Sequence[Mapping[str, Cost]], what: str, peer: str) -> dict[str,
     }
 
 
-def _to_columns(content: bytes, kind: ObservationKind) -> Cost:
-    """Redacts and decodes a file as gatherer and decode stage do, one observation after the other."""
+def _decoded(content: bytes, kind: ObservationKind) -> Cost:
+    """Redacts and decodes a file as gatherer and step do, one observation after the other."""
     pieces = [*_pieces(content)]
     # As both processes do: they keep freed memory, and do not traverse imported modules in garbage collection.
     begin_task()
@@ -126,7 +125,7 @@ def _to_columns(content: bytes, kind: ObservationKind) -> Cost:
             leader_epoch=epoch,
             payload=redacted,
         )
-        event_table({"cluster": "bench", "sequence": base, "observed_at_ms": 0}, decode_observation(row))
+        decode_observation(row)
     return Cost(time.process_time() - before)
 
 

@@ -22,9 +22,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from connectors.observation import Observation
-from streaming.pipeline.decode import decode_batches
-from streaming.pipeline.packed_events import EventPacker
-from streaming.pipeline.source import observations_to_arrow
+from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
 from tests.bench.cluster_second_bench import OneState, beginning, cluster_names, quiet_second, settings_of
@@ -59,7 +57,7 @@ def figures(partitions: Sequence[int] = PARTITIONS, clusters: Sequence[int] = CL
 
 
 def _stages(folder: Path, partitions: int) -> dict[str, float]:
-    """Returns what decode and step cost in this process."""
+    """Returns what the step costs in this process."""
     step, state = Step({_NAME: settings_of(_NAME)}, spark_folder=folder), OneState()
     sequence = 0
 
@@ -68,8 +66,7 @@ def _stages(folder: Path, partitions: int) -> dict[str, float]:
         numbered = [replace(row, sequence=sequence + at) for at, row in enumerate(rows)]
         sequence += len(numbered)
         began = time.process_time()
-        (events,) = EventPacker(decode_batches)(iter([observations_to_arrow(numbered)]))
-        for _ in step((_NAME, 0), iter([events.to_pandas()]), state):  # type: ignore[arg-type]
+        for _ in step((_NAME, 0), iter([pack(numbered).to_pandas()]), state):  # type: ignore[arg-type]
             pass
         return 1_000 * (time.process_time() - began)
 

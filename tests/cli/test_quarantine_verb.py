@@ -19,7 +19,7 @@ from streaming.cli.quarantine import _STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.step import _quarantined
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 
 NOW = 1_800_000_000_000

@@ -1,6 +1,6 @@
 """The path of one observation, from the gatherer's bytes to the rendered page, in one process and without Spark's JVM.
 
-Every function is the product's own: redaction, journal frame, decode stage, step, status, page, API and metrics. Only
+Every function is the product's own: redaction, journal frame, step, status, page, API and metrics. Only
 Spark's scheduling is left out, and the GroupState is a variable.
 """
 
@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import pandas as pd
-import pyarrow as pa
 from flask import Flask
 from pyspark.sql.streaming.state import GroupState
 
@@ -26,11 +25,9 @@ from streaming.metrics.cluster_sample import ClusterSample
 from streaming.metrics.exporter import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, family
 from streaming.metrics.rates import Rates
-from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.output_rows import ALERT, OutputKind
-from streaming.pipeline.packed_events import PACKED_ARROW, EventPacker
-from streaming.pipeline.source import observations_to_arrow
+from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.status.cluster_status import ClusterStatus
@@ -93,14 +90,12 @@ class MonitoredPath:
     def monitor(self, rows: Sequence[Observation], *, blob: bytes | None = None, render: bool) -> "PathResult":
         """Passes rows through the path, beginning from a stored state, by default the healthy one."""
         recorded = [_through_journal(row) for row in self._numbered(rows)]
-        batch = observations_to_arrow(recorded)
-        packed = list(EventPacker(decode_batches)(iter([batch])))
-        events = pa.Table.from_batches(packed, schema=PACKED_ARROW).to_pandas()
+        packed = pack(recorded).to_pandas()
         state = StoredState(self.healthy_blob if blob is None else blob)
-        if events.empty:
+        if packed.empty:
             return PathResult(blob=state.blob)  # Spark calls the step only for rows
         Step._cache.clear()
-        frames = self._step((CLUSTER_NAME, 0), iter([events]), cast(GroupState, state))
+        frames = self._step((CLUSTER_NAME, 0), iter([packed]), cast(GroupState, state))
         result = self._delivered(pd.concat(list(frames)), state)
         if render and result.status is not None:
             result.output += self._rendered(result)

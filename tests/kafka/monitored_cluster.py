@@ -21,7 +21,8 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from rules.notifications.route import Route
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import ReceivedStatus

@@ -19,7 +19,8 @@ from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Access, Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.observed_events import each_event
 from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
 from tests.recordings import TWO_CLUSTERS, from_line

@@ -38,7 +38,7 @@ from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSou
 from rules.model.poll import Replica
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.compaction import snapshot
 
 START = Millis(1_700_000_000_000)

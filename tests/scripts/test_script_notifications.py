@@ -23,7 +23,8 @@ from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, decoded
 from tests.scripts.script_quorum import SECOND, START
 from tests.scripts.test_scripts import REWRITE, SCRIPTS, ScriptRun, blocks

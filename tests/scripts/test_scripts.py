@@ -19,7 +19,8 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.description import describe
 from tests.remedy_conflicts import found_conflicts

@@ -29,7 +29,7 @@ from rules.model.monitoring import (
     Snapshot,
 )
 from rules.model.poll import Replica
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.network import EndpointState, Network

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rules.alert import AlertState
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.alert_expectations import AlertExpectations
 from tests.simulation.condition import Condition
 from tests.simulation.redelivery import simulated_monitor

@@ -10,7 +10,8 @@ from random import Random
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.simulated_thresholds import OVERRIDES
 
 KEPT = 60

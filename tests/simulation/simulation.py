@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.activity import ClusterActivity, Phase
 from tests.simulation.alert_checker import AlertChecker
 from tests.simulation.alert_expectations import conditions_of

@@ -11,7 +11,8 @@ import pytest
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation
 from rules.recorded_number import Comparisons, Terms
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal
 from tests.simulation.gatherer import SimulatedGatherer
 from tests.simulation.redelivery import simulated_monitor

@@ -1,4 +1,4 @@
-"""Messages of a relay's topic become the events of their rows; whatever no relay of the cluster writes is refused."""
+"""Messages of a relay's topic become their rows; whatever no relay of the cluster writes is refused."""
 
 import json
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.pipeline.frame_rows import decoded_rows
-from streaming.pipeline.kafka_source import MessageDecoder, RelayedCluster, TopicStep, kafka_settings
+from streaming.pipeline.frame_rows import observations
+from streaming.pipeline.kafka_source import MessageReader, RelayedCluster, TopicStep, kafka_settings
 from streaming.pipeline.step import Step
 
 FAILED = ObservationFailed(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
@@ -63,21 +63,21 @@ def kafka_batch(
 
 
 def frames(*batches: pa.RecordBatch, now_ms: int = NOW_MS, **baselines: int) -> dict[str, pd.DataFrame]:
-    """Returns the decoded groups, by cluster or place of the topic."""
+    """Returns the groups of rows, by cluster or place of the topic."""
     clusters = {
         name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
         for name, baseline in (baselines or {"prod": 10}).items()
     }
-    packed = [*MessageDecoder(clusters, lambda: now_ms)(iter(batches))]
+    packed = [*MessageReader(clusters, lambda: now_ms)(iter(batches))]
     return {str(name): frame for name, frame in pa.Table.from_batches(packed).to_pandas().groupby("cluster")}
 
 
-def decoded(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int, int]]:
+def received(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int, int]]:
     """Returns cluster, sequence and time of the rows."""
     return [
         (name, row.sequence, row.observed_at_ms)
         for name, frame in frames(*batches, **baselines).items()
-        for row in decoded_rows([frame])
+        for row in observations(name, [frame])
     ]
 
 
@@ -91,14 +91,14 @@ def refused(place: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
     return bodies
 
 
-def test_rows_become_events_with_their_sequence_and_time() -> None:
-    assert decoded(kafka_batch(message(11), message(12))) == [("prod", 11, NOW_MS + 11), ("prod", 12, NOW_MS + 12)]
+def test_rows_keep_their_sequence_and_time() -> None:
+    assert received(kafka_batch(message(11), message(12))) == [("prod", 11, NOW_MS + 11), ("prod", 12, NOW_MS + 12)]
 
 
 def test_a_row_that_is_in_the_topic_twice_is_read_once() -> None:
     first, again = kafka_batch(message(11), message(12), message(11)), kafka_batch(message(12), message(13))
 
-    assert [sequence for _, sequence, _ in decoded(first, again)] == [11, 12, 13]
+    assert [sequence for _, sequence, _ in received(first, again)] == [11, 12, 13]
 
 
 def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
@@ -109,7 +109,7 @@ def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
         message(6, cluster="later", baseline=3),
     )
 
-    found = [(cluster, sequence) for cluster, sequence, _ in decoded(batch, prod=12, later=1)]
+    found = [(cluster, sequence) for cluster, sequence, _ in received(batch, prod=12, later=1)]
     assert found == [("later", 6), ("prod", 12)]
 
 
@@ -118,7 +118,7 @@ def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     batch = kafka_batch(message(11), b"hello", damaged, message(13), partition=3)
     groups = frames(batch)
 
-    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [11, 13]
+    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [11, 13]
     ((place, frame),) = groups.items()
     bodies = refused(place, frame)
     assert place == "topic observations partition 3"
@@ -146,7 +146,7 @@ FORGED = {
 def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: str) -> None:
     groups = frames(kafka_batch(message(11), FORGED[kind], message(12), message(13)))
 
-    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [11, 12, 13]
+    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [11, 12, 13]
     ((place, frame),) = groups.items()
     (body,) = refused(place, frame)
     assert (body["rows_of"], body["offset"], place) == ("prod", 1, "topic observations partition 0")
@@ -159,7 +159,7 @@ def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: st
 def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
     at_ms = right.observation.observed_at_ms - MINUTE
 
-    assert [sequence for _, sequence, _ in decoded(kafka_batch(right, at_ms=at_ms))] == [right.observation.sequence]
+    assert [sequence for _, sequence, _ in received(kafka_batch(right, at_ms=at_ms))] == [right.observation.sequence]
 
 
 def test_a_time_that_the_producer_has_given_its_message_counts_only_when_it_has_come() -> None:
@@ -175,7 +175,7 @@ def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
         kafka_batch(message(11), message(11, cluster="unknown"), topic="tenant-b"), kafka_batch(message(12))
     )
 
-    assert [row.sequence for row in decoded_rows([groups.pop("prod")])] == [12]
+    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [12]
     ((place, frame),) = groups.items()
     (body,) = refused(place, frame)
     assert (place, body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
@@ -184,10 +184,10 @@ def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
 def test_a_lower_sequence_with_a_newer_time_is_no_repetition() -> None:
     ahead, right, again = message(500_000, at_ms=NOW_MS + 30_000), message(12, at_ms=NOW_MS + 30_001), message(11)
 
-    assert {sequence for _, sequence, _ in decoded(kafka_batch(ahead, again, right))} == {500_000, 12}
+    assert {sequence for _, sequence, _ in received(kafka_batch(ahead, again, right))} == {500_000, 12}
 
 
-def test_events_of_a_cluster_are_passed_to_its_step() -> None:
+def test_rows_of_a_cluster_are_passed_to_its_step() -> None:
     class Recorder(Step):
         def __call__(
             self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
@@ -200,10 +200,10 @@ def test_events_of_a_cluster_are_passed_to_its_step() -> None:
     ]
 
 
-def test_large_batches_are_decoded_in_pieces() -> None:
+def test_large_batches_are_read_in_pieces() -> None:
     batch = kafka_batch(*(message(number) for number in range(11, 2_511)))
-    decode = MessageDecoder({"prod": RelayedCluster(topic="observations", cluster_id="id", baseline=10)})
-    pieces = list(decode(iter([batch])))
+    read = MessageReader({"prod": RelayedCluster(topic="observations", cluster_id="id", baseline=10)})
+    pieces = list(read(iter([batch])))
 
     assert [len(piece) for piece in pieces] == [1_000, 1_000, 500]
 

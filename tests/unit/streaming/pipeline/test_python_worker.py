@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from streaming.pipeline import python_worker
-from streaming.pipeline.decode import decode_batches
-from streaming.pipeline.packed_events import EventPacker
-from streaming.pipeline.source import observations_to_arrow
+from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.bench.cluster_second_bench import OneState, cluster_names, quiet_second, settings_of
@@ -32,8 +30,7 @@ def run_task(step: Step, names: list[str], states: dict[str, OneState], second: 
     rows = [row for each in names for row in quiet_second(each, second)]
     first = second * len(rows)
     numbered = [replace(row, sequence=sequence) for sequence, row in enumerate(rows, first)]
-    (events,) = EventPacker(decode_batches)(iter([observations_to_arrow(numbered)]))
-    for name, frame in events.to_pandas().groupby("cluster", sort=False):
+    for name, frame in pack(numbered).to_pandas().groupby("cluster", sort=False):
         state: Any = states[str(name)]
         for _ in task((str(name), 0), iter([frame]), state):
             pass
@@ -55,6 +52,6 @@ def test_state_of_former_tasks_is_excluded_and_traversed_now_and_then(monkeypatc
     gc.collect()
     assert monitors_traversed() == 0
 
-    monkeypatch.setattr(python_worker, "_tasks", python_worker._TRAVERSED_EVERY - 2)
+    monkeypatch.setattr(python_worker, "_tasks", python_worker._TRAVERSED_EVERY - 1)
     run_task(step, names, states, 2)
     assert monitors_traversed() == 3

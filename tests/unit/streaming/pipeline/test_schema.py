@@ -4,8 +4,8 @@ import dataclasses
 
 from connectors.event_columns import COLUMNS
 from connectors.observation import Observation, ObservationKind
-from streaming.pipeline.decode import EVENT_ARROW, decode_batches
-from streaming.pipeline.schema import EVENT, OBSERVATION
+from streaming.dataframes.event_rows import EVENT, EVENT_ARROW, event_batch
+from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
 
 
@@ -14,20 +14,18 @@ def test_an_observation_row_is_an_observation() -> None:
 
 
 def test_an_event_row_is_its_keys_and_its_columns() -> None:
-    keys = ["cluster", "shard", "sequence", "observed_at_ms"]
-
-    assert EVENT.fieldNames()[:4] == keys
-    assert EVENT.fieldNames()[4:] == list(COLUMNS), "decoding fills them in this order"
+    assert EVENT.fieldNames() == ["cluster", "sequence", "observed_at_ms", *COLUMNS]
 
 
 def test_rows_cross_arrow_as_they_are() -> None:
     row = Observation(cluster="a", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
 
     batch = observations_to_arrow([row])
-    (events,) = decode_batches(iter([batch]))
+    events = event_batch([row, row])
 
     assert batch.schema == OBSERVATION_ARROW
     assert batch.to_pylist()[0]["payload"] == b"{"
     assert events.schema == EVENT_ARROW
-    (event,) = events.to_pylist()
-    assert (event["cluster"], event["sequence"], event["type"]) == ("a", 7, "undecodable")
+    assert [(each["cluster"], each["sequence"], each["type"]) for each in events.to_pylist()] == [
+        ("a", 7, "undecodable")
+    ] * 2

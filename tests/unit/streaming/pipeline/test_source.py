@@ -1,6 +1,5 @@
 """What one micro-batch may carry: rows bounded in number and in bytes, the same when they are asked for again."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +9,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from streaming.pipeline import source
-from streaming.pipeline.schema import OBSERVATION
+from streaming.pipeline.packed_observations import unpacked
+from streaming.pipeline.schema import OBSERVATION, PACKED
 from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 
@@ -71,22 +71,15 @@ def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows
     assert limit.max_rows == rows
 
 
-def test_each_clusters_rows_are_in_one_partition_in_order_and_the_same_one_in_each_batch(tmp_path: Path) -> None:
-    clusters = [f"c{number}" for number in range(12)]
+def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
     with JournalWriter(tmp_path) as recorder:
-        for second in range(4):
-            recorder.append([replace(piece(second, 1), cluster=cluster) for cluster in clusters])
-    reader = JournalStreamReader(tmp_path, partitions=4)
-    batches = []
-    for begin, end in ((0, 24), (24, 48)):
-        parts = reader.partitions(
-            {**reader.initialOffset(), "sequence": begin}, {**reader.initialOffset(), "sequence": end}
-        )
-        read = [pa.Table.from_batches(list(reader.read(part))).to_pylist() for part in parts]
-        assert sorted(row["sequence"] for rows in read for row in rows) == list(range(begin, end))
-        assert all(rows == sorted(rows, key=lambda row: row["sequence"]) for rows in read)
-        batches.append([{row["cluster"] for row in rows} for rows in read])
+        recorder.append([piece(second, 1) for second in range(4)])
+    reader = JournalSource({"path": str(tmp_path), "packed": "true"}).streamReader(PACKED)
+    start = reader.initialOffset()
 
-    assert 1 < len(batches[0]) <= 4
-    assert sum(len(names) for names in batches[0]) == len(clusters)
-    assert batches[0] == batches[1]
+    (partition,) = reader.partitions(start, {**start, "sequence": 4})
+
+    (batch,) = reader.read(partition)
+    rows = [unpacked("a", value) for value in batch.column("observation").to_pylist()]
+    assert [row.sequence for row in rows] == [0, 1, 2, 3]
+    assert [row.payload for row in rows] == [piece(second, 1).payload for second in range(4)]

@@ -2,27 +2,26 @@
 
 import base64
 import json
+import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from connectors.errors import UsageError
 from connectors.event import Event
-from connectors.event_columns import EventColumns
-from connectors.log_event import LeaderChanged, LogAdvanced, RecordPosition
-from connectors.observation import ObservationKind
+from connectors.log_event import LeaderChanged, LogAdvanced, RecordPosition, Undecodable
+from connectors.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
-from streaming.pipeline.decode import EVENT_ARROW, decode_batches, event_table
-from streaming.pipeline.packed_events import HEADER, pack
-from streaming.pipeline.schema import OBSERVATION
+from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import ClusterSettings, Step
+from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import failed, poll, replica
 
 NOW = 1_800_000_000_000
@@ -47,6 +46,11 @@ class SparkState:
         (self.blob,) = value
 
 
+def decoded(row: Observation) -> DecodedRow:
+    """Replaces the decoder: the payload is pickled events, so also events that no payload is decoded to."""
+    return DecodedRow(row.sequence, Millis(row.observed_at_ms), pickle.loads(row.payload))
+
+
 @dataclass
 class OneCluster:
     """Calls the step as Spark does, batch by batch."""
@@ -64,14 +68,21 @@ class OneCluster:
             cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=self.thresholds
         )
         state: Any = self.state
-        for frame in Step({"prod": settings})(("prod", 0), iter([pd.concat(frames)]), state):
-            self.output += list(frame.itertuples(index=False))
+        with patch("streaming.pipeline.step.decoded_row", decoded):
+            for frame in Step({"prod": settings})(("prod", 0), iter([pd.concat(frames)]), state):
+                self.output += list(frame.itertuples(index=False))
 
     def frame(self, events: Iterable[Event], observed_at_ms: int | None = None) -> pd.DataFrame:
         self.sequence += 1
         now_ms = NOW + 1_000 * self.sequence if observed_at_ms is None else observed_at_ms
-        row = {"cluster": "prod", "sequence": self.sequence, "observed_at_ms": now_ms}
-        return pack(event_table(row, EventColumns(events))).to_pandas()
+        row = Observation(
+            cluster="prod",
+            kind=ObservationKind.RECORDS,
+            observed_at_ms=now_ms,
+            payload=pickle.dumps([*events]),
+            sequence=self.sequence,
+        )
+        return pack([row]).to_pandas()
 
     def taken(self, kind: str) -> list[Any]:
         rows = [row for row in self.output if row.kind == kind]
@@ -99,19 +110,13 @@ def in_the_year_12000() -> list[Event]:
     return [LeaderChanged(at=at, leader_id=NodeId(1), voter_ids=()), read]
 
 
-def test_a_row_whose_columns_are_no_events_is_undecodable() -> None:
+def test_a_row_that_cannot_be_decoded_is_quarantined() -> None:
     cluster = OneCluster()
-    damaged = cluster.frame(healthy())
-    damaged["events"] = [damaged["events"][0][:HEADER] + b"\0\0\0\1{"]
-    settings = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
-    state: Any = cluster.state
-    (frame,) = Step({"prod": settings})(("prod", 0), iter([damaged]), state)
-    cluster.output += list(frame.itertuples(index=False))
+    cluster.batch([Undecodable(offset=None, reason="a quorum row is no event", length=3)])
 
     (quarantined,) = cluster.taken("quarantine")
     assert quarantined.name == "0-0"
-    reason = json.loads(quarantined.body)["reason"]
-    assert reason.startswith("its events cannot be read: ValidationError in connectors.event, line ")
+    assert json.loads(quarantined.body)["reason"] == "a quorum row is no event"
     assert cluster.alerts() == [("data-contract-broken", "every-record-decodes", "firing")]
     assert len(cluster.taken("status")) == 1
 
@@ -204,42 +209,3 @@ def test_a_state_of_another_version_is_refused() -> None:
 
     with pytest.raises(UsageError, match="run the kraftwatch that wrote them"):
         cluster.batch(leaderless())
-
-
-def observation(**more: object) -> dict[str, object]:
-    row = {
-        "cluster": "prod",
-        "kind": ObservationKind.FAILED.value,
-        "observed_at_ms": NOW,
-        "payload": b"{",
-        "sequence": 1,
-    }
-    return {**dict.fromkeys(OBSERVATION.fieldNames()), **row, **more}
-
-
-def decoded(*rows: Mapping[str, object]) -> list[tuple[int, str]]:
-    """Decodes rows as one batch: the sequence of each event, and the reason if it is undecodable."""
-    (batch,) = decode_batches(iter([pa.RecordBatch.from_pylist(list(rows))]))
-    assert batch.schema == EVENT_ARROW
-    events = batch.to_pylist()
-    reasons = [
-        json.loads(event["body"]).get("reason", "") if event["type"] == "undecodable" else "" for event in events
-    ]
-    return [(event["sequence"], reason) for event, reason in zip(events, reasons, strict=True)]
-
-
-def test_a_row_of_an_unknown_kind_is_undecodable_and_the_others_are_decoded() -> None:
-    (unknown, records) = decoded(observation(kind="rumour"), observation(sequence=2, kind="records", payload=b""))
-
-    assert unknown[0] == 1
-    assert unknown[1].startswith("the row cannot be decoded: ValueError in streaming.pipeline.decode, line ")
-    assert records == (2, "")
-
-
-def test_a_row_whose_values_do_not_fit_the_columns_is_undecodable() -> None:
-    too_long = observation(kind="records", payload=b"", leader_epoch=2**40)
-    events = decoded(observation(sequence=2, kind="records", payload=b""), too_long)
-
-    assert events[0] == (2, "")
-    assert {sequence for sequence, _ in events} == {1, 2}
-    assert [reason for sequence, reason in events if sequence == 1 and reason]

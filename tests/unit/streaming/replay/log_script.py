@@ -31,7 +31,7 @@ from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 
 START = Millis(1_000_000)

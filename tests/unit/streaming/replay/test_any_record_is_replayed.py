@@ -18,7 +18,7 @@ from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
-from streaming.pipeline.decode import EVENT_ARROW
+from streaming.dataframes.event_rows import EVENT_ARROW
 from streaming.replay.machine import Machine
 from streaming.status import status_json
 from streaming.status.build_status import job_cluster_status

@@ -15,7 +15,8 @@ from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.contained_machine import EVENTS_TOGETHER, ROWS_TOGETHER, ContainedMachine
 from streaming.replay.contained_replay import FailedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.stored_state import stored_values
 from tests.unit.streaming.replay.test_contained_replay import ADDRESSES, ROWS, Stored, raising

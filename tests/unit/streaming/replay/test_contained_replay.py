@@ -16,9 +16,10 @@ from rules.finding import Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import ContractViolation, Reason, Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.contained_replay import FailedRow, observe_contained
 from streaming.replay.contract_violations import APPLIES, DECODES, EVALUATES, ContractViolations
+from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica, voter
 from tests.unit.streaming.replay.stored_state import StoredValues, stored_values
 

@@ -7,7 +7,7 @@ import pytest
 from connectors.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import BEHIND_MS, Machine
 from tests.unit.streaming.replay.log_script import (
     START,

@@ -12,7 +12,7 @@ from connectors.observation_event import EndpointProbed, LeaderViewPolled, NodeE
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Invariant, Resolution
 from rules.model.quorum import Quorum
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import each_event
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, endpoint, machine, poll, replica

@@ -18,7 +18,7 @@ from connectors.log_event import (
 from rules.model.identifiers import Millis, NodeId, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.stored_state import stored_values

@@ -9,7 +9,7 @@ from connectors.log_event import SnapshotEnded
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.registration import BrokerRegistration
-from streaming.replay.cluster_monitor import DecodedRow
+from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from streaming.replay.registrations import keep_alive_since
 from tests.unit.rules.situation import NOW, broker

@@ -45,5 +45,9 @@ class LedgerError(KraftwatchError):
     """The ledger of notifications cannot be read or written; the message names the file and the fix."""
 
 
+class StoreError(KraftwatchError):
+    """A database cannot be read or written; the message names the file and the reason."""
+
+
 class SparkEndedError(KraftwatchError):
     """Java ended while Spark started, and gave no reason: it was killed, which no input can change."""

@@ -1,7 +1,7 @@
 """The JSON object of one alert, which jsonl and every other machine-readable sink writes.
 
 Other programs rely on its fields: cluster, cluster_id, rule, subject, severity, state, summary, evidence, remedy,
-started_at, observed_at, sent_at, offset, fingerprint.
+started_at, observed_at, sent_at, offset, fingerprint. The object of a silence is here too.
 """
 
 import json
@@ -15,6 +15,7 @@ from connectors.stored_json import parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 
 Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 """`Alert.key`."""
@@ -50,6 +51,22 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
         "sent_at": iso(sent_at_ms),
         "offset": alert.offset,
         "fingerprint": alert.fingerprint,
+    }
+
+
+def silence_to_json(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
+    """Returns a silence as the JSON object of `silence list --json` and the API."""
+    return {
+        "id": silence.id,
+        "cluster": silence.cluster,
+        "rule": silence.rule,
+        "subject": silence.subject,
+        "severity": silence.severity,
+        "starts_at": iso(silence.starts_at_ms),
+        "ends_at": iso(silence.ends_at_ms),
+        "active": silence.active(now_ms),
+        "author": silence.author,
+        "comment": silence.comment,
     }
 
 

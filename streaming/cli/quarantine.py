@@ -180,12 +180,13 @@ def _folder(checkpoint: Path | None) -> Path:
 
 
 def _items(folder: Path, cluster: str | None) -> "Sequence[QuarantinedItem]":
+    from connectors.store.collection import quarantine_of
+    from connectors.store.tables import job_database
     from streaming.data_quality.quarantine_report import quarantined_items
-    from streaming.pipeline.checkpoint import Checkpoint
 
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
-    items = quarantined_items(Checkpoint(folder=folder).quarantine)
+    items = quarantined_items(quarantine_of(job_database(folder, read_only=True)).items())
     return items if cluster is None else [one for one in items if one.cluster == cluster]
 
 

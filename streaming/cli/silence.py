@@ -7,16 +7,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from connectors.delivery.silence_store import SilenceFile, silence_to_json
 from connectors.errors import UsageError
 from connectors.point_in_time import parse_time
-from connectors.sinks.alert_json import iso
+from connectors.sinks.alert_json import iso, silence_to_json
 from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms
 from rules.evaluate import RULES
@@ -28,6 +27,9 @@ from rules.notifications.silence import Silence
 from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
 from streaming.cli.output import print_json, print_message, stdout_console
+
+if TYPE_CHECKING:
+    from connectors.store.silences import SilenceStore
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,7 +106,7 @@ def add(
         comment=comment.strip(),
     )
     refuse_root_for_other_owner(folder)
-    _silence_file(folder).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
+    _silences(folder).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
@@ -127,8 +129,8 @@ def list_(
       kraftwatch silence list --checkpoint DIR
     """
     now_ms = wall_ms()
-    file = _silence_file(_checkpoint_folder(checkpoint, config))
-    silences = [one for one in file.read() if ended or one.ends_at_ms > now_ms]
+    stored = _silences(_checkpoint_folder(checkpoint, config), read_only=True)
+    silences = [one for one in stored.read() if ended or one.ends_at_ms > now_ms]
     if config is not None:
         from streaming.config import load
         from streaming.config.maintenance_window import in_force
@@ -167,7 +169,7 @@ def end(
     """
     folder = _checkpoint_folder(checkpoint, config)
     refuse_root_for_other_owner(folder)
-    ended = _silence_file(folder).end(silence, now_ms=wall_ms())
+    ended = _silences(folder).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
 
 
@@ -231,10 +233,11 @@ def _checkpoint_folder(checkpoint: Path | None, config: Path | None) -> Path:
     return folder
 
 
-def _silence_file(folder: Path) -> SilenceFile:
-    from streaming.pipeline.checkpoint import Checkpoint
+def _silences(folder: Path, *, read_only: bool = False) -> "SilenceStore":
+    from connectors.store.silences import SilenceStore
+    from connectors.store.tables import job_database
 
-    return SilenceFile(Checkpoint(folder=folder).silences)
+    return SilenceStore(job_database(folder, read_only=read_only))
 
 
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:

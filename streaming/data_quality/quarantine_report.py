@@ -6,7 +6,6 @@ The quarantine has the offset and the reason of each; the bytes are in the journ
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from connectors.decode_observation import decode_observation
@@ -19,7 +18,6 @@ from connectors.metadata.record_framing import FramedRecord, framed_records, val
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.redaction import is_blanked
 from connectors.observation import Observation, ObservationKind
-from connectors.stored_json import parse_json
 from rules.finding import Plain
 
 _ADVICE = (
@@ -109,15 +107,10 @@ class RetryResult:
     """The journal's row; None if the journal no longer has it."""
 
 
-def quarantined_items(folder: Path) -> Sequence[QuarantinedItem]:
-    """Returns the items of a quarantine folder in journal order; other files are ignored.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
-    # glob would treat an unreadable folder as an empty one.
-    found = [_item(path) for path in folder.iterdir() if path.suffix == ".json"] if folder.is_dir() else []
-    return sorted((one for one in found if one is not None), key=lambda one: (one.sequence, one.ordinal))
+def quarantined_items(stored: Mapping[str, Any]) -> Sequence[QuarantinedItem]:
+    """Returns the items of the stored quarantine in journal order, without damaged states."""
+    found = [_item(name, fields) for name, fields in stored.items() if "sequence" in fields]
+    return sorted(found, key=lambda one: (one.sequence, one.ordinal))
 
 
 def decode_again(things: Sequence[QuarantinedItem], journal: JournalReader) -> Iterator[RetryResult]:
@@ -187,18 +180,14 @@ def _name_if_blank(payload: bytes, record: FramedRecord) -> str | None:
     return schema.name if schema is not None and is_blanked(content) else None
 
 
-def _item(path: Path) -> QuarantinedItem | None:
-    try:
-        fields: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        return QuarantinedItem(
-            id=path.stem,
-            cluster=str(fields["cluster"]),
-            sequence=int(fields["sequence"]),
-            ordinal=int(path.stem.rpartition("-")[2]),
-            observed_at_ms=int(fields["observed_at_ms"]),
-            offset=None if fields["offset"] is None else int(fields["offset"]),
-            length=int(fields["length"]),
-            reason=str(fields["reason"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _item(name: str, fields: Mapping[str, Any]) -> QuarantinedItem:
+    return QuarantinedItem(
+        id=name,
+        cluster=fields["cluster"],
+        sequence=fields["sequence"],
+        ordinal=int(name.rpartition("-")[2]),
+        observed_at_ms=fields["observed_at_ms"],
+        offset=fields["offset"],
+        length=fields["length"],
+        reason=fields["reason"],
+    )

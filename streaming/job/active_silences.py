@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.silence_store import SilenceFile
+from connectors.store.silences import SilenceStore
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
@@ -15,11 +15,11 @@ _REMOVED_CLUSTER_MS = 60_000
 
 
 class ActiveSilences:
-    """Reads the silence file and the configuration that is in effect at each call."""
+    """Reads the stored silences and the configuration that are in effect at each call."""
 
     def __init__(
         self,
-        file: SilenceFile,
+        stored: SilenceStore,
         ledger: Ledger,
         config: Callable[[], Config],
         *,
@@ -28,19 +28,19 @@ class ActiveSilences:
         """Makes the source of silences.
 
         Args:
-            file: the silences that people made.
+            stored: the silences that people made.
             ledger: read by the dispatching thread only.
             config: returns the configuration in effect.
             holds: returns what holds all notifications of a standby job back.
         """
         self._holds = holds
-        self._file = file
+        self._stored = stored
         self._ledger = ledger
         self._config = config
 
     def of_monitored(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the silences of monitored clusters: `kraftwatch silence` and maintenance. For any thread."""
-        return (*self._file.current(), *in_force(self._config().windows(), now_ms))
+        return (*self._stored.current(), *in_force(self._config().windows(), now_ms))
 
     def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the same with a silence for each removed cluster that has active alerts, and a standby job's hold.

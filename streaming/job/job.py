@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.journal.reader import JournalReader
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.private_files import private_files
 from connectors.sinks.sink import Sink
+from connectors.store.collection import quarantine_of
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
@@ -52,7 +54,7 @@ from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
 from streaming.status.status_store import StatusStore
@@ -171,14 +173,17 @@ class Job:
         """The configuration in effect."""
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
+        self._database = job_database(checkpoint.folder)
+        stack.callback(self._database.close)
+        self._quarantine = quarantine_of(self._database)
         self.ledger = Ledger(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
         stack.callback(self.ledger.close)
         self._without_state = ClustersWithoutState(checkpoint, self.ledger)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.standby = Standby(lambda: self.config, self.ledger.firing())
-        file = SilenceFile(checkpoint.silences)
-        self.silences = ActiveSilences(file, self.ledger, lambda: self.config, holds=self.standby.holds)
+        stored = SilenceStore(self._database)
+        self.silences = ActiveSilences(stored, self.ledger, lambda: self.config, holds=self.standby.holds)
         self._relay_silence = RelaySilence(self.ledger.firing())
         self._refused_rows = RefusedRows(self.ledger.firing())
         self._clock_steps = ClockSteps(self.ledger.firing())
@@ -192,7 +197,7 @@ class Job:
         )
         self.deliver = Deliver(
             self._delivery,
-            Quarantine(checkpoint.quarantine),
+            self._quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
             request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
@@ -266,7 +271,7 @@ class Job:
             gatherer_runs=liveness.gatherer_runs,
             gatherer_pid=lambda: self.gatherer.pid,
             journal=checkpoint.journal,
-            quarantine=checkpoint.quarantine,
+            quarantine=self._quarantine,
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
             standby_silent=lambda: self.standby.silent,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from connectors.errors import StoreError
 from connectors.gather.gatherer_stats import WrittenStats, read_stats
+from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from streaming.metrics.batch_stats import BatchStats, BatchTotals
 from streaming.metrics.heartbeat import HeartbeatCounts
@@ -44,7 +46,7 @@ class JobSources:
     gatherer_pid: Callable[[], int | None]
     """The process id of the newest gatherer; None where there is none."""
     journal: Path
-    quarantine: Path
+    quarantine: Collection[dict[str, Any]]
     stats: Path
     """The file of `connectors.gather.gatherer_stats`."""
     heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
@@ -104,8 +106,11 @@ def _bytes(folder: Path) -> Values:
         return None
 
 
-def _files(folder: Path) -> int:
-    return sum(1 for _ in folder.iterdir()) if folder.exists() else 0
+def _quarantine_size(job: JobSample) -> Values:
+    try:
+        return len(job.sources.quarantine)
+    except StoreError:
+        return None
 
 
 def _config_refused(job: JobSample) -> Values:
@@ -167,7 +172,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     ),
     MetricSpec(
         name="quarantine_files",
-        help="Files in quarantine, of all clusters and all runs.",
-        read=lambda job: _files(job.sources.quarantine),
+        help="Descriptions in quarantine, of all clusters and all runs.",
+        read=_quarantine_size,
     ),
 )

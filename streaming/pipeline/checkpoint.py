@@ -4,8 +4,7 @@ cluster.json        the version of the folder, and the cluster ids that it belon
 journal/            every observation, in order (written by the gatherer)
 spark/              Spark's offsets, commits and state
 ledger.jsonl        alerts and their notifications, sent and pending; ledger.jsonl.end: the number of its last line
-silences.json       the silences that people have made
-quarantine/         descriptions of undecodable records
+kraftwatch.db       silences and the quarantine, with the files of SQLite beside it
 lock                locked by the running job
 """
 
@@ -71,16 +70,6 @@ class Checkpoint:
     def ledger(self) -> Path:
         """Alerts and their notifications."""
         return self.folder / "ledger.jsonl"
-
-    @property
-    def silences(self) -> Path:
-        """The silences that people have made."""
-        return self.folder / "silences.json"
-
-    @property
-    def quarantine(self) -> Path:
-        """Descriptions of undecodable records."""
-        return self.folder / "quarantine"
 
     @property
     def logs(self) -> Path:

@@ -7,18 +7,19 @@ A row of one cluster that cannot be used is logged and skipped. Only an error of
 it concerns all clusters.
 """
 
+import json
 import logging
 import threading
 import time
-import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.model.identifiers import Millis
@@ -32,37 +33,8 @@ from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)
 
-NAME_MAX = 200
-"""Characters of a quarantine file's name: 255 is the limit of a file system."""
 RequestPoll = Callable[[str, Millis], None]
 """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
-
-
-class Quarantine:
-    """A folder with one small JSON file for each undecodable record: its offset and the reason.
-
-    The bytes stay in the journal. A repeated batch writes the same names again. The folder holds at most `keep` files;
-    the count in the quorum's state continues.
-    """
-
-    def __init__(self, folder: Path, *, keep: int = 10_000) -> None:
-        """`folder` is created at the first bad record."""
-        self._folder = folder
-        self._keep = keep
-        self._held: set[str] | None = None
-        """The file names, listed once: there may be hundreds of thousands of bad records."""
-
-    def put(self, name: str, body: str) -> None:
-        """Writes the description of one bad record. Characters with a meaning in file names are escaped as in a URL."""
-        name = urllib.parse.quote(name, safe=" ")[-NAME_MAX:]
-        if self._held is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._held = {path.name for path in self._folder.iterdir()}
-        path = self._folder / f"{name}.json"
-        if path.name not in self._held and len(self._held) >= self._keep:
-            return
-        path.write_text(body + "\n", encoding="utf-8")
-        self._held.add(path.name)
 
 
 class Deliver:
@@ -71,7 +43,7 @@ class Deliver:
     def __init__(
         self,
         delivery: Dispatcher,
-        quarantine: Quarantine,
+        quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
         request_poll: RequestPoll,
@@ -118,14 +90,14 @@ class Deliver:
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = wall_ms()
         quarantined: Counter[str] = Counter()
+        bad: dict[str, Any] = {}
         refused: list[str] = []
         statuses: list[ClusterStatus] = []
         alerts: list[Alert] = []
         for row in rows:
             if row.kind == OutputKind.QUARANTINE:
-                # An error here is one of the disk.
                 quarantined[row.cluster] += 1
-                self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
+                bad[f"{row.cluster}-{row.name}"] = json.loads(row.body)
                 if row.cluster.startswith(TOPIC):
                     refused.append(row.body)
                 continue
@@ -138,6 +110,7 @@ class Deliver:
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
+        self._quarantine.put(bad)
         report = self._delivery.deliver(continued(alerts, self._newest), now_ms=now_ms)
         self._store.put_delivery(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()

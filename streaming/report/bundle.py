@@ -9,20 +9,23 @@ import json
 import os
 import platform
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.errors import UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.journal.bundle_file import MANIFEST
 from connectors.journal.reader import JournalReader
+from connectors.store.database import Database
+from connectors.store.tables import job_database
 from rules.finding import Plain
 from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
 
 _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
-_FILES: Final = ("cluster.json", "ledger.jsonl", "ledger.jsonl.end", "silences.json", "log/gather-stats.json")
+_FILES: Final = ("cluster.json", "ledger.jsonl", "ledger.jsonl.end", "log/gather-stats.json")
 
 
 def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plain], output: Path) -> int:
@@ -56,8 +59,12 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
             # The position before the rows: what is appended meanwhile is beyond it, and is not read.
             for path in _recorded(checkpoint):
                 _add(packed, str(path.relative_to(checkpoint.folder)), path.read_bytes())
+            _add_database(packed, job_database(checkpoint.folder, read_only=True))
         temporary.replace(output)
         return output.stat().st_size
+    except StoreError:
+        temporary.unlink(missing_ok=True)
+        raise
     except OSError as problem:
         temporary.unlink(missing_ok=True)
         name = problem.filename or output
@@ -107,14 +114,22 @@ def _recorded(checkpoint: Checkpoint) -> Iterator[Path]:
     yield journal / "published"
     yield from (path for path in sorted(journal.iterdir()) if path.is_file() and path.name not in {"published", "lock"})
     yield from (path for name in _FILES if (path := checkpoint.folder / name).is_file())
-    if checkpoint.quarantine.is_dir():
-        yield from sorted(path for path in checkpoint.quarantine.iterdir() if path.is_file())
 
 
 def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = len(content), 0o600
     packed.addfile(member, io.BytesIO(content))
+
+
+def _add_database(packed: tarfile.TarFile, database: Database) -> None:
+    if not database.exists:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        # Not the file itself: a running job may have written the newest pages to another file beside it.
+        copy = Path(folder) / database.path.name
+        database.copy_to(copy)
+        _add(packed, copy.name, copy.read_bytes())
 
 
 def _versions() -> Mapping[str, str]:

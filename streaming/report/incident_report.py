@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.delivery.ledger import read_alerts
-from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.journal.bundle_file import unpacked_bundle
 from connectors.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
@@ -132,7 +133,7 @@ def _checkpoint_of(folder: Path) -> Checkpoint:
     if folder.is_file():
         folder = unpacked_bundle(folder)
     candidates = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
-    return next((one for one in candidates if one.ledger.exists() or one.silences.exists()), candidates[0])
+    return next((one for one in candidates if one.ledger.exists() or job_database(one.folder).exists), candidates[0])
 
 
 def ledger_alerts(folder: Path) -> Sequence[Alert] | None:
@@ -168,7 +169,7 @@ def _view(
     name, quorum = machine.cluster, machine.quorum()
     evaluation = evaluate(quorum, thresholds)
     status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
-    silences = SilenceFile(_checkpoint_of(request.folder).silences).read()
+    stored = SilenceStore(job_database(_checkpoint_of(request.folder).folder, read_only=True))
     return ClusterView(
         name=name,
         now_ms=to_ms,
@@ -176,7 +177,7 @@ def _view(
             status=status, received_at_ms=machine.now_ms, ended_recoveries=tuple(history.events.ended_recoveries)
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
-        silences=[one for one in silences if one.starts_at_ms <= to_ms],
+        silences=[one for one in stored.read() if one.starts_at_ms <= to_ms],
         recorded=True,
     )
 

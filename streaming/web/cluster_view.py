@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from connectors.delivery.silence_store import silence_to_json
-from connectors.sinks.alert_json import iso, to_object
+from connectors.sinks.alert_json import iso, silence_to_json, to_object
 from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
 from rules.checks.monitor_blind import observes_nothing

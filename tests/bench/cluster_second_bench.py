@@ -25,11 +25,13 @@ from connectors.event import Event, to_json
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, Resolution, Vantage
 from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
@@ -239,7 +241,7 @@ def measure_spark(clusters: int, seconds: int) -> None:
         spark = start_spark(master="local[2]", logs=folder / "log", settings={})
         deliver = Deliver(
             Dispatcher(Ledger(checkpoint.ledger), []),
-            Quarantine(checkpoint.quarantine),
+            quarantine_of(job_database(checkpoint.folder)),
             store=StatusStore(names),
             request_poll=lambda _cluster, _due: None,
         )

@@ -23,11 +23,13 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Vantage
 from streaming.config.pipeline_section import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import ClusterSettings, Step
@@ -80,7 +82,7 @@ def _drain(
     ):
         deliver = Deliver(
             Dispatcher(ledger, []),
-            Quarantine(checkpoint.quarantine),
+            quarantine_of(job_database(checkpoint.folder)),
             store=StatusStore(names),
             request_poll=lambda *_: None,
         )

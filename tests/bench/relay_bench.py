@@ -24,11 +24,13 @@ from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.relay_positions import with_clusters
 from connectors.sinks.sink_config import KafkaTopic
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from deploy.lab.spark_jars import spark_kafka_jars
 from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
@@ -114,7 +116,7 @@ def _read(
     batch_s: list[float] = []
     deliver = Deliver(
         Dispatcher(ledger, []),
-        Quarantine(checkpoint.quarantine),
+        quarantine_of(job_database(checkpoint.folder)),
         store=store,
         request_poll=lambda *_: None,
         on_batch=lambda batch: batch_s.append(batch.took_s),

@@ -13,11 +13,12 @@ from connectors.journal.reader import JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.cli.quarantine import _STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.step import _quarantined
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
@@ -65,11 +66,11 @@ def checkpoint(tmp_path: Path) -> Path:
     with JournalWriter(job.journal) as writer:
         writer.append(list(rows))
         writer.publish()
-    store = Quarantine(job.quarantine)
+    store = quarantine_of(job_database(job.folder))
     for row in JournalReader(job.journal).read(0, 3):
         events: tuple[Event, ...] = tuple(decode_observation(row).events())
         for _, cluster, name, body in _quarantined("prod", [DecodedRow(row.sequence, Millis(NOW), events)]):
-            store.put(f"{cluster}-{name}", body)
+            store.put({f"{cluster}-{name}": json.loads(body)})
     return tmp_path
 
 
@@ -83,7 +84,7 @@ def put(checkpoint: Path, sequence: int, offset: int) -> None:
         "length": 40,
         "reason": "record type 2 version 0 is not known to any Kafka up to 3.3.2",
     }
-    Quarantine(Checkpoint(folder=checkpoint).quarantine).put(f"prod-{sequence}-0", json.dumps(item))
+    quarantine_of(job_database(checkpoint)).put({f"prod-{sequence}-0": item})
 
 
 def test_items_are_listed_with_their_reasons(checkpoint: Path) -> None:
@@ -159,7 +160,7 @@ def test_usage_error_is_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
 def usage_error_without_journal(folder: Path) -> str:
     put(folder, 0, 0)
     message = usage_error(folder, "replay")
-    (folder / "quarantine" / "prod-0-0.json").unlink()
+    quarantine_of(job_database(folder)).put({}, without=["prod-0-0"])
     return message
 
 

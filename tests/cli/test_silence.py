@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.foreign_checkpoint import owned_by_another_user
@@ -40,10 +41,10 @@ def test_silence_is_added_listed_and_ended(tmp_path: Path) -> None:
 def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:
     for words, expected_ms in ((("--for", "90s"), 90_000), (("--for", "3d"), 259_200_000)):
         silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", *words)
-        added = SilenceFile(tmp_path / "silences.json").read()[-1]
+        added = SilenceStore(job_database(tmp_path)).read()[-1]
         assert added.ends_at_ms - added.starts_at_ms == expected_ms
     silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", "--until", "2027-05-01T12:00:00+02:00")
-    assert SilenceFile(tmp_path / "silences.json").read()[-1].ends_at_ms == 1_809_165_600_000
+    assert SilenceStore(job_database(tmp_path)).read()[-1].ends_at_ms == 1_809_165_600_000
 
 
 def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
 def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: str) -> None:
     Checkpoint(folder=tmp_path).record_cluster_ids({"prod": "id-1", "staging": "id-2"})
     assert usage_error(tmp_path, "add", *words).startswith(message)
-    assert not (tmp_path / "silences.json").exists()
+    assert not job_database(tmp_path).exists
 
 
 def test_missing_checkpoint_folder_is_reported(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_repeated_rules_and_clusters_are_one_silence_of_all_of_them(tmp_path: Pa
 
     silence_id = silence(tmp_path, "add", *scope, "--for", "2h", "--comment", "CHG-1").stdout.strip()
 
-    stored = SilenceFile(tmp_path / "silences.json").read()
+    stored = SilenceStore(job_database(tmp_path)).read()
     for cluster, rule, silenced in (
         ("prod", "no-leader", True),
         ("staging", "voter-lagging", True),

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import KraftwatchError
 from connectors.gather.endpoint_cache import NAME, EndpointCache
 from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
@@ -14,6 +13,9 @@ from connectors.gather.node_directory import KnownEndpoints
 from connectors.journal.reader import JournalReader
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
+from connectors.store.collection import quarantine_of
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.silence import Silence
@@ -29,7 +31,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 _SLACK = "slack:kafka"
 _ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 _FILES = (
-    *("cluster.json", "silences.json", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
+    *("cluster.json", "kraftwatch.db", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
     *(f"journal/{NAME}", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
 )
 
@@ -43,6 +45,7 @@ class DamagedCheckpoint:
         self._write_others(checkpoint)
         offset = json.dumps({"journal": JournalReader(checkpoint.journal).journal_id, "sequence": 7})
         self._write_spark(checkpoint, offset)
+        self._write_database()
         self._original = {name: (self._folder / name).read_bytes() for name in _FILES}
         store, stats = StatusStore(["prod"]), BatchStats(firing=list)
         sources = JobSources(
@@ -52,7 +55,7 @@ class DamagedCheckpoint:
             gatherer_runs=lambda: True,
             gatherer_pid=lambda: 1,
             journal=checkpoint.journal,
-            quarantine=checkpoint.quarantine,
+            quarantine=quarantine_of(job_database(self._folder, read_only=True)),
             stats=self._folder / "log" / "gather-stats.json",
             wall_ms=lambda: NOON_MS,
         )
@@ -60,9 +63,6 @@ class DamagedCheckpoint:
         self._checkpoint = checkpoint
 
     def _write_others(self, checkpoint: Checkpoint) -> None:
-        ends_at_ms = Millis(NOON_MS + 60_000)
-        silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=ends_at_ms, author="ada", comment="disk")
-        SilenceFile(checkpoint.silences).add(silence, now_ms=NOON_MS)
         JsonlSink(self._folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
         SlackMessageStore(self._folder, _SLACK).put(
             "incident", SlackMessageRecord(channel="#kafka", ts="1.2", digest="3")
@@ -92,6 +92,21 @@ class DamagedCheckpoint:
             path = checkpoint.spark / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("\n".join(lines))
+
+    def _write_database(self) -> None:
+        database = job_database(self._folder)
+        silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=Millis(NOON_MS + 1), author="ada", comment="disks")
+        SilenceStore(database).add(silence, now_ms=NOON_MS)
+        quarantine_of(database).put({"prod-1-0": {"cluster": "prod", "sequence": 1, "reason": "r"}})
+        database.close()
+
+    def _read_database(self) -> None:
+        database = job_database(self._folder, read_only=True)
+        try:
+            SilenceStore(database).read()
+            quarantine_of(database).items()
+        finally:
+            database.close()
 
     def damage(self, rng: Random) -> str:
         """Damages one file and reads the checkpoint as the job, the page and the commands do."""
@@ -132,8 +147,7 @@ class DamagedCheckpoint:
             checkpoint.cluster_ids,
             checkpoint.check_journal,
             checkpoint.check_spark,
-            SilenceFile(checkpoint.silences).read,
-            SilenceFile(checkpoint.silences).current,
+            self._read_database,
             lambda: EndpointCache(checkpoint.journal).of("prod"),
             lambda: SlackMessageStore(self._folder, _SLACK).find("incident"),
             lambda: read_heartbeat(stats),

@@ -5,6 +5,7 @@ Spark's scheduling is left out, and the GroupState is a variable.
 """
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.journal import frame
 from connectors.observation import Observation
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
@@ -25,7 +28,6 @@ from streaming.metrics.cluster_sample import ClusterSample
 from streaming.metrics.exporter import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, family
 from streaming.metrics.rates import Rates
-from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.output_rows import ALERT, OutputKind
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import ClusterSettings, Step
@@ -77,7 +79,7 @@ class MonitoredPath:
         self._step = Step({CLUSTER_NAME: settings})
         self._folder = TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._store = StatusStore([CLUSTER_NAME])
-        self._quarantine = Quarantine(Path(self._folder.name), keep=100)
+        self._quarantine = quarantine_of(job_database(Path(self._folder.name)), keep=100)
         view = FleetView(store=self._store, now_ms=lambda: Millis(self.now_ms + 60_000))
         app = Flask("hostile")
         app.register_blueprint(pages(view))
@@ -116,7 +118,7 @@ class MonitoredPath:
                 case OutputKind.ALERT:
                     result.alerts.append(ALERT.validate_json(body))
                 case OutputKind.QUARANTINE:
-                    self._quarantine.put(f"{row.cluster}-{row.name}", body)
+                    self._quarantine.put({f"{row.cluster}-{row.name}": json.loads(body)})
                 case OutputKind.STATUS:
                     result.status = from_json(body)
                 case _:

@@ -1,6 +1,5 @@
 """A relay and a job that reads its topic, on a real quorum: the same alerts as a job that gathers itself."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -14,6 +13,8 @@ from typing import Any
 import pytest
 
 from connectors.relay.relay_message import Baseline, RelayMessage
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
@@ -154,9 +155,9 @@ def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantine
         write_garbage(relay)
 
         def quarantined() -> None:
-            files = list((job.checkpoint / "quarantine").glob("topic * partition *.json"))
-            assert len(files) == 1
-            assert "is not a row" in json.loads(files[0].read_text())["reason"]
+            stored = quarantine_of(job_database(job.checkpoint, read_only=True)).items()
+            (refused,) = [fields for name, fields in stored.items() if name.startswith("topic ")]
+            assert "is not a row" in refused["reason"]
 
         eventually(quarantined, within_s=60, every_s=1)
         job.wait_for("data-contract-broken", subject="rows of test: message", within_s=60)

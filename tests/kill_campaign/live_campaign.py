@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from connectors.delivery.silence_store import SilenceFile
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
 from streaming.demo.job_process import AlertLine
@@ -155,7 +156,7 @@ class LiveCampaign:
 
     def _await_nothing_pending(self, execution: KillExecution) -> None:
         job = execution.job
-        for silence in SilenceFile(job.checkpoint.silences).read():
+        for silence in SilenceStore(job_database(job.checkpoint.folder)).read():
             if silence.ends_at_ms > time.time() * 1000:
                 _silence_command(job, "end", silence.id)
         deadline = time.monotonic() + PENDING_S
@@ -169,7 +170,7 @@ class LiveCampaign:
         job = execution.job
         alerts = job.alerts()
         log = delivery_log.read(job.folder)
-        silences = SilenceFile(job.checkpoint.silences).read()
+        silences = SilenceStore(job_database(job.checkpoint.folder)).read()
         sinks = [check_file(job.jsonl, alerts), *check_people_sinks(alerts, log, services, execution.kills, silences)]
         found, wrong = self._compare(_lines(job))
         problems = [

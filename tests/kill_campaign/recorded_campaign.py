@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from connectors.delivery.silence_store import SilenceFile
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
@@ -155,12 +156,12 @@ class RecordedCampaign:
                 author="campaign",
                 comment="part of the campaign",
             )
-            SilenceFile(job.checkpoint.silences).add(silence, now_ms=now_ms)
+            SilenceStore(job_database(job.checkpoint.folder)).add(silence, now_ms=now_ms)
             self._silences.append(silence)
 
     def _end_silences(self, job: CampaignJob, settings: Settings) -> None:
         now_ms = Millis(wall_ms(settings, time.time_ns() // 1_000_000))
-        file = SilenceFile(job.checkpoint.silences)
+        file = SilenceStore(job_database(job.checkpoint.folder))
         for silence in [each for each in file.read() if each.ends_at_ms > now_ms]:
             file.end(silence.id, now_ms=now_ms)
 

@@ -20,13 +20,15 @@ from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.ledger_from_state import restore_ledger
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import JobError, Query
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.step import ClusterSettings
@@ -68,7 +70,7 @@ class MonitoringRun(Pipeline):
         restore_ledger(self.ledger, self.spark, self.checkpoint, SETTINGS)
         deliver = Deliver(
             dispatcher,
-            Quarantine(self.checkpoint.quarantine),
+            quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,
             history=self.ledger.history,

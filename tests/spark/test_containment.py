@@ -14,11 +14,13 @@ from connectors.event import to_json
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.status.status_store import StatusStore
@@ -55,7 +57,10 @@ class TwoClusters:
         ledger = Ledger(self.checkpoint.ledger)
         dispatcher = Dispatcher(ledger, [JsonlSink(self.alerts_file)], deadline_s=120)
         deliver = Deliver(
-            dispatcher, Quarantine(self.checkpoint.quarantine), store=self.store, request_poll=lambda *_: None
+            dispatcher,
+            quarantine_of(job_database(self.checkpoint.folder)),
+            store=self.store,
+            request_poll=lambda *_: None,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
         thresholds = {"prod": ALL, "liar": broken}
@@ -127,8 +132,8 @@ def test_the_other_cluster_alerts_and_a_restart_goes_on(clusters: TwoClusters, f
         assert ("data-contract-broken", "firing") in clusters.alerts("liar")
 
     eventually(fired, within_s=90)
-    assert list(clusters.checkpoint.quarantine.glob("liar-*.json"))
-    assert not list(clusters.checkpoint.quarantine.glob("prod-*.json"))
+    quarantined = quarantine_of(job_database(clusters.checkpoint.folder)).items()
+    assert {fields["cluster"] for fields in quarantined.values()} == {"liar"}
 
     clusters.stop()
     clusters.start(ALL)

@@ -18,11 +18,13 @@ from connectors.event import to_json
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repartition import partitions_to_change, repartition
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_state import read_states
 from streaming.pipeline.step import ClusterSettings, Step
@@ -55,7 +57,7 @@ class Fleet:
         ledger = Ledger(self.checkpoint.ledger, must_exist=self.checkpoint.spark_files.has_state)
         deliver = Deliver(
             Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
-            Quarantine(self.checkpoint.quarantine),
+            quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,
             history=ledger.history,

@@ -18,12 +18,14 @@ from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, SlackBot, Webhook
 from connectors.sinks.sink_factory import open_sink
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.status.status_store import StatusStore
@@ -58,7 +60,7 @@ class Pipeline:
         dispatcher = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
-        quarantine = Quarantine(self.checkpoint.quarantine)
+        quarantine = quarantine_of(job_database(self.checkpoint.folder))
         deliver = Deliver(
             dispatcher,
             quarantine,
@@ -200,9 +202,8 @@ def test_undecodable_row_is_quarantined_and_fires_an_alert(pipeline: Pipeline) -
 
     eventually(alerts_are(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
 
-    (file,) = pipeline.checkpoint.quarantine.iterdir()
-    description = json.loads(file.read_text())
-    assert file.name == "prod-0-0.json"
+    ((name, description),) = quarantine_of(job_database(pipeline.checkpoint.folder)).items().items()
+    assert name == "prod-0-0"
     assert description["length"] == 1
     assert "a quorum row is no event" in description["reason"]
 

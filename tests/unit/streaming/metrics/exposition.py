@@ -7,6 +7,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
@@ -41,7 +43,7 @@ class MetricsFixture:
             gatherer_runs=lambda: True,
             gatherer_pid=lambda: self.gatherer_pid,
             journal=folder / "journal",
-            quarantine=folder / "quarantine",
+            quarantine=quarantine_of(job_database(folder)),
             stats=folder / "stats.json",
             heartbeats=lambda: self.heartbeats,
             wall_ms=lambda: self.now_ms,

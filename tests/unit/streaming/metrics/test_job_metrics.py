@@ -12,6 +12,8 @@ import requests
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UsageError
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
@@ -136,10 +138,10 @@ def test_damaged_statistics_leave_the_other_metrics(tmp_path: Path, content: byt
 
 
 def test_quarantine_and_journal(tmp_path: Path) -> None:
-    for folder, files in (("journal", 2), ("quarantine", 3)):
-        (tmp_path / folder).mkdir()
-        for number in range(files):
-            (tmp_path / folder / f"{number}").write_bytes(b"x" * 50)
+    (tmp_path / "journal").mkdir()
+    for number in range(2):
+        (tmp_path / "journal" / f"{number}").write_bytes(b"x" * 50)
+    quarantine_of(job_database(tmp_path)).put({"prod-1-0": {}, "prod-2-0": {}, "lab-1-0": {}})
     running = MetricsFixture(tmp_path).batch(healthy(3), quarantined={"prod": 2}).batch(quarantined={"prod": 1})
     read = reader(running.samples())
 

@@ -9,9 +9,12 @@ from pyspark.sql import Row
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
+from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import ALERT, OutputKind, quarantine_row
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -42,7 +45,7 @@ def deliver(tmp_path: Path) -> Iterator[Deliver]:
         raise BrokenPipeError
 
     yield Deliver(
-        dispatcher, Quarantine(tmp_path / "quarantine"), store=StatusStore(["prod"]), request_poll=unreachable
+        dispatcher, quarantine_of(job_database(tmp_path)), store=StatusStore(["prod"]), request_poll=unreachable
     )
     ledger.close()
 
@@ -65,18 +68,8 @@ def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
     assert "hunter2" not in caplog.text
 
 
-def test_the_name_of_a_quarantine_file_stays_in_the_folder(deliver: Deliver, tmp_path: Path) -> None:
-    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
-    names = ("../../escaped", "a/b", "x" * 5_000, "nul\0")
-    deliver(Batch(*(row(*quarantine_row("../prod", name, **description)) for name in names)), 0)  # type: ignore[arg-type]
-
-    assert len(list((tmp_path / "quarantine").iterdir())) == len(names)
-    assert {path.name for path in tmp_path.iterdir() if "ledger" not in path.name} == {"quarantine", "alerts.jsonl"}
-    assert not list(tmp_path.parent.glob("*escaped*"))
-
-
 def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:
-    (tmp_path / "quarantine").write_text("a file")
+    (tmp_path / "kraftwatch.db").mkdir()
     description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
-    with pytest.raises(OSError, match="quarantine"):
+    with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used"):
         deliver(Batch(row(*quarantine_row("prod", "1-0", **description))), 0)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from connectors.journal.reader import JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
@@ -21,7 +23,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.job.early_evaluation import EarlyEvaluation
-from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyCluster, continued
 from streaming.pipeline.output_rows import ALERT
 from streaming.pipeline.step import ClusterSettings
@@ -164,7 +166,7 @@ class StartingJob:
         self.store = StatusStore(["prod"])
         self.deliver = Deliver(
             Dispatcher(self.ledger, [self.sink], patience_s=60),
-            Quarantine(folder / "quarantine"),
+            quarantine_of(job_database(folder)),
             store=self.store,
             request_poll=lambda cluster, due_ms: None,
             newest=self.ledger.newest,

@@ -7,12 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from connectors.observation_event import QuorumPolled
 from connectors.sinks.alert_json import iso
+from connectors.store.silences import SilenceStore
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
@@ -114,7 +115,7 @@ def test_report_shows_silences(tmp_path: Path, given: str) -> None:
         author="ana",
         comment="a known outage",
     )
-    SilenceFile(tmp_path / "silences.json").add(silence, now_ms=Millis(AT))
+    SilenceStore(job_database(tmp_path)).add(silence, now_ms=Millis(AT))
     made = written(tmp_path / given)
     assert "a known outage" in made.html
 

@@ -1,0 +1,1 @@
+"""What must survive a kill or a power failure, in a database. Only this folder contains SQL."""

@@ -1,0 +1,149 @@
+"""Database: one SQLite file. A transaction that is committed is on the disk; one that is not has no effect.
+
+The file is in WAL mode: readers, also those of other processes, neither wait for the writer nor delay it. Tables and
+queries are SQLAlchemy's; only this module knows SQLite.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from connectors.errors import StoreError
+
+LOCK_WAIT_S = 30.0
+"""How long a transaction waits for the one of another process."""
+
+
+class Database:
+    """One file. Any thread may use it; several processes may open it."""
+
+    def __init__(self, path: Path, tables: MetaData, *, read_only: bool = False) -> None:
+        """Opens nothing yet.
+
+        Args:
+            path: the file; the first transaction creates it, readable for its owner alone.
+            tables: are created where they do not exist.
+            read_only: nothing is written, not even an empty file.
+        """
+        self.path = path
+        self._tables = tables
+        self._read_only = read_only
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is something to read."""
+        # A file has its tables from its first byte on.
+        return self.path.is_file() and self.path.stat().st_size > 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Begins a transaction that may write; it is committed, and on the disk, when the block ends without an error.
+
+        Raises:
+            StoreError: the database cannot be written; nothing was changed.
+        """
+        with self._errors(), self._writing.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Begins a transaction that only reads: all its queries see one state.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        with self._errors(), self._engine.begin() as connection:
+            yield connection
+
+    def damage(self) -> str | None:
+        """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file."""
+        if not self.exists:
+            return None
+        try:
+            with closing(_connected(self.path, read_only=True)) as connection:
+                found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)")]
+        except sqlite3.Error as error:
+            return str(error)
+        return None if found == ["ok"] else " ".join(found)
+
+    def copy_to(self, path: Path) -> None:
+        """Copies what is committed now to a new file, while others may write.
+
+        Raises:
+            StoreError: the database cannot be read, or the copy cannot be written.
+        """
+        with self._errors():
+            try:
+                with closing(_connected(self.path, read_only=True)) as connection:
+                    connection.execute("VACUUM INTO ?", (str(path),))
+            except sqlite3.Error as error:
+                raise self._error(str(error)) from error
+
+    def close(self) -> None:
+        """Closes the file."""
+        if "_engine" in self.__dict__:
+            self._engine.dispose()
+
+    @cached_property
+    def _engine(self) -> Engine:
+        if not self._read_only:
+            # SQLite itself would create it with the permissions of the umask.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        engine = create_engine(
+            "sqlite://", creator=lambda: _connected(self.path, read_only=self._read_only), poolclass=QueuePool
+        )
+        event.listen(engine, "begin", _begin)
+        if not self._read_only:
+            with engine.execution_options(writes=True).begin() as connection:
+                self._tables.create_all(connection)
+            with closing(_connected(self.path, read_only=False)) as raw:
+                raw.execute("PRAGMA journal_mode = WAL")
+        return engine
+
+    @cached_property
+    def _writing(self) -> Engine:
+        return self._engine.execution_options(writes=True)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._error(str(error.orig)) from error
+        except OSError as error:
+            raise self._error((error.strerror or "unusable").lower()) from error
+        except (ValueError, RecursionError) as error:
+            # A damaged disk may change a value without a trace in the file's structure.
+            raise self._error(f"it is damaged: {error}") from error
+
+    def _error(self, reason: str) -> StoreError:
+        return StoreError(f"{self.path} cannot be used: {reason}; fix the cause and start again")
+
+
+def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    mode = "mode=ro" if read_only else "mode=rw"
+    if read_only and not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
+        # SQLite keeps its locks in a file beside the database; where none can be created, nobody writes either.
+        mode = "immutable=1"
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{mode}",
+        uri=True,
+        timeout=LOCK_WAIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _begin(connection: Connection) -> None:
+    # A transaction that reads first and writes later could not wait for another writer.
+    immediate = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,0 +1,139 @@
+"""A database: what is committed is on the disk, and what is not has no effect."""
+
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+from sqlalchemy import delete
+
+from connectors.errors import StoreError
+from connectors.store.collection import Collection, quarantine_of
+from connectors.store.database import Database
+from connectors.store.tables import ENTRIES, TABLES, job_database
+
+NUMBERS: TypeAdapter[int] = TypeAdapter(int)
+
+
+def numbers(folder: Path, *, keep: int = 100, read_only: bool = False) -> Collection[int]:
+    return Collection(job_database(folder, read_only=read_only), "numbers", NUMBERS, keep=keep)
+
+
+def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
+    numbers(tmp_path).put({"b": 1, "a": 2})
+    numbers(tmp_path).put({"c": 3, "b": 4})
+    assert [*numbers(tmp_path, read_only=True).items().items()] == [("a", 2), ("c", 3), ("b", 4)]
+    assert (numbers(tmp_path).get("b"), numbers(tmp_path).get("d"), len(numbers(tmp_path))) == (4, None, 3)
+
+
+def test_reading_creates_no_file(tmp_path: Path) -> None:
+    assert numbers(tmp_path).items() == {}
+    assert (numbers(tmp_path).get("a"), len(numbers(tmp_path, read_only=True))) == (None, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_collections_of_one_database_are_separate_and_their_limits_too(tmp_path: Path) -> None:
+    quarantine_of(job_database(tmp_path)).put({"a": {"offset": 7}})
+    numbers(tmp_path, keep=2).put({"a": 1, "b": 2, "c": 3})
+    assert numbers(tmp_path).items() == {"b": 2, "c": 3}
+    assert quarantine_of(job_database(tmp_path)).items() == {"a": {"offset": 7}}
+
+
+def test_the_quarantine_keeps_the_first_descriptions_across_restarts(tmp_path: Path) -> None:
+    for _ in range(2):
+        quarantine_of(job_database(tmp_path), keep=3).put({f"a-{number}": {} for number in range(5)})
+    assert [*quarantine_of(job_database(tmp_path)).items()] == ["a-0", "a-1", "a-2"]
+
+
+def test_a_database_is_readable_for_its_owner_alone(tmp_path: Path) -> None:
+    database = job_database(tmp_path)
+    Collection(database, "numbers", NUMBERS).put({"a": 1})
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    database.close()
+
+
+def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
+    stored = numbers(tmp_path)
+    stored.put({"a": 1})
+    with pytest.raises(KeyError), job_database(tmp_path).transaction() as connection:
+        connection.execute(delete(ENTRIES))
+        raise KeyError
+    assert stored.items() == {"a": 1}
+
+
+def test_many_processes_and_threads_may_open_and_write_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda at: numbers(tmp_path).put({f"{at}": at}), range(24)))
+    assert numbers(tmp_path).items() == {f"{at}": at for at in range(24)}
+
+
+def test_what_was_committed_before_a_kill_is_there_and_the_open_transaction_is_not(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from pydantic import TypeAdapter
+from sqlalchemy import insert
+from connectors.store.collection import Collection
+from connectors.store.tables import ENTRIES, job_database
+database = job_database(Path(sys.argv[1]))
+Collection(database, "numbers", TypeAdapter(int)).put({"a": 1})
+with database.transaction() as connection:
+    connection.execute(insert(ENTRIES).values(collection="numbers", name="b", value=2))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True)
+    assert killed.returncode == -9, killed.stderr
+    assert numbers(tmp_path, read_only=True).items() == {"a": 1}
+    assert job_database(tmp_path).damage() is None
+
+
+def test_a_commit_is_synced(tmp_path: Path) -> None:
+    with job_database(tmp_path).transaction() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 400, b"SQLite format 3\0" + b"\xff" * 4_080])
+def test_a_damaged_file_is_reported_in_one_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "kraftwatch.db").write_bytes(content)
+    assert job_database(tmp_path).damage() is not None
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: .*; fix the cause and start again"):
+            numbers(tmp_path, read_only=read_only).items()
+
+
+def test_the_integrity_check_finds_a_changed_page(tmp_path: Path) -> None:
+    database = job_database(tmp_path)
+    Collection(database, "numbers", NUMBERS, keep=5_000).put({f"{at:04}": at for at in range(2_000)})
+    database.close()
+    assert database.damage() is None
+    content = bytearray(database.path.read_bytes())
+    content[3 * 4096 : 3 * 4096 + 64] = bytes(64)
+    database.path.write_bytes(content)
+    assert job_database(tmp_path).damage() is not None
+
+
+def test_a_value_of_another_type_is_damage(tmp_path: Path) -> None:
+    Collection(job_database(tmp_path), "numbers", TypeAdapter(str)).put({"a": "one"})
+    with pytest.raises(StoreError, match="it is damaged"):
+        numbers(tmp_path).items()
+
+
+def test_a_copy_holds_what_was_committed_while_another_process_writes(tmp_path: Path) -> None:
+    database = job_database(tmp_path)
+    stored = Collection(database, "numbers", NUMBERS)
+    stored.put({"a": 1})
+    with database.transaction():
+        job_database(tmp_path, read_only=True).copy_to(tmp_path / "copy")
+    stored.put({"a": 2})
+    assert Collection(Database(tmp_path / "copy", TABLES, read_only=True), "numbers", NUMBERS).items() == {"a": 1}
+    with pytest.raises(StoreError, match="cannot be used"):
+        job_database(tmp_path, read_only=True).copy_to(tmp_path / "copy")
+
+
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"absent/kraftwatch\.db cannot be used: no such file or directory"):
+        numbers(tmp_path / "absent").put({"a": 1})

@@ -52,13 +52,11 @@ rule_files:
 - [deploy/grafana](../deploy/grafana): import `kraftwatch.json`, choose the Prometheus data source, and enter the
   address of kraftwatch's page.
 """
-KIPS = """## Quorum metrics that KIPs name
+QUORUM_HEAD = """## Quorum metrics
 
-Metrics of KIP-595, KIP-853 and KIP-856 that can be observed from outside, in Prometheus spelling.
+The first are those of KIP-595, KIP-853 and KIP-856, in Prometheus spelling.
 """
 NOT_VISIBLE = "Only the node's own JMX has these, where Kafka implements them at all:"
-QUORUM_HEAD = """## Further quorum metrics
-"""
 RELAY_HEAD = """## Metrics of the relay
 
 `kraftwatch relay --listen 127.0.0.1:9848` serves these ([Relay](relay.md)).
@@ -72,8 +70,6 @@ def line(spec: MetricSpec[Any], *, cluster: bool) -> str:
     labels = [CLUSTER, *spec.labels] if cluster else spec.labels
     name = f"`{spec.full_name}{{{', '.join(labels)}}}`" if labels else f"`{spec.full_name}`"
     cells = [name, spec.help]
-    if spec.named_by:
-        cells.append(spec.named_by)
     return f"| {' | '.join(cells)} |"
 
 
@@ -88,11 +84,9 @@ def page() -> str:
     return "\n".join(
         [
             HEAD,
-            KIPS,
-            table("| metric | what it is | named by |", (line(one, cluster=True) for one in KIP_METRICS)),
-            f"{NOT_VISIBLE} {', '.join(HIDDEN_METRICS.values())}.\n",
             QUORUM_HEAD,
-            table("| metric | what it is |", (line(one, cluster=True) for one in QUORUM_METRICS)),
+            table("| metric | what it is |", (line(one, cluster=True) for one in (*KIP_METRICS, *QUORUM_METRICS))),
+            f"{NOT_VISIBLE} {', '.join(HIDDEN_METRICS.values())}.\n",
             OWN_HEAD,
             table(
                 "| metric | what it is |",

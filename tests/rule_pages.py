@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rules.evaluate import RULES
-from rules.finding import HOLD, Rule, Severity, Threshold
+from rules.finding import HOLD, Rule, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.rule_page import page_of
@@ -26,7 +26,7 @@ The [glossary](../glossary.md) explains the terms.
 
 | rule | condition | severity | hold |
 |---|---|---|---|"""
-_THRESHOLDS_HEAD = """\
+_INDEX_FOOT = """\
 ## Silence it
 
 ```
@@ -37,11 +37,10 @@ kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --con
 
 ## Thresholds
 
-Each page names the thresholds of its rule with their defaults and reasons. `--set RULE.THRESHOLD=VALUE` changes one, as
-does [`thresholds`](../configuration.md#thresholds) in the configuration. Several rules have:
-
-| threshold | meaning |
-|---|---|"""
+Each page names the thresholds of its rule with their defaults and reasons; `kraftwatch explain RULE` prints what each
+means. `--set RULE.THRESHOLD=VALUE` changes one, as does [`thresholds`](../configuration.md#thresholds) in the
+configuration.
+"""
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
 
 
@@ -51,27 +50,14 @@ def pages() -> Mapping[str, str]:
 
 
 def index() -> str:
-    """Returns the list of all rules, the most severe first, and what applies to each of them."""
+    """Returns the list of all rules, the most severe first, and what applies to each."""
     worst_first = [severity.value for severity in Severity]
     order = sorted(RULES.values(), key=lambda rule: ([worst_first.index(one) for one in severities(rule)][:1], rule.id))
     rows = [
         f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | {hold_text(rule)} |"
         for rule in order
     ]
-    return "\n".join([f"{GENERATED}{_INDEX_HEAD}", *rows, "", _THRESHOLDS_HEAD, *shared_thresholds(), ""])
-
-
-def shared_thresholds() -> list[str]:
-    """Returns the table rows of the thresholds that several rules have."""
-    rules_of: dict[str, list[Threshold]] = {}
-    for rule in RULES.values():
-        for threshold in rule.thresholds:
-            rules_of.setdefault(threshold.name, []).append(threshold)
-    return [
-        f"| `{name}` | {found[0].meaning} |"
-        for name, found in sorted(rules_of.items())
-        if len(found) > 1 and len({each.meaning for each in found}) == 1
-    ]
+    return "\n".join([f"{GENERATED}{_INDEX_HEAD}", *rows, "", _INDEX_FOOT])
 
 
 def hold_text(rule: Rule) -> str:

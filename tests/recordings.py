@@ -15,9 +15,9 @@ from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 
 _FOLDER = Path(__file__).parent / "data" / "recordings"
@@ -49,13 +49,13 @@ class RecordedJournal:
         thresholds: Mapping[str, Thresholds] | None = None,
     ) -> ClusterMonitor:
         """Returns a new monitor of one cluster."""
-        return kind.from_bytes(
-            None,
-            cluster=cluster,
-            cluster_id=self.cluster_ids[cluster],
-            bootstrap=self.bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=self.thresholds if thresholds is None else thresholds,
+        return kind(
+            ClusterSettings(
+                name=cluster,
+                cluster_id=self.cluster_ids[cluster],
+                bootstrap=self.bootstrap,
+                thresholds=self.thresholds if thresholds is None else thresholds,
+            )
         )
 
 

@@ -1,13 +1,15 @@
 """The clusters' settings for a back-test: from a configuration file, or the defaults with `--set`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.cli import config_from_options
 from streaming.cli.recorded_config import recorded_config
 from streaming.config import flattened, in_force
-from streaming.report.back_test import BackTestCluster, ClusterSettingsOf
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.report.back_test import ClusterSettingsOf
 
 
 def back_test_settings(
@@ -28,20 +30,12 @@ def back_test_settings(
     resolved = recorded_config(config, setting, recorded)
     if resolved is None:
         thresholds = with_overrides(in_force(flattened(config_from_options.overrides({}, setting))), blind)
-        return lambda _: BackTestCluster(thresholds=thresholds)
-    found = {
-        section.name: BackTestCluster(
-            thresholds=with_overrides(resolved.thresholds_in_force(section), blind),
-            cluster_id=section.cluster_id,
-            bootstrap=tuple(section.bootstrap),
-            vantage=section.vantage,
-            access=section.access,
-        )
-        for section in resolved.watched
-    }
+        return lambda name: ClusterSettings(name=name, thresholds=thresholds)
+    found = {section.name: resolved.cluster_settings(section) for section in resolved.watched}
+    found = {name: replace(each, thresholds=with_overrides(each.thresholds, blind)) for name, each in found.items()}
     if polled:
         return found.get
     # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all.
     only = next(iter(found.values())) if len(found) == 1 else None
     thresholds = with_overrides(resolved.thresholds_in_force(), blind)
-    return lambda _: only or BackTestCluster(thresholds=thresholds)
+    return lambda name: only or ClusterSettings(name=name, thresholds=thresholds)

@@ -7,6 +7,7 @@ import typer
 
 from streaming.cli import options
 from streaming.cli.output import print_progress
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 def bundle(
@@ -27,7 +28,6 @@ def bundle(
 
       kraftwatch bundle --checkpoint DIR --output incident.tar.gz
     """
-    from rules.model.monitoring import Vantage
     from streaming.cli.config_from_options import resolve_config
     from streaming.cli.recorded_config import recorded_thresholds
     from streaming.pipeline.checkpoint import Checkpoint
@@ -41,7 +41,7 @@ def bundle(
     if config is not None:
         resolved = resolve_config(config=config, cluster=None, setting=None, resolve=None, hosts_file=None)
     thresholds_of = recorded_thresholds(config, (), None)
-    replayed = replay_journal(checkpoint, lambda name: Machine(name, None, (), Vantage.INSIDE), say=print_progress)
+    replayed = replay_journal(checkpoint, lambda name: Machine(ClusterSettings(name=name)), say=print_progress)
     states = [
         recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
         for name, one in replayed.items()

@@ -15,12 +15,12 @@ from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
-from rules.model.monitoring import Vantage
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.cli.recorded_config import recorded_thresholds
 from streaming.config import Config
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_state import ClusterState
@@ -153,7 +153,7 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     def new_machine(name: str) -> Machine | None:
         names.add(name)
         wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
-        return Machine(name, None, (), Vantage.INSIDE) if wanted else None
+        return Machine(ClusterSettings(name=name)) if wanted else None
 
     replayed = replay_journal(journal, new_machine, upto=upto, say=print_progress)
     if not names:
@@ -181,7 +181,7 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
         names.add(name)
         if section is None:
             return None
-        return Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage, access=section.access)
+        return Machine(config.cluster_settings(section))
 
     @cache
     def read_fallback() -> Mapping[str, ReplayedJournal]:
@@ -202,12 +202,10 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
     return [
         QueryTarget(
             cluster=section.cluster(),
-            vantage=section.vantage,
-            access=section.access,
+            settings=config.cluster_settings(section),
             recorded=replayed.get(section.name),
             read_recorded=partial(read_recorded, section.name),
             known_endpoints=KnownEndpoints() if endpoint_cache is None else endpoint_cache.of(section.name),
-            thresholds=config.thresholds_in_force(section),
         )
         for section in config.watched
     ]

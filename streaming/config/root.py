@@ -26,6 +26,7 @@ from streaming.config.rule_section import RuleSection, overrides_in_force
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess
 
 _FILE = "_file"
@@ -205,6 +206,21 @@ class Config(Section):
         """
         overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
         return with_overrides(in_force(self.overrides(section)), overrides)
+
+    def cluster_settings(self, section: ClusterSection) -> ClusterSettings:
+        """Returns what the replay and the evaluation of a cluster need.
+
+        Raises:
+            UsageError: an unknown rule or threshold, or an invalid value.
+        """
+        return ClusterSettings(
+            name=section.name,
+            cluster_id=section.cluster_id,
+            bootstrap=tuple(section.bootstrap),
+            vantage=section.vantage,
+            access=section.access,
+            thresholds=self.thresholds_in_force(section),
+        )
 
 
 def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

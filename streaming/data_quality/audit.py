@@ -10,13 +10,13 @@ from typing import Protocol
 from connectors.errors import JournalError
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
-from rules.model.monitoring import Vantage
 from streaming.data_quality.alert_contracts import AlertTable, SentAlert
 from streaming.data_quality.contract import Suite
 from streaming.data_quality.contract_table import Table
 from streaming.data_quality.event_contracts import EventTable
 from streaming.data_quality.observation_contracts import ObservationTable
 from streaming.data_quality.state_contracts import StateTable
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_machine import ContainedMachine
 from streaming.replay.contained_replay import FailedRow
 from streaming.replay.decoded_row import DecodedRow, decoded_row
@@ -141,7 +141,7 @@ class Audit:
 
     def _machine(self, cluster: str) -> ContainedMachine:
         if cluster not in self._machines:
-            self._machines[cluster] = ContainedMachine(Machine(cluster, None, (), Vantage.INSIDE))
+            self._machines[cluster] = ContainedMachine(Machine(ClusterSettings(name=cluster)))
         return self._machines[cluster]
 
     def _not_applied(self, cluster: str, failed: Iterable[FailedRow]) -> None:

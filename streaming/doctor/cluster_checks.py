@@ -16,6 +16,7 @@ from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check_result import CheckResult, CheckStatus
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
 RELEASES = {7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9", 25: "4.0", 27: "4.1", 29: "4.2"}
@@ -160,8 +161,7 @@ class ClusterChecks:
             # Only Kafka knows the principal of a certificate or a token; its authorizer logs it.
             access = replace(section.access, principal="User:NAME")
             hint = ("# Replace User:NAME with the principal that the controllers' kafka-authorizer.log shows",)
-        bootstrap = tuple(section.bootstrap)
-        machine = Machine(section.name, section.cluster_id, bootstrap, section.vantage, access=access)
+        machine = Machine(replace(_settings(section), access=access))
         commands = allow(machine.quorum(), [operation])
         return (*hint, *commands, *((LEGEND,) if section.access.secured else ()))
 
@@ -194,7 +194,7 @@ class ClusterChecks:
     def _unknown_rules(self, answering: Sequence[ConnectivityCheck]) -> Iterator[CheckResult]:
         """Yields which rules cannot be evaluated without a leader, or without the metadata log."""
         if self._has_no_leader():
-            machine = Machine(self.section.name, None, tuple(self.section.bootstrap), self.section.vantage)
+            machine = Machine(_settings(self.section))
             evaluation = evaluate(machine.quorum(), thresholds_for({}))
             rules = dict.fromkeys(one.rule for one in evaluation.unknown if one.rule != "no-leader")
             answer = f"{len(answering)} of {len(self.connectivity)} addresses answer"
@@ -206,8 +206,7 @@ class ClusterChecks:
             yield self._result("rules", "observability", CheckStatus.OK, "all rules can be evaluated")
             return
         access = replace(self.section.access, log=False)
-        bootstrap = tuple(self.section.bootstrap)
-        machine = Machine(self.section.name, None, bootstrap, self.section.vantage, access=access)
+        machine = Machine(replace(_settings(self.section), access=access))
         unknown = [one.rule for one in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
         status = CheckStatus.WARNING if self.section.metadata_log else CheckStatus.OK
         message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
@@ -282,3 +281,9 @@ def _release(level: int | None) -> str:
         return f"Kafka {NEWEST[1]}{'' if level == NEWEST[0] else ' or newer'}"
     release = next((name for newest, name in RELEASES.items() if level <= newest), NEWEST[1])
     return f"Kafka {release}"
+
+
+def _settings(section: ClusterSection) -> ClusterSettings:
+    return ClusterSettings(
+        name=section.name, bootstrap=tuple(section.bootstrap), vantage=section.vantage, access=section.access
+    )

@@ -13,7 +13,8 @@ from connectors.durable_file import replace_file
 from connectors.stored_json import parse_json
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 
 _FILE = "clusters-without-state.json"
 _EVERY = "every"

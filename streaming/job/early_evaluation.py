@@ -17,7 +17,7 @@ from rules.alert import Alert
 from rules.lifecycle import TrackedConditions
 from streaming.pipeline.early_alerts import EarlyCluster
 from streaming.pipeline.initial_alerts import initial_conditions
-from streaming.pipeline.step import ClusterSettings
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.failure_reason import failure_reason
 from streaming.status.status_store import StatusStore
 
@@ -54,7 +54,7 @@ class EarlyEvaluation:
         self._begin = journal.published_end()
         known = initial_conditions(ledger.history(), ledger.firing())
         self._clusters = {
-            name: EarlyCluster(name, each, known.get(name, TrackedConditions())) for name, each in settings.items()
+            name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
         }
         if ledger.damage is not None:
             self._clusters.clear()

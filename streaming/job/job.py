@@ -254,7 +254,7 @@ class Job:
 
     def past_states(self) -> PastStates:
         """Returns the past states in the journal; where a relay gathers, there is none."""
-        return PastStates(self._checkpoint.journal, lambda name: self._spec.monitored_cluster(name))
+        return PastStates(self._checkpoint.journal, lambda name: self._spec.settings.get(name))
 
     def heartbeat(self) -> HeartbeatSchedule | None:
         """Returns the configured dead man's switch."""

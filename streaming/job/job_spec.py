@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from connectors.cluster_connection import ClusterConnection
 from streaming.config import Config
-from streaming.pipeline.step import ClusterSettings
-from streaming.status.past_state import MonitoredCluster
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +15,7 @@ class JobSpec:
     clusters: tuple[ClusterConnection, ...]
     """In the configuration's order; none where a relay gathers."""
     settings: Mapping[str, ClusterSettings]
-    """Input of the step, by cluster name; the cluster ids are empty until `with_ids`."""
+    """Input of the step, by cluster name; without cluster ids until `with_ids`."""
 
     @classmethod
     def of(cls, config: Config) -> "JobSpec":
@@ -27,15 +26,9 @@ class JobSpec:
         """
         return cls(
             clusters=tuple(section.cluster() for section in config.watched) if config.source == "gatherer" else (),
+            # The ids are those of the checkpoint.
             settings={
-                section.name: ClusterSettings(
-                    cluster_id="",
-                    bootstrap=section.bootstrap,
-                    vantage=section.vantage,
-                    access=section.access,
-                    thresholds=config.thresholds_in_force(section),
-                )
-                for section in config.watched
+                section.name: replace(config.cluster_settings(section), cluster_id=None) for section in config.watched
             },
         )
 
@@ -49,17 +42,3 @@ class JobSpec:
     def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
         """Returns the clusters that are not in `other`, or that `other` connects to differently."""
         return [each for each in self.clusters if each not in other.clusters]
-
-    def monitored_cluster(self, name: str) -> MonitoredCluster | None:
-        """Returns a cluster as the replay of the journal needs it; None for an unknown name."""
-        settings = self.settings.get(name)
-        if settings is None:
-            return None
-        return MonitoredCluster(
-            name=name,
-            cluster_id=settings.cluster_id or None,
-            bootstrap=settings.bootstrap,
-            vantage=settings.vantage,
-            access=settings.access,
-            thresholds=settings.thresholds,
-        )

@@ -10,7 +10,7 @@ from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError
 from streaming.pipeline.spark_state import UnreadableStateError, evaluated_clusters, read_states
-from streaming.pipeline.step import ClusterSettings
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 def restore_ledger(

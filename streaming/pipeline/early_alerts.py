@@ -14,8 +14,8 @@ from rules.checks import monitor_blind, no_leader
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
-from streaming.pipeline.step import ClusterSettings
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decoded_row
 
 EARLY_RULES = (no_leader.ID, monitor_blind.ID)
@@ -52,21 +52,13 @@ def _continued(alert: Alert, newest: Alert | None) -> Alert | None:
 class EarlyCluster:
     """The early evaluation of one cluster, on rows from any point of its journal on."""
 
-    def __init__(self, name: str, settings: ClusterSettings, tracked: TrackedConditions) -> None:
+    def __init__(self, settings: ClusterSettings, tracked: TrackedConditions) -> None:
         """`tracked`: the conditions whose alerts are firing."""
         others_off = {
             rule: each if rule in EARLY_RULES else replace(each, enabled=False)
             for rule, each in settings.thresholds.items()
         }
-        self._monitor = ClusterMonitor.from_bytes(
-            None,
-            cluster=name,
-            cluster_id=settings.cluster_id or None,
-            bootstrap=settings.bootstrap,
-            vantage=settings.vantage,
-            access=settings.access,
-            thresholds=others_off,
-        )
+        self._monitor = ClusterMonitor(replace(settings, thresholds=others_off))
         of_early_rules = {key: one for key, one in tracked.conditions.items() if one.rule in EARLY_RULES}
         self._monitor.tracked = replace(tracked, conditions=of_early_rules)
         self._until_ms: Millis | None = None

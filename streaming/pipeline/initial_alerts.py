@@ -13,8 +13,9 @@ from pyspark.sql.streaming.state import GroupState
 from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 class StepWithInitialAlerts(Step):
@@ -38,15 +39,7 @@ class StepWithInitialAlerts(Step):
         cluster, _ = key
         settings, tracked = self._clusters.get(cluster), self._tracked.get(cluster)
         if settings is not None and tracked is not None and not state.exists:
-            monitor = ClusterMonitor.from_bytes(
-                None,
-                cluster=cluster,
-                cluster_id=settings.cluster_id,
-                bootstrap=settings.bootstrap,
-                vantage=settings.vantage,
-                access=settings.access,
-                thresholds=settings.thresholds,
-            )
+            monitor = ClusterMonitor(settings)
             monitor.tracked = tracked
             state.update((monitor.to_bytes(),))
         yield from super().__call__(key, frames, state)

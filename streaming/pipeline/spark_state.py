@@ -17,8 +17,8 @@ from rules.alert import Alert
 from rules.lifecycle import condition_alert
 from streaming.pipeline.packed_observations import SHARD_OF_QUORUM
 from streaming.pipeline.query import error_cause
-from streaming.pipeline.step import ClusterSettings
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 class UnreadableStateError(KraftwatchError):
@@ -60,15 +60,7 @@ def evaluated_clusters(
 
 
 def _evaluated(cluster: str, settings: ClusterSettings, state: bytes) -> EvaluatedCluster:
-    monitor = ClusterMonitor.from_bytes(
-        state,
-        cluster=cluster,
-        cluster_id=settings.cluster_id,
-        bootstrap=settings.bootstrap,
-        vantage=settings.vantage,
-        access=settings.access,
-        thresholds=settings.thresholds,
-    )
+    monitor = ClusterMonitor.restored(state, settings)
     return EvaluatedCluster(cluster=cluster, now_ms=monitor.tracked.now_ms, firing=tuple(_firing(monitor)))
 
 

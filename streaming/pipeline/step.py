@@ -12,7 +12,7 @@ another cluster is refused: nothing is lost then, and only an operator can decid
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -22,16 +22,16 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.errors import UsageError
 from connectors.log_event import LeaderChanged
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
-from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
+from rules.model.monitoring import ContractViolation
 from streaming.pipeline.frame_rows import observations, output_frame
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.replay.cluster_monitor import ClusterMonitor, readable_conditions, stored_references
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
 from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
 from streaming.replay.decoded_row import DecodedRow, decoded_row
@@ -42,18 +42,6 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import to_bytes
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """What the step needs from the configuration of a cluster."""
-
-    cluster_id: str
-    bootstrap: tuple[str, ...]
-    vantage: Vantage
-    access: Access = PLAINTEXT
-    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
-    """By rule id: the defaults with the configured overrides."""
 
 
 class _Cached(NamedTuple):
@@ -105,7 +93,7 @@ class Step:
             monitor, pages = cached.monitor, cached.pages
         else:
             pages = self.pages(cluster)
-            monitor, damage = _restored(cluster, settings, blob, rows[0], pages)
+            monitor, damage = _restored(settings, blob, rows[0], pages)
             if damage is not None:
                 output.append(damage)
                 blob = monitor.to_bytes()
@@ -114,7 +102,7 @@ class Step:
             output += _contained(_status, cluster, monitor)[0]
         failing_before = _failing_rules(monitor)
         fresh = [row for row in rows if not monitor.machine.has_applied(row.sequence, row.observed_at_ms)]
-        result = observe_contained(monitor, blob, rows, lambda stored: _monitor(cluster, settings, stored, pages))
+        result = observe_contained(monitor, blob, rows, lambda stored: ClusterMonitor.restored(stored, settings, pages))
         monitor, after = result.monitor, result.blob
         failed = (*result.failed, *_failed_rules(monitor, failing_before, rows))
         output += [*_quarantined(cluster, fresh), *(_failed_row(cluster, one) for one in failed)]
@@ -157,21 +145,8 @@ def _with_shared_thresholds(clusters: Mapping[str, ClusterSettings]) -> dict[str
     return shared
 
 
-def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None, pages: PageFiles | None) -> ClusterMonitor:
-    return ClusterMonitor.from_bytes(
-        blob,
-        cluster=cluster,
-        cluster_id=settings.cluster_id,
-        bootstrap=settings.bootstrap,
-        vantage=settings.vantage,
-        access=settings.access,
-        thresholds=settings.thresholds,
-        pages=pages,
-    )
-
-
 def _restored(
-    cluster: str, settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None
+    settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None
 ) -> tuple[ClusterMonitor, OutputRow | None]:
     """Returns the monitor of a stored state.
 
@@ -181,8 +156,9 @@ def _restored(
         UsageError: the state is of another version of kraftwatch or of another cluster.
         OSError: its pages cannot be read now.
     """
+    cluster = settings.name
     try:
-        return _monitor(cluster, settings, blob, pages), None
+        return ClusterMonitor.restored(blob, settings, pages), None
     except DamagedStateError as error:
         reason = str(error)
     except (UsageError, MemoryError, OSError):
@@ -190,7 +166,7 @@ def _restored(
     except Exception as error:  # noqa: BLE001 - a state that cannot be read concerns this cluster only
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
-    monitor = _monitor(cluster, settings, None, pages)
+    monitor = ClusterMonitor(settings, pages)
     monitor.tracked = readable_conditions(cluster, blob)
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=first.observed_at_ms)

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
-from rules.finding import Evaluation, Thresholds, UnknownResult
+from rules.finding import Evaluation, UnknownResult
 from rules.lifecycle import TrackedConditions, advance, interrupted
-from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.deflated import deflated
@@ -37,48 +37,29 @@ _TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
 class ClusterMonitor:
     """One monitored cluster: its machine and its tracked conditions, which are valid only together."""
 
-    def __init__(self, machine: Machine, tracked: TrackedConditions, thresholds: Mapping[str, Thresholds]) -> None:
-        self.machine = machine
-        self.tracked = tracked
-        self.thresholds = thresholds
-        self._evaluator = RuleEvaluator(thresholds)
+    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
+        """Begins without observations; `pages` keeps the large parts of its stored form, None: they are in it."""
+        self.machine = Machine(settings, pages)
+        self.tracked = TrackedConditions()
+        self.thresholds = settings.thresholds
+        self._evaluator = RuleEvaluator(settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
 
     @classmethod
-    def from_bytes(
-        cls,
-        blob: bytes | None,
-        *,
-        cluster: str,
-        cluster_id: str | None,
-        bootstrap: tuple[str, ...],
-        vantage: Vantage,
-        thresholds: Mapping[str, Thresholds],
-        access: Access = PLAINTEXT,
-        pages: PageStore | None = None,
+    def restored(
+        cls, blob: bytes | None, settings: ClusterSettings, pages: PageStore | None = None
     ) -> "ClusterMonitor":
         """Returns the monitor that `to_bytes` wrote, with the current configuration; a new one if the blob is None.
-
-        `pages` keeps the large parts of its stored form; None: they are in it.
 
         Raises:
             UsageError: the blob is of another version of kraftwatch or of another cluster.
             DamagedStateError: it is damaged.
         """
-        if blob is None:
-            machine = Machine(cluster, cluster_id, bootstrap, vantage, access, pages)
-            return cls(machine, TrackedConditions(), thresholds)
-        tracked, state = _read(cluster, blob)
-        machine = Machine.from_bytes(
-            state,
-            cluster=cluster,
-            cluster_id=cluster_id,
-            bootstrap=bootstrap,
-            vantage=vantage,
-            access=access,
-            pages=pages,
-        )
-        return cls(machine, tracked, thresholds)
+        monitor = cls(settings, pages)
+        if blob is not None:
+            monitor.tracked, state = _read(settings.name, blob)
+            monitor.machine = Machine.from_bytes(state, settings, pages)
+        return monitor
 
     def observe(self, rows: Iterable[DecodedRow]) -> tuple[Alert, ...]:
         """Applies each observation, evaluates the rules after it, and advances the alerts.

@@ -7,7 +7,6 @@ stored form, and the rows since are applied again (`contained_replay`).
 from typing import Final
 
 from rules.alert import Alert
-from rules.lifecycle import TrackedConditions
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.contained_replay import FailedRow, observe_contained
 from streaming.replay.decoded_row import DecodedRow
@@ -29,7 +28,6 @@ class ContainedMachine:
         self.blob = blob
         """The stored form of the state at the start or at the last `finish`; None: without observations."""
         self._kind = type(machine)
-        self._cluster_id = machine.cluster_id
         self._since: list[DecodedRow] = []
         """Applied since the stored form."""
         self._events = 0
@@ -67,18 +65,9 @@ class ContainedMachine:
 
     def _restored(self, blob: bytes | None) -> "_UnevaluatedMonitor":
         own = self.machine
-        if blob is None:
-            machine = self._kind(own.cluster, self._cluster_id, own.bootstrap, own.vantage, own.access)
-        else:
-            machine = self._kind.from_bytes(
-                blob,
-                cluster=own.cluster,
-                cluster_id=self._cluster_id,
-                bootstrap=own.bootstrap,
-                vantage=own.vantage,
-                access=own.access,
-            )
-        return _UnevaluatedMonitor(machine, TrackedConditions(), {})
+        monitor = _UnevaluatedMonitor(own.settings)
+        monitor.machine = self._kind(own.settings) if blob is None else self._kind.from_bytes(blob, own.settings)
+        return monitor
 
 
 class _UnevaluatedMonitor(ClusterMonitor):

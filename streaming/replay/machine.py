@@ -53,9 +53,10 @@ from connectors.observation_event import (
     QuorumPolled,
 )
 from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.monitoring import PLAINTEXT, Access, ObservationSource, Reason, Vantage
+from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.replay import registrations, state_codec, voters
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES
 from streaming.replay.leader_evidence import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
@@ -139,23 +140,13 @@ class Machine(MachineState):
         return state_codec.to_bytes(self)
 
     @classmethod
-    def from_bytes(
-        cls,
-        blob: bytes,
-        *,
-        cluster: str,
-        cluster_id: str | None,
-        bootstrap: tuple[str, ...],
-        vantage: Vantage,
-        access: Access = PLAINTEXT,
-        pages: PageStore | None = None,
-    ) -> "Machine":
+    def from_bytes(cls, blob: bytes, settings: ClusterSettings, pages: PageStore | None = None) -> "Machine":
         """Returns the machine that `to_bytes` wrote, with the current configuration.
 
         Raises:
             UsageError: the blob is of another version of kraftwatch, of another cluster, or damaged.
         """
-        machine = cls(cluster, cluster_id, bootstrap, vantage, access, pages)
+        machine = cls(settings, pages)
         state_codec.restore(machine, blob)
         return machine
 

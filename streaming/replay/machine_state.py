@@ -1,8 +1,8 @@
 """MachineState: everything a `Machine` knows about one cluster, as plain attributes that `state_codec` stores."""
 
 from rules.model.identifiers import Millis
-from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.voter_set import VoterRemoval
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
@@ -19,30 +19,19 @@ class MachineState:
     Invariant: `sequence` is the newest observation applied; it and everything before it are never applied again.
     """
 
-    def __init__(
-        self,
-        cluster: str,
-        cluster_id: str | None,
-        bootstrap: tuple[str, ...],
-        vantage: Vantage,
-        access: Access = PLAINTEXT,
-        pages: PageStore | None = None,
-    ) -> None:
+    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
         """Creates the state before the first observation.
 
         Args:
-            cluster: its name in the configuration.
-            cluster_id: None or empty if it is not known yet; the first poll that reports it sets it.
-            bootstrap: HOST:PORT of each configured controller or broker.
-            vantage: whether the monitor is inside the cluster's network.
-            access: how the monitor connects.
+            settings: the cluster.
             pages: keeps the large parts of the stored state; None: they are in it.
         """
-        self.cluster = cluster
-        self.cluster_id = cluster_id or None
-        self.bootstrap = bootstrap
-        self.vantage = vantage
-        self.access = access
+        self.settings = settings
+        self.cluster = settings.name
+        self.cluster_id = settings.cluster_id or None
+        self.bootstrap = settings.bootstrap
+        self.vantage = settings.vantage
+        self.access = settings.access
         self.pages = pages
         self.sequence = -1
         self.now_ms = Millis(0)

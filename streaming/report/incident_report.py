@@ -19,8 +19,8 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.full_history import FullHistory
 from streaming.status.build_status import job_cluster_status
@@ -93,7 +93,7 @@ def make_report(
         if request.cluster not in (None, name):
             return None
         histories[name] = FullHistory(thresholds=thresholds_of(name), evaluate_from_ms=evaluate_from_ms)
-        return Machine(name, None, (), Vantage.INSIDE)
+        return Machine(ClusterSettings(name=name))
 
     def after_row(machine: Machine) -> None:
         histories[machine.cluster].add(machine)

@@ -11,7 +11,7 @@ from rules.finding import Plain
 from rules.formatting import and_join, ms_text, plural
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_machine import ContainedMachine
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
@@ -65,7 +65,7 @@ class ObservedHistory:
         self.gaps: list[tuple[Millis, Millis]] = []
         self.newest_ms: Millis | None = None
         """Time of the newest row."""
-        self._contained = ContainedMachine(Machine(cluster, None, (), Vantage.INSIDE))
+        self._contained = ContainedMachine(Machine(ClusterSettings(name=cluster)))
 
     @property
     def machine(self) -> Machine:

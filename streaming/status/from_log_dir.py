@@ -16,7 +16,7 @@ from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_fi
 from connectors.observation import Observation
 from connectors.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.monitoring import Vantage
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent
 from streaming.status.as_of import SourceExtent, events_upto, require_within
@@ -94,7 +94,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
     """
     partition = find_partition(folder)
     meta = read_meta_properties(partition)
-    machine = Machine(str(folder), meta.cluster_id if meta else None, (), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name=str(folder), cluster_id=meta.cluster_id if meta else None))
     start, damaged, continues, newest_ms = ReadStart(snapshot=None, offset=0), [], None, 0
     with open_files(partition) as files:
         for item in read_log_dir(files, machine.cluster, upto):

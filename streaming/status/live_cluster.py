@@ -1,8 +1,8 @@
 """One cluster's machine while it is queried, and whether more data is expected."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.decode_observation import decode_observation
@@ -16,11 +16,12 @@ from connectors.kafka.rate_limiter import RateLimiter
 from connectors.observation import Observation
 from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
-from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Evaluation, Thresholds
-from rules.model.identifiers import Millis, host_and_port
-from rules.model.monitoring import PLAINTEXT, Access, Vantage, probe_key
+from rules.evaluate import evaluate
+from rules.finding import Evaluation
+from rules.model.identifiers import Millis
+from rules.model.monitoring import probe_key
 from rules.model.quorum import Quorum
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal
@@ -41,16 +42,13 @@ class QueryTarget:
     """One cluster to query."""
 
     cluster: ClusterConnection
-    vantage: Vantage = Vantage.INSIDE
-    access: Access = PLAINTEXT
+    settings: ClusterSettings
     recorded: ReplayedJournal | None = None
     """Its state in a journal: the query goes on from there, and shows it when no node answers."""
     read_recorded: Callable[[], ReplayedJournal | None] = lambda: None
     """Reads its state in a journal, when no node answers and `recorded` is None; None: there is none."""
     known_endpoints: KnownEndpoints = field(default_factory=KnownEndpoints)
     """The endpoints that its nodes were last reported at, if `recorded` is None."""
-    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
-    """By rule id."""
 
 
 class LiveCluster:
@@ -64,7 +62,7 @@ class LiveCluster:
         self._read_recorded = target.read_recorded
         self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
         """Rows from before any node answered: they are applied to a recorded state that is read later."""
-        self._thresholds = target.thresholds
+        self._thresholds = target.settings.thresholds
         self._machine, self._fallback = _machines(target)
         # Rows are never earlier than the newest recorded one, even if the clock was set back since.
         self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))
@@ -189,6 +187,6 @@ def _machines(target: QueryTarget) -> tuple[Machine, Machine | None]:
     before = target.recorded
     if before is not None and before.whole:
         return before.machine, None
-    bootstrap = tuple(host_and_port(host, port) for host, port in target.cluster.bootstrap)
-    new = Machine(target.cluster.name, target.cluster.cluster_id, bootstrap, target.vantage, access=target.access)
+    # The query has asked the nodes for an id that is not configured.
+    new = Machine(replace(target.settings, cluster_id=target.cluster.cluster_id))
     return new, None if before is None else before.machine

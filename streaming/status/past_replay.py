@@ -15,6 +15,7 @@ from connectors.journal.reader import JournalReader
 from connectors.sinks.alert_json import iso
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_machine import ContainedMachine
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
@@ -22,7 +23,7 @@ from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import missing_of
-from streaming.status.past_state import MonitoredCluster, PastState
+from streaming.status.past_state import PastState
 
 KEPT_BYTES = 64 << 20
 """Stored states of one cluster; beyond this, every second one is dropped."""
@@ -46,7 +47,7 @@ class KeptState:
 class PastReplay:
     """One cluster of one journal. Not for use by several threads."""
 
-    def __init__(self, journal: Path, cluster: MonitoredCluster) -> None:
+    def __init__(self, journal: Path, cluster: ClusterSettings) -> None:
         self._reader = JournalReader(journal)
         self._cluster = cluster
         self._kept: list[KeptState] = []
@@ -98,21 +99,10 @@ class PastReplay:
         # What follows a position whose rows are deleted can no longer be read.
         self._kept = [one for one in self._kept if one.next_sequence >= first]
         at = bisect_right(self._kept, at_ms, key=lambda one: one.newest_ms) - 1
-        cluster = self._cluster
         if at < 0:
-            machine = Machine(
-                cluster.name, cluster.cluster_id, cluster.bootstrap, cluster.vantage, access=cluster.access
-            )
-            return ContainedMachine(machine), first, None
+            return ContainedMachine(Machine(self._cluster)), first, None
         kept = self._kept[at]
-        machine = Machine.from_bytes(
-            kept.blob,
-            cluster=cluster.name,
-            cluster_id=cluster.cluster_id,
-            bootstrap=cluster.bootstrap,
-            vantage=cluster.vantage,
-            access=cluster.access,
-        )
+        machine = Machine.from_bytes(kept.blob, self._cluster)
         return ContainedMachine(machine, kept.blob), kept.next_sequence, kept.newest_ms
 
     def _keep(self, blob: bytes | None, newest_ms: Millis, next_sequence: int) -> None:

@@ -1,29 +1,14 @@
 """A past state of a cluster: what is requested of the process that replays the journal, and what it replies."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from pydantic import TypeAdapter
 
-from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from rules.model.monitoring import PLAINTEXT, Access, Vantage
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_store import EndedRecovery
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitoredCluster:
-    """One cluster as the job's configuration describes it."""
-
-    name: str
-    cluster_id: str | None = None
-    bootstrap: tuple[str, ...] = ()
-    vantage: Vantage = Vantage.INSIDE
-    access: Access = PLAINTEXT
-    thresholds: Mapping[str, Thresholds] = field(repr=False)
-    """By rule id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +17,7 @@ class PastRequest:
 
     journal: str
     """The journal's folder."""
-    cluster: MonitoredCluster
+    cluster: ClusterSettings
     at_ms: Millis
 
 

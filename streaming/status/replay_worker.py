@@ -12,8 +12,9 @@ from pathlib import Path
 
 from connectors.errors import KraftwatchError
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.past_replay import PastReplay
-from streaming.status.past_state import MonitoredCluster, PastReply, PastRequest, reply_adapter, request_adapter
+from streaming.status.past_state import PastReply, PastRequest, reply_adapter, request_adapter
 
 IDLE_S = 300
 """Without a request for so long the process ends, and with it its memory."""
@@ -23,7 +24,7 @@ _CLUSTERS_KEPT = 4
 def main() -> None:
     """Answers requests until there are no more."""
     os.nice(19)
-    replays: dict[tuple[str, str], tuple[MonitoredCluster, PastReplay]] = {}
+    replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]] = {}
     # Unbuffered: what a buffer held would not be seen by select.
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as requests:
         while select.select([requests], [], [], IDLE_S)[0]:
@@ -34,7 +35,7 @@ def main() -> None:
             _write(_reply(request, _replay_of(request, replays)))
 
 
-def _replay_of(request: PastRequest, replays: dict[tuple[str, str], tuple[MonitoredCluster, PastReplay]]) -> PastReplay:
+def _replay_of(request: PastRequest, replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]]) -> PastReplay:
     """Returns the replay of the request's cluster; of changed settings a new one."""
     key = (request.journal, request.cluster.name)
     known = replays.pop(key, None)

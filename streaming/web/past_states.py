@@ -20,9 +20,9 @@ from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.journal.reader import JournalReader
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.from_journal import journal_span
 from streaming.status.past_state import (
-    MonitoredCluster,
     PastReply,
     PastRequest,
     PastState,
@@ -64,7 +64,7 @@ class PastStates:
     """For any thread; `close` ends the process."""
 
     def __init__(
-        self, journal: Path | None, cluster: Callable[[str], MonitoredCluster | None], *, wait_s: float = WAIT_S
+        self, journal: Path | None, cluster: Callable[[str], ClusterSettings | None], *, wait_s: float = WAIT_S
     ) -> None:
         """Starts nothing yet.
 

@@ -35,7 +35,8 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.bench.idle_bench import cpu_s, process_role
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
@@ -169,6 +170,7 @@ def cluster_names(clusters: int) -> list[str]:
 
 def settings_of(cluster: str) -> ClusterSettings:
     return ClusterSettings(
+        name=cluster,
         cluster_id=f"id-of-{cluster}",
         bootstrap=tuple(f"c{node}.kafka.example:9093" for node in NODES),
         vantage=Vantage.INSIDE,

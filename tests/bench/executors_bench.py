@@ -32,7 +32,8 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.bench.backlog_rows import backlog, recorded_rows
 from tests.bench.cluster_second_bench import cluster_names
@@ -74,7 +75,7 @@ def _drain(
         for row in rows:
             journal.append([replace(row, cluster=name) for name in names])
         end = journal.publish()
-    settings = ClusterSettings(cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
+    settings = ClusterSettings(name="prod", cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
     partitions = PipelineSection(partitions=executors).spark_settings()
     with (
         standalone_cluster(folder / "spark", workers=executors) as master,
@@ -89,7 +90,7 @@ def _drain(
         memory = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
         spark = start_spark(master=master, logs=checkpoint.logs, settings={**partitions, **memory})
         query = Query(spark, checkpoint, deliver)
-        query.start(Step(dict.fromkeys(names, settings), spark_folder=checkpoint.spark))
+        query.start(Step({name: replace(settings, name=name) for name in names}, spark_folder=checkpoint.spark))
         try:
             return _follow(checkpoint, folder / "spark", end, clusters * _seconds(rows) / end)
         finally:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,8 @@ from streaming.config.pipeline_section import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import start
 from streaming.pipeline.spark_session import start_spark
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.spark.test_pipeline import BOOTSTRAP, START_MS, poll_with_leader
 
 _WARM_UP, _MEASURED = 3, 10
@@ -72,12 +74,12 @@ def measure(spark: SparkSession, folder: Path, clusters: int, partitions: int) -
         spark.conf.set(key, value)
     names = [f"c{number:04d}" for number in range(clusters)]
     settings = ClusterSettings(
-        cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({})
+        name="", cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({})
     )
     sink = BatchCounter()
     payload = to_json(poll_with_leader())
     with JournalWriter(checkpoint.journal) as writer:
-        query = start(spark, checkpoint, Step(dict.fromkeys(names, settings)), sink, None)  # type: ignore[arg-type]
+        query = start(spark, checkpoint, Step({name: replace(settings, name=name) for name in names}), sink, None)  # type: ignore[arg-type]
         durations: list[float] = []
         before, files_before = 0.0, 0
         for second in range(_WARM_UP + _MEASURED):

@@ -18,7 +18,8 @@ from streaming.config.pipeline_section import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import FOLDER
 from streaming.pipeline.query import start
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 
 _OFFSETS_LINE = 2
 """The line of a file in `offsets` that holds the source's offset."""

@@ -34,7 +34,8 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_session import start_spark
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.bench.backlog_rows import backlog, recorded_rows
 
@@ -121,7 +122,7 @@ def _read(
         request_poll=lambda *_: None,
         on_batch=lambda batch: batch_s.append(batch.took_s),
     )
-    settings = ClusterSettings(cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
+    settings = ClusterSettings(name="prod", cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
     spark = start_spark(master="local[2]", logs=checkpoint.logs, settings=kafka_settings(spark_kafka_jars(), {}))
     source = TopicSource(
         connection=topic,
@@ -134,7 +135,7 @@ def _read(
     )
     query = Query(spark, checkpoint, deliver, source)
     began = time.monotonic()
-    query.start(Step(dict.fromkeys(baselines, settings)))
+    query.start(Step({name: replace(settings, name=name) for name in baselines}))
     while not all(_reached(store, name, last.observed_at_ms) for name in baselines):
         query.wait(1)
     took_s = time.monotonic() - began

@@ -20,8 +20,8 @@ from connectors.log_event import (
 )
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.monitoring import Vantage
 from rules.model.poll import Replica
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
 PARTITIONS_PER_TOPIC = 10
@@ -118,11 +118,11 @@ def poll(now: int) -> QuorumPolled:
 
 
 def machine() -> Machine:
-    return Machine("bench", None, ("c1:9093",), Vantage.INSIDE)
+    return Machine(ClusterSettings(name="bench", bootstrap=("c1:9093",)))
 
 
 def load_machine(blob: bytes) -> Machine:
-    return Machine.from_bytes(blob, cluster="bench", cluster_id=None, bootstrap=("c1:9093",), vantage=Vantage.INSIDE)
+    return Machine.from_bytes(blob, ClusterSettings(name="bench", bootstrap=("c1:9093",)))
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

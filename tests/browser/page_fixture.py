@@ -13,9 +13,9 @@ from connectors.sinks.sink import Sink
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from rules.notifications.silence import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json, to_bytes
@@ -38,13 +38,10 @@ class FixtureCluster:
         self.name = name
         self.quorum = ScriptedQuorum(now_ms=now_ms)
         self.quorum.begin([1, 2, 3], [101, 102, 103])
-        self.monitor = ClusterMonitor.from_bytes(
-            None,
-            cluster=name,
-            cluster_id=f"id-of-{name}",
-            bootstrap=self.quorum.bootstrap,
-            vantage=Vantage.INSIDE,
-            thresholds=thresholds_for({}),
+        self.monitor = ClusterMonitor(
+            ClusterSettings(
+                name=name, cluster_id=f"id-of-{name}", bootstrap=self.quorum.bootstrap, thresholds=thresholds_for({})
+            ),
         )
 
     def second(self) -> tuple[Alert, ...]:

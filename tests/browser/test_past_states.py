@@ -7,10 +7,10 @@ import pytest
 from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from streaming.report.back_test import BackTestCluster, back_test
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.report.back_test import back_test
 from streaming.report.recorded_rows import recorded_rows
 from streaming.status.past_replay import PastReplay
-from streaming.status.past_state import MonitoredCluster
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import Browser
 from tests.browser.page_fixture import PageFixture
@@ -25,7 +25,7 @@ WITHIN_S = 30
 HEALTHY_MS, LEADERLESS_MS, NOW_MS = AT + 20_000, AT + 100_000, AT + 125_000
 """The recording: a leader is elected at AT, and there is none from one minute later on."""
 PATH = f"/clusters/{NAME}?span=15m"
-CLUSTER = MonitoredCluster(name=NAME, thresholds=thresholds_for({}))
+CLUSTER = ClusterSettings(name=NAME, thresholds=thresholds_for({}))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
         fixture.now_ms = NOW_MS
         present = PastReplay(journal, CLUSTER).state_at(Millis(NOW_MS)).status
         fixture.store.put_status(present, at_ms=Millis(NOW_MS))
-        settings = BackTestCluster(thresholds=CLUSTER.thresholds)
+        settings = CLUSTER
         alerts = list(back_test(recorded_rows(journal, None, say=lambda _: None), lambda _: settings))
         fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: alerts, at_ms=Millis(NOW_MS))
         yield fixture

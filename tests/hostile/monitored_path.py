@@ -30,7 +30,8 @@ from streaming.metrics.metric_spec import CLUSTER, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import ALERT, OutputKind
 from streaming.pipeline.packed_observations import pack
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json
@@ -74,7 +75,10 @@ class MonitoredPath:
         self.sequence = cluster.monitor.machine.sequence
         self.now_ms = int(cluster.monitor.machine.now_ms)
         settings = ClusterSettings(
-            cluster_id=f"id-of-{CLUSTER_NAME}", bootstrap=cluster.quorum.bootstrap, vantage=Vantage.INSIDE
+            name=CLUSTER_NAME,
+            cluster_id=f"id-of-{CLUSTER_NAME}",
+            bootstrap=cluster.quorum.bootstrap,
+            vantage=Vantage.INSIDE,
         )
         self._step = Step({CLUSTER_NAME: settings})
         self._folder = TemporaryDirectory(prefix="kraftwatch-hostile-")

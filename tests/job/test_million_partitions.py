@@ -14,12 +14,12 @@ from connectors.journal.reader import JournalReader
 from connectors.observation import ObservationKind
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
-from rules.model.monitoring import Vantage
 from streaming.demo.job_process import JobProcess, JobProcessError
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.spark_state import read_states
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.bench.million_bench import MemorySamples, await_verdict
 from tests.eventually import eventually
 from tests.job.conftest import assert_no_process_in
@@ -75,14 +75,8 @@ def stored(job: JobProcess, reader: SparkSession) -> ClusterMonitor | None:
     states = read_states(reader, spark) if (spark / "commits").exists() and [*(spark / "commits").iterdir()] else {}
     if "test" not in states:
         return None
-    return ClusterMonitor.from_bytes(
-        states["test"],
-        cluster="test",
-        cluster_id=None,
-        bootstrap=(),
-        vantage=Vantage.INSIDE,
-        thresholds=thresholds_for({}),
-        pages=PageFiles(spark, "test"),
+    return ClusterMonitor.restored(
+        states["test"], ClusterSettings(name="test", thresholds=thresholds_for({})), pages=PageFiles(spark, "test")
     )
 
 

@@ -7,10 +7,9 @@ The state of the quorum is kept from scenario to scenario; alerts start empty in
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors.decode_observation import decode_observation
 from connectors.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
@@ -18,11 +17,11 @@ from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import ReceivedStatus
@@ -150,9 +149,9 @@ class MonitoredCluster:
         until = self.gatherer.journal.published_end()
         for row in self.gatherer.journal.read(self._read, until):
             if row.kind in self.kinds:
-                decoded = DecodedRow(row.sequence, Millis(row.observed_at_ms), decode_observation(row).events())
-                monitor = ClusterMonitor(self.machine, self._tracked, self._thresholds)
-                alerts = monitor.observe([decoded])
+                monitor = ClusterMonitor(replace(self.machine.settings, thresholds=self._thresholds))
+                monitor.machine, monitor.tracked = self.machine, self._tracked
+                alerts = monitor.observe([decoded_row(row)])
                 self._tracked = monitor.tracked
                 self.alerts += alerts
                 self._record_headline(monitor)
@@ -188,7 +187,7 @@ def monitored_cluster_of(
     lab: Lab, gatherer: GathererRun, kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
 ) -> MonitoredCluster:
     """Monitors the rows of a gatherer from the first one, all or only these kinds."""
-    machine = Machine(NAME, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name=NAME, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap)))
     return MonitoredCluster(gatherer=gatherer, machine=machine, kinds=kinds)
 
 

@@ -9,10 +9,10 @@ from connectors.event_columns import EventColumns
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Endpoint, Millis, TopicId
-from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet
 from streaming.replay.assignment import Assignment
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
 PIECE_BYTES = 1 << 20
@@ -36,7 +36,7 @@ class ReplayCase:
 
 def replay_facts(case: ReplayCase) -> list[Fact]:
     """Returns the facts of our replay of a case."""
-    machine = Machine("image", None, (), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name="image"))
     found: list[Fact] = []
     for path in map(_only, case.paths):
         found += _snapshot(machine, path) if path.suffix == ".checkpoint" else _log(machine, path)

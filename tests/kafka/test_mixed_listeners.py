@@ -12,6 +12,7 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.live import query_clusters
 from streaming.status.live_cluster import QueryTarget
 
@@ -24,7 +25,10 @@ def observed_quorum(lab: Lab, login: dict[str, Any]) -> Quorum:
     section = ClusterSection.model_validate(
         {"name": "mixed", "bootstrap": lab.bootstrap, "cluster_id": lab.cluster_id, **login}
     )
-    (state,) = query_clusters([QueryTarget(cluster=section.cluster(), access=section.access)], timeout_s=60)
+    (state,) = query_clusters(
+        [QueryTarget(cluster=section.cluster(), settings=ClusterSettings(name="mixed", access=section.access))],
+        timeout_s=60,
+    )
     assert state.missing == ()
     return state.quorum
 

@@ -30,10 +30,11 @@ from deploy.lab.lab import Lab
 from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, Vantage
+from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from streaming.demo.job_process import JobProcess
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
@@ -420,7 +421,8 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
         restarted_with_certificate(lab, broken, days=(-7, -1)),
     ):
         monitored = MonitoredCluster(
-            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+            gatherer=gatherer,
+            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
         )
         monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
         await_voters(lab)
@@ -465,7 +467,8 @@ def test_certificate_that_expires_soon_is_one_alert_until_it_is_renewed(
     holds = {"certificate-expiring.hold": 1.0}
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
         monitored = MonitoredCluster(
-            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+            gatherer=gatherer,
+            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
         )
         monitored.start_scenario({**holds, "certificate-expiring.critical": 1.0})
         with restarted_with_certificate(lab, node, days=(-7, 2)):
@@ -518,7 +521,8 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
     cluster = replace(load(file).clusters[0].cluster(), view_interval_ms=1_000)
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
         monitored = MonitoredCluster(
-            gatherer=gatherer, machine=Machine(FULL, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
+            gatherer=gatherer,
+            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
         )
         with restarted_without_user(lab, refusing, FULL):
             await_voters(lab)

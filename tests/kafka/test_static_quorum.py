@@ -14,8 +14,8 @@ from deploy.lab.lab import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from streaming.cli import app
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
@@ -45,7 +45,7 @@ def leader_of(lab: Lab) -> int:
 
 def findings_of(rows: list[Observation]) -> tuple[Finding, ...]:
     """Evaluates the rules after these rows with the default thresholds."""
-    machine = Machine(NAME, None, (), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name=NAME))
     for row in rows:
         machine.apply(
             decode_observation(row).events(), sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms)

@@ -18,8 +18,9 @@ from connectors.observation_event import EndpointProbed, LeaderViewPolled, Obser
 from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Access, Vantage
+from rules.model.monitoring import Access
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.observed_events import each_event
 from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
@@ -180,14 +181,14 @@ def _stored_rows() -> list[Observation]:
 
 def _monitor(cluster: RecordedCluster) -> ClusterMonitor:
     overrides = {f"{rule}.{name}": value for rule, values in thresholds().items() for name, value in values.items()}
-    return ClusterMonitor.from_bytes(
-        None,
-        cluster=cluster.name,
-        cluster_id=cluster.cluster_id,
-        bootstrap=cluster.bootstrap,
-        vantage=Vantage.INSIDE,
-        access=Access(log=cluster.log),
-        thresholds=thresholds_for(overrides),
+    return ClusterMonitor(
+        ClusterSettings(
+            name=cluster.name,
+            cluster_id=cluster.cluster_id,
+            bootstrap=cluster.bootstrap,
+            access=Access(log=cluster.log),
+            thresholds=thresholds_for(overrides),
+        ),
     )
 
 

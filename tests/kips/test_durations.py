@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
-from rules.lifecycle import TrackedConditions
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, again, apply, machine, poll, replica
 
 
 def found(quorum: Quorum, rule: str) -> list[str]:
@@ -73,7 +71,7 @@ def test_a_live_broker_with_old_metadata_fires(behind_ms: int, fires: int) -> No
 @pytest.mark.kip("K032")
 @pytest.mark.parametrize(("pending_s", "fires"), [(45, []), (75, ["firing"])])
 def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires: list[str]) -> None:
-    script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script, watch = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)
     script.kraft(1)
     script.voters("1-a", "2-b", "3-c")

@@ -10,8 +10,6 @@ import pytest
 from connectors.event import Event
 from connectors.log_event import LeaderChanged
 from rules.alert import Alert, AlertState
-from rules.evaluate import thresholds_for
-from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
@@ -21,7 +19,17 @@ from streaming.status.log_dir_status import log_dir_lines, log_dir_status
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, CHECK_QUORUM_MS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir, write_quorum_state
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, ids, machine, poll, replica
+from tests.unit.streaming.replay.log_script import (
+    SETTINGS,
+    LogScript,
+    again,
+    apply,
+    failed,
+    ids,
+    machine,
+    poll,
+    replica,
+)
 
 ENDPOINTS = ("c1:9093", "c2:9093", "c3:9093")
 NAMES = ("1-a", "2-b", "3-c")
@@ -32,9 +40,7 @@ class MonitoredQuorum:
     """Controllers 1, 2 and 3 as voters, of which 1 leads epoch 1, and their monitor. A step is half a second."""
 
     script: LogScript = field(default_factory=LogScript)
-    monitor: ClusterMonitor = field(
-        default_factory=lambda: ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
-    )
+    monitor: ClusterMonitor = field(default_factory=lambda: ClusterMonitor(SETTINGS))
     alerts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -168,7 +174,7 @@ def test_a_leader_that_does_not_resign_without_its_majority_fires() -> None:
 
 @pytest.mark.kip("D044")
 def test_a_single_voter_needs_no_fetches() -> None:
-    script, monitor = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script, monitor = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)
     script.kraft(1)
     script.voters("1-a")

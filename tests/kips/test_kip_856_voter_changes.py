@@ -6,15 +6,13 @@ import pytest
 
 from connectors.observation_event import QuorumPolled
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
-from rules.lifecycle import TrackedConditions
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, voter_not_fetching
 from tests.unit.rules.test_voter_set_rules import removing
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, apply, machine, poll, replica
 
 
 @pytest.mark.kip("A019", "K033")
@@ -99,7 +97,7 @@ def alerts_while_polled(
 
 
 def three_voters() -> tuple[LogScript, ClusterMonitor]:
-    script, monitor = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script, monitor = LogScript(), ClusterMonitor(SETTINGS)
     script.leader(1)
     script.kraft(1)
     script.voters("1-a", "2-b", "3-c")

@@ -15,13 +15,12 @@ import pytest
 from connectors.log_event import Undecodable
 from connectors.observation_event import BrokenContract, ObservationFailed, ObservationsAudited
 from rules.alert import Alert
-from rules.evaluate import evaluate, thresholds_for
-from rules.lifecycle import TrackedConditions
+from rules.evaluate import evaluate
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.machine import Machine
 from tests.description import describe
 from tests.remedy_conflicts import found_conflicts
 from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum
@@ -221,13 +220,11 @@ class ScriptRun:
         """restart-job [HOST:PORT...]: kills the job and starts it from its state, optionally with new addresses."""
         blob, old = self.started_monitor().to_bytes(), self.started_monitor()
         self.cluster.configured = bootstrap
-        self.monitor = ClusterMonitor.from_bytes(
+        self.monitor = ClusterMonitor.restored(
             blob,
-            cluster="test",
-            cluster_id=None,
-            bootstrap=self.cluster.bootstrap,
-            vantage=self.vantage,
-            thresholds=old.thresholds,
+            ClusterSettings(
+                name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage, thresholds=old.thresholds
+            ),
         )
 
     def redeliver(self) -> Iterator[str]:
@@ -245,8 +242,9 @@ class ScriptRun:
     def started_monitor(self) -> ClusterMonitor:
         """Returns the monitor; the first call starts it."""
         if self.monitor is None:
-            machine = Machine("test", None, self.cluster.bootstrap, self.vantage)
-            self.monitor = ClusterMonitor(machine, TrackedConditions(), thresholds_for({}))
+            self.monitor = ClusterMonitor(
+                ClusterSettings(name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage)
+            )
         return self.monitor
 
 

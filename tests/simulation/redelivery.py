@@ -9,8 +9,8 @@ from random import Random
 
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
-from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from tests.simulation.simulated_thresholds import OVERRIDES
 
@@ -26,13 +26,8 @@ def simulated_monitor(
     kind: type[ClusterMonitor] = ClusterMonitor,
 ) -> ClusterMonitor:
     """Returns the monitor of the simulated cluster, new or restored."""
-    return kind.from_bytes(
-        blob,
-        cluster="simulated",
-        cluster_id=None,
-        bootstrap=bootstrap,
-        vantage=Vantage.INSIDE,
-        thresholds=thresholds_for(overrides),
+    return kind.restored(
+        blob, ClusterSettings(name="simulated", bootstrap=bootstrap, thresholds=thresholds_for(overrides))
     )
 
 

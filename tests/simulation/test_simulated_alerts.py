@@ -7,8 +7,8 @@ import pytest
 from connectors.log_event import BrokerChanged, TransactionBegan, TransactionEnded
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.simulation.alert_expectations import EARLY_MS, TOLERANCE_MS
 from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.network import EndpointState
@@ -109,13 +109,9 @@ def test_an_uncommitted_voter_change_fires_with_the_default_thresholds() -> None
     simulation = ControlledSimulation(5)
     checker = simulation.checker
     checker.strict = False
-    checker.monitor = ClusterMonitor.from_bytes(
+    checker.monitor = ClusterMonitor.restored(
         checker.monitor.to_bytes(),
-        cluster="simulated",
-        cluster_id=None,
-        bootstrap=simulation.gatherer.bootstrap,
-        vantage=Vantage.INSIDE,
-        thresholds=thresholds_for({}),
+        ClusterSettings(name="simulated", bootstrap=simulation.gatherer.bootstrap, thresholds=thresholds_for({})),
     )
     followers = simulation.followers
     for node in followers:

@@ -31,7 +31,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import JobError, Query
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
-from streaming.pipeline.step import ClusterSettings
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.eventually import eventually
 from tests.spark.test_pipeline import BOOTSTRAP, Pipeline, poll_with_leader, poll_without_leader
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
@@ -39,7 +39,9 @@ from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 SETTINGS = {
-    "prod": ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({}))
+    "prod": ClusterSettings(
+        name="prod", cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({})
+    )
 }
 SMALL_SEGMENTS = {"segment_bytes": 400, "keep_bytes": 400}
 """Retention deletes the journal's first rows within a few batches."""

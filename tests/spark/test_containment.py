@@ -22,7 +22,8 @@ from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.streaming.replay.log_script import failed, poll, replica
@@ -68,7 +69,11 @@ class TwoClusters:
             Step(
                 {
                     name: ClusterSettings(
-                        cluster_id=cluster_id, bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=numbers
+                        name=name,
+                        cluster_id=cluster_id,
+                        bootstrap=BOOTSTRAP,
+                        vantage=Vantage.INSIDE,
+                        thresholds=numbers,
                     )
                     for name, numbers in thresholds.items()
                 }

@@ -27,7 +27,8 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
 from streaming.pipeline.spark_state import read_states
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.spark.test_pipeline import BOOTSTRAP, START_MS, poll_with_leader, poll_without_leader
@@ -64,6 +65,7 @@ class Fleet:
         )
         settings = {
             cluster: ClusterSettings(
+                name=cluster,
                 cluster_id=f"id-{cluster}",
                 bootstrap=BOOTSTRAP,
                 vantage=Vantage.INSIDE,

@@ -27,7 +27,8 @@ from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, NoReply, serving
@@ -59,7 +60,9 @@ class Pipeline:
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         dispatcher = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})
-        settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
+        settings = ClusterSettings(
+            name="prod", cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds
+        )
         quarantine = quarantine_of(job_database(self.checkpoint.folder))
         deliver = Deliver(
             dispatcher,

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import TopicId
-from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import plan_repair
 from streaming.job.checkpoint_repartition import repartition
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.spark_state import read_states
 from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.topic import Topic
 from tests.spark.test_checkpoint_repair import SETTINGS, MonitoringRun
 from tests.spark.test_pipeline import BOOTSTRAP
@@ -68,13 +68,9 @@ def read_piece(run: MonitoringRun, number: int) -> None:
 
 def stored(run: MonitoringRun) -> Mapping[TopicId, Topic]:
     """Returns the topics in the newest state."""
-    monitor = ClusterMonitor.from_bytes(
+    monitor = ClusterMonitor.restored(
         read_states(run.spark, run.checkpoint.spark)["prod"],
-        cluster="prod",
-        cluster_id="id",
-        bootstrap=BOOTSTRAP,
-        vantage=Vantage.INSIDE,
-        thresholds=SETTINGS["prod"].thresholds,
+        ClusterSettings(name="prod", cluster_id="id", bootstrap=BOOTSTRAP, thresholds=SETTINGS["prod"].thresholds),
         pages=PageFiles(run.checkpoint.spark, "prod"),
     )
     return monitor.machine.log.partitions.topics

@@ -18,7 +18,8 @@ from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import ObservationSource, Reason, Vantage
+from rules.model.monitoring import ObservationSource, Reason
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.unit.connectors.gather.test_gatherer_process import COMMAND
@@ -109,7 +110,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
 
 def monitor_blind(cluster: str, rows: list[Observation]) -> list[str]:
     """The severities of monitor-blind after these rows."""
-    machine = Machine(cluster, None, (), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name=cluster))
     for row in rows:
         machine.apply(
             decode_observation(row).events(), sequence=row.sequence, observed_at_ms=Millis(row.observed_at_ms)

@@ -13,11 +13,12 @@ from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts
 from streaming.pipeline.output_rows import ALERT
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster, healthy, leaderless
 
 SETTINGS = {
-    name: ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+    name: ClusterSettings(name=name, cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
     for name in ("prod", "early")
 }
 

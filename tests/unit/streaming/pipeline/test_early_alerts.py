@@ -26,14 +26,14 @@ from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyCluster, continued
 from streaming.pipeline.output_rows import ALERT
-from streaming.pipeline.step import ClusterSettings
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, NOW, OneCluster, healthy, leaderless
 
-SETTINGS = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+SETTINGS = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
 LATER = Millis(NOON_MS + 60_000)
 
 
@@ -50,7 +50,7 @@ class EarlyRows:
     """The early evaluation of one cluster."""
 
     def __init__(self) -> None:
-        self.cluster = EarlyCluster("prod", SETTINGS, TrackedConditions())
+        self.cluster = EarlyCluster(SETTINGS, TrackedConditions())
         self.sequence = -1
 
     def observe(self, observations: Iterable[Observation]) -> list[Alert]:

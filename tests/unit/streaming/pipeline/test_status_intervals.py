@@ -11,7 +11,8 @@ import pytest
 from connectors.event import Event
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.observed_events import each_event
 from tests.unit.streaming.pipeline.test_step_containment import NOW, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
@@ -30,7 +31,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         Step._cache.clear()
-        settings = ClusterSettings(cluster_id="cluster-id", bootstrap=PLACES, vantage=Vantage.INSIDE)
+        settings = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=PLACES, vantage=Vantage.INSIDE)
         self.step = Step({"prod": settings} | {f"other-{one}": settings for one in range(self.clusters - 1)})
 
     def second(self, now_s: float, *events: Event) -> list[int]:

@@ -20,7 +20,8 @@ from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.packed_observations import pack
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import failed, poll, replica
 
@@ -65,7 +66,11 @@ class OneCluster:
         if restarted:
             Step._cache.clear()
         settings = ClusterSettings(
-            cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=self.thresholds
+            name="prod",
+            cluster_id="cluster-id",
+            bootstrap=BOOTSTRAP,
+            vantage=Vantage.INSIDE,
+            thresholds=self.thresholds,
         )
         state: Any = self.state
         with patch("streaming.pipeline.step.decoded_row", decoded):

@@ -15,13 +15,14 @@ from connectors.errors import UsageError
 from connectors.event import Event
 from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
 from streaming.replay import table_codec
 from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript
 
-SETTINGS = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+SETTINGS = ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
 PARTITIONS = 40
 
 
@@ -51,13 +52,9 @@ class PagedCluster(OneCluster):
         self.states.append(self.state.blob)
 
     def partitions(self, folder: Path | None) -> object:
-        monitor = ClusterMonitor.from_bytes(
+        monitor = ClusterMonitor.restored(
             self.state.blob,
-            cluster="prod",
-            cluster_id="cluster-id",
-            bootstrap=BOOTSTRAP,
-            vantage=Vantage.INSIDE,
-            thresholds=SETTINGS.thresholds,
+            ClusterSettings(name="prod", cluster_id="cluster-id", bootstrap=BOOTSTRAP, thresholds=SETTINGS.thresholds),
             pages=None if folder is None else Step({"prod": SETTINGS}, spark_folder=folder).pages("prod"),
         )
         return monitor.machine.log.partitions.topics

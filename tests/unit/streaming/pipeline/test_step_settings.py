@@ -4,11 +4,13 @@ import pickle
 
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
-from streaming.pipeline.step import ClusterSettings, Step
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_settings import ClusterSettings
 
 
 def settings(number: int) -> ClusterSettings:
     return ClusterSettings(
+        name=f"cluster-{number}",
         cluster_id=f"id-{number}",
         bootstrap=tuple(f"controller-{node}.cluster-{number}.example:9093" for node in (1, 2, 3)),
         vantage=Vantage.INSIDE,

@@ -26,11 +26,12 @@ from connectors.log_event import (
 )
 from connectors.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.monitoring import ObservationSource, Reason, Vantage
+from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 
@@ -86,13 +87,15 @@ def failed(
     return ObservationFailed(source=source, endpoint=place, reason=reason, detail="in words")
 
 
+SETTINGS = ClusterSettings(name="test", bootstrap=("c1:9093", "c2:9093", "c3:9093"))
+
+
 def machine() -> Machine:
-    return Machine("test", None, ("c1:9093", "c2:9093", "c3:9093"), Vantage.INSIDE)
+    return Machine(SETTINGS)
 
 
 def again(blob: bytes) -> Machine:
-    bootstrap = ("c1:9093", "c2:9093", "c3:9093")
-    return Machine.from_bytes(blob, cluster="test", cluster_id=None, bootstrap=bootstrap, vantage=Vantage.INSIDE)
+    return Machine.from_bytes(blob, SETTINGS)
 
 
 def apply(to: Machine, rows: Iterable[DecodedRow]) -> Quorum:

@@ -16,9 +16,9 @@ from connectors.sinks.alert_json import iso
 from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from streaming.dataframes.event_rows import EVENT_ARROW
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status import status_json
 from streaming.status.build_status import job_cluster_status
@@ -92,7 +92,7 @@ def times(quorum: Quorum) -> list[int | None]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(observations(), min_size=1, max_size=5), st.booleans())
 def test_no_record_stops_the_replay_the_rules_or_the_status(rows: list[Observation], blanked: bool) -> None:
-    machine = Machine("prod", None, ("c1.test:9093",), Vantage.INSIDE)
+    machine = Machine(ClusterSettings(name="prod", bootstrap=("c1.test:9093",)))
     tracked = TrackedConditions()
 
     for sequence, row in enumerate(rows):
@@ -111,9 +111,7 @@ def test_no_record_stops_the_replay_the_rules_or_the_status(rows: list[Observati
         assert isinstance(status, ClusterStatus)
         for at in times(quorum):
             iso(Millis((at or 0) + 86_400_000))
-    restored = Machine.from_bytes(
-        machine.to_bytes(), cluster="prod", cluster_id=None, bootstrap=machine.bootstrap, vantage=Vantage.INSIDE
-    )
+    restored = Machine.from_bytes(machine.to_bytes(), ClusterSettings(name="prod", bootstrap=machine.bootstrap))
     assert restored.quorum() == machine.quorum()
 
 

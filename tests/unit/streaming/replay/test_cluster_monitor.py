@@ -12,10 +12,11 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
@@ -26,9 +27,7 @@ ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
 
 
 def monitor(blob: bytes | None = None) -> ClusterMonitor:
-    return ClusterMonitor.from_bytes(
-        blob, cluster="test", cluster_id=None, bootstrap=ADDRESSES, vantage=Vantage.INSIDE, thresholds=THRESHOLDS
-    )
+    return ClusterMonitor.restored(blob, ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=THRESHOLDS))
 
 
 def outage() -> list[DecodedRow]:
@@ -81,13 +80,9 @@ def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[in
 @pytest.mark.parametrize("stored", [False, True], ids=["new", "restored"])
 def test_partitions_are_kept_in_the_pages_of_the_cluster(stored: bool) -> None:
     pages = MemoryPages()
-    one = ClusterMonitor.from_bytes(
+    one = ClusterMonitor.restored(
         monitor().to_bytes() if stored else None,
-        cluster="test",
-        cluster_id=None,
-        bootstrap=ADDRESSES,
-        vantage=Vantage.INSIDE,
-        thresholds=THRESHOLDS,
+        ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=THRESHOLDS),
         pages=pages,
     )
     assert one.machine.pages is pages
@@ -115,13 +110,11 @@ def test_a_blob_of_another_version_or_a_damaged_one_is_refused_in_one_sentence()
 
 
 def overridden(override: RuleOverride, blob: bytes | None = None) -> ClusterMonitor:
-    return ClusterMonitor.from_bytes(
+    return ClusterMonitor.restored(
         blob,
-        cluster="test",
-        cluster_id=None,
-        bootstrap=ADDRESSES,
-        vantage=Vantage.INSIDE,
-        thresholds=with_overrides(THRESHOLDS, {"no-leader": override}),
+        ClusterSettings(
+            name="test", bootstrap=ADDRESSES, thresholds=with_overrides(THRESHOLDS, {"no-leader": override})
+        ),
     )
 
 

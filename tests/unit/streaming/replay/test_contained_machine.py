@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.model.monitoring import Vantage
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_machine import EVENTS_TOGETHER, ROWS_TOGETHER, ContainedMachine
 from streaming.replay.contained_replay import FailedRow
 from streaming.replay.decoded_row import DecodedRow
@@ -16,7 +16,7 @@ UNSTORABLE_FROM = 5
 
 
 def new_machine(kind: type[Machine] = Machine) -> ContainedMachine:
-    return ContainedMachine(kind("test", None, ADDRESSES, Vantage.INSIDE))
+    return ContainedMachine(kind(ClusterSettings(name="test", bootstrap=ADDRESSES)))
 
 
 def applied(contained: ContainedMachine, rows: list[DecodedRow]) -> list[FailedRow]:

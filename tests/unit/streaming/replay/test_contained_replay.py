@@ -15,8 +15,9 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Epoch, Millis
-from rules.model.monitoring import ContractViolation, Reason, Vantage
+from rules.model.monitoring import ContractViolation, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contained_replay import FailedRow, observe_contained
 from streaming.replay.contract_violations import APPLIES, DECODES, EVALUATES, ContractViolations
 from streaming.replay.decoded_row import DecodedRow
@@ -44,13 +45,8 @@ class Stored:
         self.monitor = self.restore(self.blob)
 
     def restore(self, blob: bytes | None) -> ClusterMonitor:
-        return ClusterMonitor.from_bytes(
-            blob,
-            cluster="test",
-            cluster_id=None,
-            bootstrap=ADDRESSES,
-            vantage=Vantage.INSIDE,
-            thresholds=self.thresholds,
+        return ClusterMonitor.restored(
+            blob, ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=self.thresholds)
         )
 
     def observe(self, rows: Sequence[DecodedRow]) -> tuple[tuple[Alert, ...], tuple[FailedRow, ...]]:

@@ -5,8 +5,9 @@ import pytest
 from connectors.log_event import VotersReplaced
 from connectors.observation_event import EndpointProbed
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.voter_set import Voter
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import PROBE_MS
@@ -187,7 +188,7 @@ def test_refused_connections_alone_keep_the_leader_and_a_fetch_proves_one() -> N
 
 
 def test_reports_of_no_leader_that_are_not_repeated_expire() -> None:
-    replay = Machine("test", None, ("c1:9093",), Vantage.INSIDE)
+    replay = Machine(ClusterSettings(name="test", bootstrap=("c1:9093",)))
     script = LogScript()
     quorum = apply(replay, [script.row(poll(leader=1)), script.row(failed(Reason.NO_LEADER))])
     assert quorum.leader_id is None

@@ -7,6 +7,7 @@ import pytest
 from connectors.errors import UsageError
 from rules.model.monitoring import Access, Reason, Vantage
 from streaming.replay import state_codec, table_codec
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.description import describe
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
@@ -38,7 +39,7 @@ def test_a_restored_machine_equals_the_stored_one() -> None:
 
 def test_the_current_configuration_replaces_that_of_the_blob() -> None:
     back = Machine.from_bytes(
-        replayed().to_bytes(), cluster="renamed", cluster_id=None, bootstrap=("x:1",), vantage=Vantage.OUTSIDE
+        replayed().to_bytes(), ClusterSettings(name="renamed", bootstrap=("x:1",), vantage=Vantage.OUTSIDE)
     )
     quorum = back.quorum()
 
@@ -48,16 +49,14 @@ def test_the_current_configuration_replaces_that_of_the_blob() -> None:
 
 def test_access_is_that_of_the_current_configuration() -> None:
     access = Access(secured=True, principal="User:kraftwatch")
-    back = Machine.from_bytes(
-        replayed().to_bytes(), cluster="test", cluster_id=None, bootstrap=(), vantage=Vantage.INSIDE, access=access
-    )
+    back = Machine.from_bytes(replayed().to_bytes(), ClusterSettings(name="test", access=access))
     assert back.quorum().access == access
 
 
 def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_codec, "SMALL_PAGE", 0)
     pages = MemoryPages()
-    stored = Machine("test", None, (), Vantage.INSIDE, pages=pages)
+    stored = Machine(ClusterSettings(name="test"), pages=pages)
     script = LogScript()
     script.leader(1)
     script.partition("orders", 0, 101, 102)
@@ -65,7 +64,7 @@ def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pyte
     blob = stored.to_bytes()
     assert pages.contents
 
-    back = Machine.from_bytes(blob, cluster="test", cluster_id=None, bootstrap=(), vantage=Vantage.INSIDE, pages=pages)
+    back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)
     assert back.log.partitions.topics == stored.log.partitions.topics
     script.change("orders", 0, isr=(102,))
     before = len(pages.contents)
@@ -77,7 +76,7 @@ def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pyte
 
 def refusal(blob: bytes, cluster_id: str | None = None) -> str:
     with pytest.raises(UsageError) as refused:
-        Machine.from_bytes(blob, cluster="test", cluster_id=cluster_id, bootstrap=(), vantage=Vantage.INSIDE)
+        Machine.from_bytes(blob, ClusterSettings(name="test", cluster_id=cluster_id))
     return str(refused.value)
 
 

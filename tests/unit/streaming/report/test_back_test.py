@@ -8,7 +8,8 @@ import pytest
 
 from connectors.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
-from streaming.report.back_test import BackTestCluster, back_test
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.report.back_test import back_test
 from tests.bench.backlog_rows import QUIET_PERIOD_S, QUIET_START_S, backlog
 from tests.recordings import recorded
 
@@ -23,7 +24,7 @@ def rows() -> Sequence[Observation]:
 
 def alerts(rows: Sequence[Observation], overrides: dict[str, float] | None = None) -> list[tuple[str, str, int]]:
     """Returns rule, state and the second since the first row of each alert."""
-    settings = BackTestCluster(thresholds=thresholds_for(overrides or {}))
+    settings = ClusterSettings(name="a", thresholds=thresholds_for(overrides or {}))
     start_ms = rows[0].observed_at_ms
     found = back_test(rows, lambda _: settings)
     return [(one.rule, one.state.value, (one.observed_at_ms - start_ms) // 1_000) for one in found]

@@ -15,7 +15,8 @@ from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import ObservationSource, Reason, Vantage
+from rules.model.monitoring import ObservationSource, Reason
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent
 from streaming.status.cluster_state import ClusterState
@@ -51,7 +52,7 @@ def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
 
 
 def machine(name: str) -> Machine:
-    return Machine(name, None, (PLACE,), Vantage.INSIDE)
+    return Machine(ClusterSettings(name=name, bootstrap=(PLACE,)))
 
 
 def state_of(one: ReplayedJournal) -> ClusterState:
@@ -131,7 +132,7 @@ def test_a_row_that_cannot_be_applied_is_skipped_as_a_whole_and_reported(
 ) -> None:
     rows = [observed(polled(epoch), 1_000 * epoch) for epoch in epochs]
     folder = journal(tmp_path, rows)
-    replayed_journal = replay_journal(folder, lambda name: FailingMachine(name, None, (), Vantage.INSIDE))["a"]
+    replayed_journal = replay_journal(folder, lambda name: FailingMachine(ClusterSettings(name=name)))["a"]
 
     quorum = replayed_journal.machine.quorum()
     assert quorum.leader_epoch == (7 if len(epochs) == 2 else 9), "nothing of the second row"
@@ -156,8 +157,12 @@ def test_journal_without_the_beginning_of_the_log_is_missing_it(tmp_path: Path) 
     assert state.age_ms == state.taken_at_ms - AT
 
 
+CLUSTER = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
+SETTINGS = ClusterSettings(name="a", bootstrap=("c1.test:9093",))
+
+
 def live_cluster() -> LiveCluster:
-    return LiveCluster(QueryTarget(cluster=ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))))
+    return LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS))
 
 
 def query_began_ms(live: LiveCluster) -> Millis:
@@ -208,8 +213,7 @@ def test_poll_without_the_log_is_incomplete() -> None:
 
 def test_incomplete_recorded_state_is_used_until_a_node_answers(tmp_path: Path) -> None:
     found = replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)
-    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
-    live = LiveCluster(QueryTarget(cluster=cluster, recorded=found["a"]))
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, recorded=found["a"]))
     assert live.state().quorum.leader_epoch == 7
     assert live.state().source == "journal"
 
@@ -230,7 +234,7 @@ def test_machine_after_each_row_up_to_a_time_is_passed_on(
 
     replay_journal(
         folder,
-        lambda name: kind(name, None, (), Vantage.INSIDE),
+        lambda name: kind(ClusterSettings(name=name)),
         upto=AtTime(at_ms=Millis(9_000)),
         after_row=lambda machine: seen.append((machine.sequence, machine.quorum().leader_epoch)),
     )
@@ -318,12 +322,11 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
         calls.append("read")
         return replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)["a"]
 
-    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
-    answered = LiveCluster(QueryTarget(cluster=cluster, read_recorded=read_recorded))
+    answered = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, read_recorded=read_recorded))
     answered.apply(observed(polled(9), wall_ms() + 100))
     assert (answered.state().source, calls) == ("live", [])
 
-    live = LiveCluster(QueryTarget(cluster=cluster, read_recorded=read_recorded))
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, read_recorded=read_recorded))
     live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
     state = live.state()
 
@@ -339,7 +342,7 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
 
 def test_query_without_a_journal_and_without_an_answer_has_no_source(tmp_path: Path) -> None:
     assert not has_journal(tmp_path)
-    live = LiveCluster(QueryTarget(cluster=ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))))
+    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS))
     live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
 
     assert live.state().source == "none"

@@ -212,8 +212,8 @@ def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> 
     overrides = {"no-leader": RuleOverride(severity=Severity.WARNING), "version-drift": RuleOverride(enabled=False)}
     with PageFixture(tmp_path, ["calm"]) as fixture:
         cluster = fixture.clusters["calm"]
-        thresholds = with_overrides(thresholds_for({}), overrides)
-        cluster.monitor = ClusterMonitor(cluster.monitor.machine, cluster.monitor.tracked, thresholds)
+        settings = replace(cluster.monitor.machine.settings, thresholds=with_overrides(thresholds_for({}), overrides))
+        cluster.monitor = ClusterMonitor.restored(cluster.monitor.to_bytes(), settings)
         fixture.pass_s(12)
 
         html = get(fixture, "/clusters/calm").text

@@ -21,9 +21,9 @@ from connectors.sinks.alert_json import iso
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.cli import app
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.from_journal import journal_span
 from streaming.status.past_replay import PastReplay
-from streaming.status.past_state import MonitoredCluster
 from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -40,8 +40,8 @@ DIFFERENT = {"source", "age_ms"}
 """`status --journal` says how old the recorded state is now."""
 
 
-def monitored(name: str) -> MonitoredCluster | None:
-    return MonitoredCluster(name=name, thresholds=thresholds_for({})) if name in NAMES else None
+def monitored(name: str) -> ClusterSettings | None:
+    return ClusterSettings(name=name, thresholds=thresholds_for({})) if name in NAMES else None
 
 
 class PastPage:

@@ -41,8 +41,8 @@ app = typer.Typer(
 
 It detects what will prevent the next leader election or metadata commit,
 explains why, and prints the commands that fix it. To do so it reads the
-metadata log, polls DescribeQuorum and probes the voters' endpoints, and it
-never writes to a cluster.
+metadata log, polls DescribeQuorum and probes the voters' endpoints. Only
+[cyan]rescue apply[/cyan] changes a node, a stopped one.
 
 [bold]First steps[/bold]
 

@@ -13,6 +13,11 @@ class Secret:
     text: str | None = field(default=None, repr=False)
     file: Path | None = None
 
+    @property
+    def place(self) -> str:
+        """Returns ` in FILE` for a message about the secret; nothing for one that is given directly."""
+        return "" if self.file is None else f" in {self.file}"
+
     def read(self) -> str:
         """Returns the secret, without the line feed at the end of a file.
 

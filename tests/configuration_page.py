@@ -13,6 +13,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from connectors.settings import TopicLogin
+from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
+from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config, config_json_schema
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.heartbeat_section import HeartbeatSection
@@ -21,11 +24,7 @@ from streaming.config.pipeline_section import PipelineSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
 from streaming.config.root import WatchSection
-from streaming.config.rule_filter import RuleFilter
 from streaming.config.rule_section import RuleSection
-from streaming.config.sink_options import PeopleSection, SinkSection
-from streaming.config.sink_section import SinkEntry
-from streaming.config.topic_login import TopicLogin
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -33,12 +32,12 @@ SCHEMA = ROOT / "deploy" / "config.schema.json"
 _TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- /keys -->)", re.DOTALL)
 
 
+_NO_KEYS = "It has no other keys.\n"
+_KINDS = re.compile(r"(?P<begin><!-- kinds of sinks -->\n).*?(?P<end><!-- /kinds -->)", re.DOTALL)
+
+
 def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
     """Returns by table name: the model, and the model whose keys are in another table."""
-    kinds = {
-        name: next(each for each in field.annotation.__args__ if isinstance(each, type))  # type: ignore[union-attr]
-        for name, field in SinkEntry.model_fields.items()
-    }
     return {
         "top": (Config, None),
         "cluster": (ClusterSection, ClusterDefaults),
@@ -52,7 +51,6 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "sink-rules": (RuleFilter, None),
         "sinks": (SinkSection, None),
         "people": (PeopleSection, SinkSection),
-        **{f"sink-{name}": (kind, PeopleSection) for name, kind in kinds.items()},
     }
 
 
@@ -61,7 +59,16 @@ def page(text: str) -> str:
     tables = {name: table(model, excluded) for name, (model, excluded) in sections().items()}
     missing = set(tables) - {found["name"] for found in _TABLE.finditer(text)}
     assert not missing, f"docs/configuration.md has no table for {', '.join(sorted(missing))}"
+    text = _KINDS.sub(lambda found: f"{found['begin']}{kinds()}{found['end']}", text)
     return _TABLE.sub(lambda found: f"{found['begin']}{tables[found['name']]}{found['end']}", text)
+
+
+def kinds() -> str:
+    """Returns a paragraph and a table for each kind of sink, from its section."""
+    return "\n".join(
+        f"`{kind}`: {section.__doc__}\n\n{table(section, PeopleSection) or _NO_KEYS}"
+        for kind, section in SINK_SECTIONS.items()
+    )
 
 
 def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
-from connectors.sinks.sink_config import SinkSpec, SlackBot
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.slack import SlackBot
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import CLEAR

@@ -22,8 +22,8 @@ from connectors.observation import Observation
 from connectors.relay.relay_message import RelayMessage
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import open_producer, reason
+from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
-from connectors.sinks.sink_config import KafkaTopic
 
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500
@@ -69,7 +69,7 @@ class Forwarder:
     """Forwards one journal. Its methods are called by one thread."""
 
     def __init__(
-        self, journal: JournalReader, topic: KafkaTopic, message: Callable[[Observation], RelayMessage | None]
+        self, journal: JournalReader, topic: TopicConnection, message: Callable[[Observation], RelayMessage | None]
     ) -> None:
         """Connects at the first `forward`.
 

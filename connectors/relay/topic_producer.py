@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.relay.surveyed_topic import TopicError
+from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
-from connectors.sinks.sink_config import KafkaTopic
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest compressed batch that a created topic accepts; a piece of a snapshot has 8 MiB before compression."""
@@ -22,7 +22,7 @@ _POLL_S = 0.1
 ErrorCallback = Callable[[KafkaError], None]
 
 
-def check_settings(topic: KafkaTopic) -> None:
+def check_settings(topic: TopicConnection) -> None:
     """Checks the settings without a connection.
 
     Raises:
@@ -36,7 +36,7 @@ def check_settings(topic: KafkaTopic) -> None:
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def open_producer(topic: KafkaTopic, *, on_error: ErrorCallback, within_s: float) -> Any:
+def open_producer(topic: TopicConnection, *, on_error: ErrorCallback, within_s: float) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives.
 
     Args:
@@ -84,7 +84,7 @@ def open_producer(topic: KafkaTopic, *, on_error: ErrorCallback, within_s: float
     return producer
 
 
-def reason(error: KafkaError, topic: KafkaTopic) -> str:
+def reason(error: KafkaError, topic: TopicConnection) -> str:
     """Returns why something failed, in one sentence without a secret."""
     match error.code():
         case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:
@@ -103,7 +103,7 @@ def reason(error: KafkaError, topic: KafkaTopic) -> str:
             return librdkafka.reason(error, topic.topic)
 
 
-def _topic_error(producer: Any, topic: KafkaTopic, until: float) -> KafkaError | None:
+def _topic_error(producer: Any, topic: TopicConnection, until: float) -> KafkaError | None:
     while True:
         try:
             metadata = producer.list_topics(topic.topic, timeout=_METADATA_S)
@@ -117,7 +117,7 @@ def _topic_error(producer: Any, topic: KafkaTopic, until: float) -> KafkaError |
             return error
 
 
-def _create_topic(topic: KafkaTopic, settings: dict[str, Any], until: float) -> None:
+def _create_topic(topic: TopicConnection, settings: dict[str, Any], until: float) -> None:
     config = {
         "max.message.bytes": str(MESSAGE_BYTES_MAX),
         "retention.ms": str(_RETENTION_MS),

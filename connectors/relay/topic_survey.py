@@ -25,8 +25,8 @@ from connectors.errors import UndecodableError
 from connectors.relay.relay_message import Baseline, check_row, parse_message
 from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey
 from connectors.relay.topic_producer import reason
+from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
-from connectors.sinks.sink_config import KafkaTopic
 from connectors.wall_clock import wall_ms
 
 _NEWEST_MESSAGES: Final = 5_000
@@ -46,7 +46,7 @@ class _Newest:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def survey_topic(topic: KafkaTopic, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
+def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
     """Surveys clusters; one that has no message among the newest ones within the time is left out.
 
     A few messages that another program writes do not change the result: the baseline of most rows counts.
@@ -79,7 +79,7 @@ def survey_topic(topic: KafkaTopic, clusters: Mapping[str, str | None], *, withi
 
 
 @contextmanager
-def _consumer(topic: KafkaTopic) -> Iterator[Any]:
+def _consumer(topic: TopicConnection) -> Iterator[Any]:
     settings = librdkafka.settings(topic)
     try:
         # A consumer needs a group id; this one never joins a group and commits nothing.
@@ -92,14 +92,14 @@ def _consumer(topic: KafkaTopic) -> Iterator[Any]:
         consumer.close()
 
 
-def _partitions(consumer: Any, topic: KafkaTopic, until: float) -> int:
+def _partitions(consumer: Any, topic: TopicConnection, until: float) -> int:
     metadata = consumer.list_topics(topic.topic, timeout=_left_s(until)).topics[topic.topic]
     if metadata.error is not None:
         raise TopicError(reason(metadata.error, topic))
     return len(metadata.partitions)
 
 
-def _seek(consumer: Any, topic: KafkaTopic, partitions: int, until: float) -> tuple[bool, int]:
+def _seek(consumer: Any, topic: TopicConnection, partitions: int, until: float) -> tuple[bool, int]:
     """Returns whether each partition has its first message, and how many messages there are from the position on."""
     assigned, from_start, left = [], True, 0
     for partition in range(partitions):
@@ -149,7 +149,7 @@ def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -
 
 
 def _surveyed(
-    consumer: Any, topic: KafkaTopic, found: Counter[tuple[int, str, Baseline]], until: float
+    consumer: Any, topic: TopicConnection, found: Counter[tuple[int, str, Baseline]], until: float
 ) -> SurveyedCluster:
     """Returns the most frequent baseline that is still whole; the most frequent one if none is."""
     newest = max(baseline.sequence for _, _, baseline in found)

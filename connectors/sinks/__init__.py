@@ -1,1 +1,1 @@
-"""Sinks: the contract (`sink`), one module for each kind, and the table that opens them (`sink_factory`)."""
+"""Sinks: the contract (`sink`), one module for each kind, and the register of all kinds (`sink_entry`)."""

@@ -6,11 +6,18 @@ member of an Alertmanager cluster must be notified: each is a separate sink.
 """
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.address_checks import check_alertmanager_url
+from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http.request import post_for_outcome
@@ -18,19 +25,106 @@ from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import Alertmanager
+from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
+from connectors.sinks.sink_server import SinkServer, url_server
+from connectors.sinks.webhook import host_of
+from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
+from rules.notifications.route import JOB_CLUSTER_ID
 
 REPEAT_S = 60.0
 """How often firing alerts are sent again."""
 LASTS_S = 300.0
 """How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
 _PATH = "/api/v2/alerts"
+_API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alertmanager(SinkConfig):
+    """One Alertmanager."""
+
+    fixed_repeat_s = REPEAT_S
+    # Alertmanager notifies only of an alert that is still firing after `group_wait`.
+    test_resolves = False
+
+    url: Secret
+    """Without /api/v2/alerts."""
+    username: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    """A bearer token."""
+    ca_file: Path | None = None
+    """Certificate authorities to trust instead of the system's."""
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        _check_url(self.url)
+        return f"alertmanager:{host_of(self.url)}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "AlertmanagerSink":
+        """Opens the sink."""
+        return AlertmanagerSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        ends = datetime.fromtimestamp(wall_ms() / 1000 + LASTS_S, UTC)
+        return (
+            f"Alertmanager routes alertname {TEST_RULE}, cluster {JOB_CLUSTER_ID}, severity {severity}: its receiver "
+            f"is notified after the route's group_wait (30 s by default); it ends by itself at {ends:%H:%M:%S} UTC"
+        )
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the URL."""
+        return [url_server(self.url, self.ca_file)]
+
+
+class AlertmanagerSection(SinkSection):
+    """One Alertmanager. Each member of an Alertmanager cluster needs an entry, because each must be notified."""
+
+    form = "alertmanager:URL"
+    text_key = "url"
+
+    url: SecretStr | None = None
+    """http://HOST:9093, without /api/v2/alerts; only the host is ever printed."""
+    url_file: Path | None = None
+    username: str | None = None
+    """For basic authentication, with `password` or `password_file`."""
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    token: SecretStr | None = None
+    """A bearer token, instead of a user name and a password."""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    """PEM: trusted certificate authorities instead of the system's."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "AlertmanagerSection":
+        self.required_secret("url")
+        problem = None if self.url is None else _url_problem(self.url.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "url")
+        password, token = self.secret("password"), self.secret("token")
+        if (self.username is None) != (password is None):
+            raise ValueError("username and password (or password_file) go together: give both or none")
+        if password is not None and token is not None:
+            raise ValueError("give a password or a token, not both")
+        return self
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return Alertmanager(
+            url=self.required_secret("url"),
+            username=self.username,
+            password=self.secret("password"),
+            token=self.secret("token"),
+            ca_file=self.ca_file,
+        )
 
 
 class AlertmanagerSink:
@@ -51,7 +145,7 @@ class AlertmanagerSink:
         An alert with a changed label is a different alert there, and the previous one must be ended. After a restart of
         the job the previous one ends at its `endsAt`.
         """
-        check_alertmanager_url(config.url)
+        _check_url(config.url)
         for secret in self._secrets():
             secret.read()
 
@@ -155,3 +249,34 @@ def postable_alert(
 
 def _truncated(text: str) -> str:
     return text if len(text) <= _MAX_ANNOTATION else f"{text[: _MAX_ANNOTATION - 1]}…"
+
+
+def _url_problem(url: str) -> str | None:
+    """Returns what is wrong with the URL of an Alertmanager, without its secrets; None if nothing is."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "is not a URL: write http://HOST:9093"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "is not a URL: write http://HOST:9093"
+    path = parts.path.rstrip("/")
+    prefix = _API_PATH.sub("", path)
+    # A prefix (--web.route-prefix) may be a secret.
+    wanted = f"{parts.scheme}://{parts.hostname}{port}" + ("/…" if prefix else "")
+    if prefix != path:
+        return f"ends in the API's path, which kraftwatch adds: write {wanted}"
+    if parts.query or parts.fragment:
+        return f"has a part after ? or #, as a browser shows it: write {wanted}"
+    return None
+
+
+def _check_url(url: Secret) -> None:
+    """Checks the URL, which would otherwise silence the sink.
+
+    Raises:
+        UsageError: it cannot be read, or is not such a URL.
+    """
+    problem = _url_problem(url.read())
+    if problem is not None:
+        raise UsageError(f"url{url.place} {problem}")

@@ -5,10 +5,12 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from apprise import Apprise as AppriseClient
-from apprise import AppriseAsset, LogCapture, NotifyFormat, NotifyType
+from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
@@ -17,21 +19,62 @@ from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import Apprise
+from connectors.sinks.sink_config import PeopleSection, SinkConfig
 from rules.alert import AlertState
 from rules.finding import Severity
 from rules.formatting import alert_text
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
+if TYPE_CHECKING:
+    from apprise import Apprise as AppriseClient
+    from apprise import NotifyType
+
 _MAX_TITLE = 200
 _MAX_BODY = 3_000
 _MAX_OTHER_ALERTS = 10
-_TYPE = {Severity.CRITICAL: NotifyType.FAILURE, Severity.WARNING: NotifyType.WARNING, Severity.INFO: NotifyType.INFO}
-_ASSET = AppriseAsset(app_id="kraftwatch", http_redirects=False, async_mode=False)
 
 # Its warnings become the reason of the outcome, without secrets.
 logging.getLogger("apprise").propagate = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apprise(SinkConfig):
+    """Any service that Apprise supports, by its URL."""
+
+    url: Secret
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"apprise:{_schema_of(self.url)}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "AppriseSink":
+        """Opens the sink."""
+        return AppriseSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"the recipients of {name} get two messages: firing and resolved"
+
+
+class AppriseSection(PeopleSection):
+    """A service that Apprise supports: mail, Telegram, Microsoft Teams, Matrix, …"""
+
+    form = "apprise:URL"
+    text_key = "url"
+
+    url: SecretStr | None = None
+    """An Apprise URL such as `tgram://TOKEN/CHAT`; only its scheme is ever printed."""
+    url_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> "AppriseSection":
+        self.required_secret("url")
+        return self
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return Apprise(url=self.required_secret("url"))
 
 
 class AppriseSink:
@@ -76,13 +119,15 @@ class AppriseSink:
         self._thread.join(left_s)
         return outcomes[0] if outcomes else DEADLINE_EXCEEDED
 
-    def _notify(self, client: AppriseClient, notification: Notification, text: tuple[str, str]) -> Outcome:
+    def _notify(self, client: "AppriseClient", notification: Notification, text: tuple[str, str]) -> Outcome:
+        from apprise import LogCapture, NotifyFormat
+
         with LogCapture(level=logging.WARNING, name="apprise") as log:  # type: ignore[no-untyped-call]
             try:
                 accepted = client.notify(
                     title=text[0],
                     body=text[1],
-                    notify_type=notify_type(notification),
+                    notify_type=_notify_type(notification),
                     body_format=NotifyFormat.TEXT,
                 )
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
@@ -91,9 +136,19 @@ class AppriseSink:
         return Delivered() if accepted else Retry(reason=reason or "the service rejected the message without a reason")
 
 
-def notify_type(notification: Notification) -> NotifyType:
+def _notify_type(notification: Notification) -> "NotifyType":
     """Returns Apprise's type for the state and severity."""
-    return NotifyType.SUCCESS if notification.state is AlertState.RESOLVED else _TYPE[notification.severity]
+    from apprise import NotifyType
+
+    if notification.state is AlertState.RESOLVED:
+        return NotifyType.SUCCESS
+    match notification.severity:
+        case Severity.CRITICAL:
+            return NotifyType.FAILURE
+        case Severity.WARNING:
+            return NotifyType.WARNING
+        case Severity.INFO:
+            return NotifyType.INFO
 
 
 def title(notification: Notification) -> str:
@@ -114,7 +169,7 @@ def body(notification: Notification, links: MessageLinks) -> str:
     return f"{before}\n{visible(after, keep=chr(10))[:_MAX_BODY]}".strip()
 
 
-def schema_of(url: Secret) -> str:
+def _schema_of(url: Secret) -> str:
     """Returns the service's name in the URL: everything else in it may be secret.
 
     Raises:
@@ -123,11 +178,14 @@ def schema_of(url: Secret) -> str:
     return url.read().partition(":")[0][:20]
 
 
-def _client(url: Secret) -> AppriseClient:
+def _client(url: Secret) -> "AppriseClient":
     """Returns a new client for each notification: Apprise delays consecutive messages of one client."""
-    client = AppriseClient(asset=_ASSET)
+    from apprise import Apprise as AppriseClient
+    from apprise import AppriseAsset, LogCapture
+
+    client = AppriseClient(asset=AppriseAsset(app_id="kraftwatch", http_redirects=False, async_mode=False))
     with LogCapture(level=logging.ERROR, name="apprise"):  # type: ignore[no-untyped-call]
         supported = client.add(url.read())
     if not supported:
-        raise UsageError(f"Apprise does not know the URL that begins with {schema_of(url)!r}: see `apprise --details`")
+        raise UsageError(f"Apprise does not know the URL that begins with {_schema_of(url)!r}: see `apprise --details`")
     return client

@@ -4,17 +4,22 @@ Lines are not wrapped, so that a command can be copied from a terminal of any wi
 details) is never interpreted as markup or as terminal control codes.
 """
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
+from connectors.sinks.links import MessageLinks
 from connectors.sinks.minimal_document import minimal_alert
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
+from connectors.sinks.sink_config import SinkConfig, SinkSection
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -31,6 +36,35 @@ _RESOLVED_BADGE = "bold black on green"
 _MARGIN = "  "
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console(SinkConfig):
+    """The job's stderr."""
+
+    mode = DeliveryMode.TRANSITIONS
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return "console"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "ConsoleSink":
+        """Opens the sink."""
+        return ConsoleSink(sys.stderr, options=options)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return "stderr shows two lines above: firing and resolved"
+
+
+class ConsoleSection(SinkSection):
+    """The stderr of the job."""
+
+    form = "console"
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return Console()
+
+
 class ConsoleSink:
     """Writes alerts to a stream: with styles on a terminal, otherwise as plain text."""
 
@@ -38,7 +72,7 @@ class ConsoleSink:
         """Checks once whether `stream` is a terminal; NO_COLOR and FORCE_COLOR are respected."""
         self.options = options
         self._stream = stream
-        self._terminal = Console(file=stream).is_terminal
+        self._terminal = RichConsole(file=stream).is_terminal
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -60,7 +94,7 @@ class ConsoleSink:
     def _write(self, text: Text) -> None:
         # Rendered into a buffer first: rich ends the whole process when a pipe is broken.
         styled = StringIO()
-        Console(file=styled, force_terminal=self._terminal, highlight=False).print(text, soft_wrap=True)
+        RichConsole(file=styled, force_terminal=self._terminal, highlight=False).print(text, soft_wrap=True)
         encoding = self._stream.encoding or "utf-8"
         self._stream.write(styled.getvalue().encode(encoding, "replace").decode(encoding))
         self._stream.flush()

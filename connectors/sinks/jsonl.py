@@ -10,19 +10,67 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from pydantic import field_validator
 
 from connectors.durable_file import append, sync_directory
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
+from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
+from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
 _READ_BYTES = 1 << 20
 _LINE_START = b'{"cluster":"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jsonl(SinkConfig):
+    """A file with one line for each transition."""
+
+    mode = DeliveryMode.TRANSITIONS
+    path: Path
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"jsonl:{self.path.resolve()}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "JsonlSink":
+        """Opens or creates the file."""
+        return JsonlSink(self.path, options=options)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"{self.path} has two new lines with rule {TEST_RULE}: firing and resolved"
+
+    def created_file(self) -> Path | None:
+        """Returns the file, if it does not exist yet."""
+        return None if self.path.exists() else self.path
+
+
+class JsonlSection(SinkSection):
+    """A file with one line per transition."""
+
+    form = "jsonl:PATH"
+    text_key = "path"
+
+    path: Path
+
+    @field_validator("path")
+    @classmethod
+    def _home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return Jsonl(path=self.path)
 
 
 class JsonlSink:

@@ -20,10 +20,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.errors import UsageError
+from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
 from connectors.sinks.alert_json import Key, to_line
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
-from connectors.sinks.sink_config import KafkaTopic
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
@@ -37,7 +37,7 @@ _PERMANENT = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
 class KafkaTopicSink:
     """Produces to one topic. It is connected only while messages are in flight."""
 
-    def __init__(self, config: KafkaTopic, *, options: DeliveryOptions) -> None:
+    def __init__(self, config: TopicConnection, *, options: DeliveryOptions) -> None:
         """Checks the settings, without a connection.
 
         Raises:

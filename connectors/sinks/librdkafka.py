@@ -7,9 +7,9 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from connectors.secret import Secret
+from connectors.settings import TopicConnection
 from connectors.sinks.error_redaction import redact
 from connectors.sinks.http.response_outcome import excerpt
-from connectors.sinks.sink_config import KafkaTopic
 
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0
@@ -24,7 +24,7 @@ _UNREACHABLE = {
 _AUTHENTICATION = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 
 
-def settings(config: KafkaTopic) -> dict[str, Any]:
+def settings(config: TopicConnection) -> dict[str, Any]:
     """Returns librdkafka's settings for the brokers. Secrets are read at each call.
 
     Raises:

@@ -15,16 +15,17 @@ again after the resolve, because the job was killed or a response was lost, woul
 """
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from httpx2 import Response
-from pagerduty import EventsApiV2Client
-from pagerduty.errors import Error
+from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
-from connectors.sinks.address_checks import check_routing_key
+from connectors.secret import Secret
+from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso, json_safe
 from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
 from connectors.sinks.http.deadline import CallDeadline
@@ -33,18 +34,81 @@ from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import Pagerduty
+from connectors.sinks.sink_config import PeopleSection, SinkConfig
+from connectors.sinks.sink_server import SinkServer, url_server
 from connectors.sinks.triggered_incidents import TriggeredIncidents
 from rules.alert import AlertState
-from rules.finding import Plain
+from rules.finding import Plain, Severity
+from rules.formatting import plural
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
+if TYPE_CHECKING:
+    from httpx2 import Response
+    from pagerduty import EventsApiV2Client
+
+_ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
+_REGIONS = {"us": "https://events.pagerduty.com", "eu": "https://events.eu.pagerduty.com"}
 _MAX_SUMMARY = 1_024
 _MAX_FIELD = 255
 _MAX_DETAIL = 20_000
 """Characters of one part of the details: an event may have 512 KB."""
 _MAX_OTHER_ALERTS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pagerduty(SinkConfig):
+    """An integration of a service (Events API v2)."""
+
+    test_open_s = 30.0
+
+    routing_key: Secret
+    api_url: str = _REGIONS["us"]
+    ca_file: Path | None = None
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return "pagerduty"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "PagerdutySink":
+        """Opens the sink."""
+        return PagerdutySink(self, options=options, links=links, state_folder=state_folder)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return (
+            f"PagerDuty pages for the service of this key: an alert of severity {severity}, open for "
+            f"{self.test_open_s:.0f} s and then resolved"
+        )
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the Events API."""
+        return [url_server(Secret(text=self.api_url), self.ca_file)]
+
+
+class PagerdutySection(PeopleSection):
+    """PagerDuty: the integration "Events API v2" of a service."""
+
+    form = "pagerduty:ROUTING-KEY"
+    text_key = "routing_key"
+
+    routing_key: SecretStr | None = None
+    """The integration key, 32 characters."""
+    routing_key_file: Path | None = None
+    region: Literal["us", "eu"] = "us"
+    """The account's region: `eu` if its address ends in eu.pagerduty.com."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "PagerdutySection":
+        self.required_secret("routing_key")
+        problem = None if self.routing_key is None else _key_problem(self.routing_key.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "routing_key")
+        return self
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return Pagerduty(routing_key=self.required_secret("routing_key"), api_url=_REGIONS[self.region])
 
 
 class PagerdutySink:
@@ -60,7 +124,9 @@ class PagerdutySink:
         self._config = config
         self._links = links
         self._triggered = TriggeredIncidents(state_folder, options.name)
-        check_routing_key(config.routing_key)
+        problem = _key_problem(config.routing_key.read())
+        if problem is not None:
+            raise UsageError(f"routing_key{config.routing_key.place} {problem}")
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -77,15 +143,15 @@ class PagerdutySink:
             return Retry(reason=str(problem))
         with CallDeadline(left_s) as deadline:
             try:
-                with _PagerdutyClient(key, self._config, deadline, left_s) as client:
+                with _client(key, self._config, deadline, left_s) as client:
                     self._send_events(client, notification, content)
             except _UnsuccessfulResponse as error:
                 return _outcome_of_response(error.response, key)
-            except (Error, OSError) as problem:
+            except (_PagerdutyUnanswered, OSError) as problem:
                 return outcome_of_error(problem, deadline)
             return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
 
-    def _send_events(self, client: "_PagerdutyClient", notification: Notification, content: dict[str, Any]) -> None:
+    def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
         key = deduplication_key(incident, notification.escalations)
         missed = resolved and not notification.previously_notified and incident not in self._triggered
@@ -167,27 +233,54 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
 class _UnsuccessfulResponse(Exception):
     """PagerDuty did not respond with 202."""
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: "Response") -> None:
         super().__init__(str(response.status_code))
         self.response = response
 
 
-class _PagerdutyClient(EventsApiV2Client):
-    """The SDK's client for one notification, without its own retries: the ledger schedules retries."""
-
-    max_network_attempts = 0
-
-    def __init__(self, key: str, config: Pagerduty, deadline: CallDeadline, seconds: float) -> None:
-        super().__init__(key, base_url=config.api_url, verify=deadline.context(config.ca_file))
-        self.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
-
-    def postprocess(self, response: Response) -> None:
-        """Raises before the SDK waits and retries, which it does without limit at 429."""
-        if not response.is_success:
-            raise _UnsuccessfulResponse(response)
+class _PagerdutyUnanswered(Exception):
+    """The request failed before PagerDuty responded; the cause says why."""
 
 
-def _outcome_of_response(response: Response, key: str) -> Outcome:
+def _client(key: str, config: Pagerduty, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
+    """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
+    from pagerduty import EventsApiV2Client
+    from pagerduty.errors import Error
+
+    class SingleCallPagerduty(EventsApiV2Client):
+        max_network_attempts = 0
+
+        def send_event(self, *args: Any, **options: Any) -> str:
+            try:
+                return super().send_event(*args, **options)
+            except Error as problem:
+                raise _PagerdutyUnanswered(str(problem)) from problem
+
+        def postprocess(self, response: "Response") -> None:
+            """Raises before the SDK waits and retries, which it does without limit at 429."""
+            if not response.is_success:
+                raise _UnsuccessfulResponse(response)
+
+    client = SingleCallPagerduty(key, base_url=config.api_url, verify=deadline.context(config.ca_file))
+    client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
+    return client
+
+
+def _key_problem(key: str) -> str | None:
+    """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
+
+    Source: https://developer.pagerduty.com/docs/events-api-v2-overview.
+    """
+    if _ROUTING_KEY.fullmatch(key):
+        return None
+    wrong = f"has {plural(len(key), 'character')}" if len(key) != 32 else "has other characters than letters and digits"
+    return (
+        f"{wrong}, but an integration key has 32 letters and digits: copy it from the integration "
+        '"Events API v2" of the service'
+    )
+
+
+def _outcome_of_response(response: "Response", key: str) -> Outcome:
     message = excerpt(response.text, key)
     if response.status_code == 400 and "routing" in message.lower():
         return Retry(reason=f"PagerDuty does not know the routing key ({message})")

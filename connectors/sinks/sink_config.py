@@ -1,113 +1,77 @@
-"""Sink configs: the kind of a sink and its destination, as plain values that the configuration produces."""
+"""What all kinds of sinks have in common: their keys in the configuration, and what a kind supplies to use them.
 
+A kind of sink is one module with two classes beside the sink: its section of the configuration (`SinkSection`, or
+`PeopleSection` for a sink that notifies people), and its destination (`SinkConfig`), which opens the sink and says what
+the doctor and the test notification need. `sink_entry` registers it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from connectors.secret import Secret
+from connectors.settings import Duration, Section
 from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
+from connectors.sinks.sink_server import SinkServer
+from rules.finding import Severity
 from rules.notifications.route import Route
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Console:
-    """The job's stderr."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jsonl:
-    """A file with one line for each transition."""
-
-    path: Path
+TEST_RULE = "test"
+"""In place of a rule's id in a test notification."""
+_FILE = "_file"
+_REPEAT_S = 4 * 3_600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
-    """Any HTTP server."""
+class SinkConfig(ABC):
+    """The destination of a sink: a frozen dataclass of plain values that its section produces. Secrets are `Secret`."""
 
-    url: Secret
-    headers: tuple[tuple[str, Secret], ...] = ()
-    signing_key: Secret | None = None
-    """Signs each document (HMAC-SHA-256)."""
-    ca_file: Path | None = None
-    """Certificate authorities to trust instead of the system's."""
+    mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
+    fixed_repeat_s: ClassVar[float | None] = None
+    """The repeat interval of a kind that people cannot set."""
+    test_open_s: ClassVar[float] = 0.0
+    """How long the test notification stays open: an alert in a pager that resolves at once may page nobody."""
+    test_resolves: ClassVar[bool] = True
+    """False if the test notification ends by itself."""
 
+    @abstractmethod
+    def default_name(self) -> str:
+        """Returns the name in the ledger of a sink without a configured one: the same after a restart, no secret.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alertmanager:
-    """One Alertmanager."""
+        Raises:
+            UsageError: the address cannot be read, or is invalid.
+        """
 
-    url: Secret
-    """Without /api/v2/alerts."""
-    username: str | None = None
-    password: Secret | None = None
-    token: Secret | None = None
-    """A bearer token."""
-    ca_file: Path | None = None
-    """Certificate authorities to trust instead of the system's."""
+    @abstractmethod
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> Sink:
+        """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
 
+        Raises:
+            UsageError: the destination cannot be written, or a file of the config cannot be read.
+        """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackBot:
-    """A channel that a bot posts to."""
+    @abstractmethod
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test notification of this severity, and where; `name` is the sink's.
 
-    channel: str
-    """The channel's id, or `#name`."""
-    token: Secret
-    api_url: str = "https://slack.com/api/"
-    ca_file: Path | None = None
+        It contains no secret.
+        """
 
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the servers that the doctor connects to; none if there are none, or only a library knows them.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackWebhook:
-    """An incoming webhook of Slack."""
+        Raises:
+            UsageError: the URL cannot be read.
+        """
+        return []
 
-    url: Secret
-    ca_file: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pagerduty:
-    """An integration of a service (Events API v2)."""
-
-    routing_key: Secret
-    api_url: str = "https://events.pagerduty.com"
-    ca_file: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apprise:
-    """Any service that Apprise supports, by its URL."""
-
-    url: Secret
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaTopic:
-    """A topic of a Kafka cluster, reached through its brokers."""
-
-    bootstrap: tuple[str, ...]
-    """HOST:PORT of brokers."""
-    topic: str
-    create: bool = False
-    """Whether a missing topic is created, with compaction."""
-    security_protocol: str = "PLAINTEXT"
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    key_password: Secret | None = None
-    crl_file: Path | None = None
-    check_hostname: bool = True
-    mechanism: str | None = None
-    username: str | None = None
-    password: Secret | None = None
-    token: Secret | None = None
-    """For OAUTHBEARER."""
-
-
-SinkConfig: TypeAlias = (
-    Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise | KafkaTopic
-)
+    def created_file(self) -> Path | None:
+        """Returns the file that opening the sink would create; None if there is none."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +86,133 @@ class SinkSpec:
     route: Route = field(default_factory=Route)
     repeat_s: float | None = None
     """The repeat interval of a sink that notifies people; None for never."""
+
+
+def open_sink(spec: SinkSpec, *, state_folder: Path) -> Sink:
+    """Opens a sink.
+
+    Args:
+        spec: the kind, the destination and the common options.
+        state_folder: a folder beside the ledger, which exists once the first notification is sent. A sink that
+            keeps state has a file in it that is named after the sink.
+
+    Raises:
+        UsageError: the destination cannot be written, or a file of the config cannot be read.
+    """
+    config = spec.config
+    repeat_s = None if config.mode is DeliveryMode.TRANSITIONS else config.fixed_repeat_s or spec.repeat_s
+    name = spec.name or config.default_name()
+    options = DeliveryOptions(name=name, mode=config.mode, repeat_s=repeat_s, route=spec.route)
+    return config.open(options, spec.links, state_folder)
+
+
+class RuleFilter(Section):
+    """Rules by id."""
+
+    include: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """Ids, or patterns with `*` and `?`: the alerts of a rule that matches one of them are sent."""
+    exclude: tuple[str, ...] = ()
+    """Ids, or patterns: the alerts of a rule that matches one of them are not sent."""
+
+
+def _from_list(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f'expected a list, not a text: write ["{value}"]')  # noqa: TRY004 - pydantic handles ValueError
+    return {"include": value} if isinstance(value, list | tuple) else value
+
+
+_PATTERNS = {"type": "array", "items": {"type": "string"}}
+_Rules = Annotated[
+    RuleFilter,
+    BeforeValidator(_from_list),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {**_PATTERNS, "minItems": 1},
+                {
+                    "type": "object",
+                    "properties": {"include": {**_PATTERNS, "minItems": 1}, "exclude": _PATTERNS},
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+"""A list of what is included, or a mapping with include and exclude."""
+
+
+class SinkSection(Section):
+    """The keys of every kind of sink."""
+
+    form: ClassVar[str]
+    """What `--sink` takes, for people: `jsonl:PATH`."""
+    text_key: ClassVar[str | None] = None
+    """The key that the text after the kind sets; a secret may be in a file: `@FILE`."""
+
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$", max_length=100)
+    """The name in the ledger; a renamed sink is notified again of firing alerts. Two sinks at one address need one."""
+    min_severity: Severity = Severity.INFO
+    """The lowest severity to send: `critical` for a pager. A sent alert is always resolved."""
+    clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """The clusters whose alerts are sent: names, or patterns with `*` and `?`."""
+    rules: _Rules = RuleFilter()
+    """The rules whose alerts are sent: a list of ids or patterns, or `{include: […], exclude: […]}`; default: all."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "SinkSection":
+        for key in type(self).model_fields:
+            text = key.removesuffix(_FILE)
+            if key != text and getattr(self, key) is not None and getattr(self, text, None) is not None:
+                raise ValueError(f"give {text} or {key}, not both")
+        return self
+
+    @classmethod
+    def keys_of_text(cls, text: str) -> Mapping[str, Any]:
+        """Returns the keys that a text of `--sink` stands for, without its kind.
+
+        Raises:
+            ValueError: the kind does not take this text, which may be a secret.
+        """
+        assert cls.text_key is not None
+        file = cls.text_key + _FILE
+        return {file: text[1:]} if text.startswith("@") and file in cls.model_fields else {cls.text_key: text}
+
+    def sink_spec(self, links: MessageLinks) -> SinkSpec:
+        """Returns what the sink is opened with."""
+        route = Route(
+            min_severity=self.min_severity,
+            clusters=self.clusters,
+            rules=self.rules.include,
+            excluded_rules=self.rules.exclude,
+        )
+        repeat_s = self.repeat if isinstance(self, PeopleSection) and self.repeat != "never" else None
+        return SinkSpec(config=self.sink_config(), links=links, name=self.name, route=route, repeat_s=repeat_s)
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        raise NotImplementedError
+
+    def secret(self, key: str) -> Secret | None:
+        """Returns the secret of a key, given directly or as a file; None without one."""
+        text, file = getattr(self, key), getattr(self, key + _FILE)
+        if text is None and file is None:
+            return None
+        return Secret(text=None if text is None else text.get_secret_value(), file=file)
+
+    def required_secret(self, key: str) -> Secret:
+        """Returns the secret of a key, given directly or as a file.
+
+        Raises:
+            ValueError: neither is given.
+        """
+        secret = self.secret(key)
+        if secret is None:
+            raise ValueError(f"{key} (or {key}{_FILE}) is missing")
+        return secret
+
+
+class PeopleSection(SinkSection):
+    """The further keys of a sink for people."""
+
+    repeat: Duration | Literal["never"] = _REPEAT_S
+    """How long after a notification the same firing incident is sent again: a duration such as `4h`, or `never`."""

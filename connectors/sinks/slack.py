@@ -12,26 +12,33 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request
 
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+from pydantic import Field, SecretStr, model_validator
 
 from connectors.errors import UsageError
+from connectors.secret import Secret
 from connectors.sinks.http.request import post, post_for_outcome
 from connectors.sinks.http.response_outcome import excerpt, outcome_of_status
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
-from connectors.sinks.sink_config import SlackBot, SlackWebhook
+from connectors.sinks.sink_config import PeopleSection, SinkConfig
+from connectors.sinks.sink_server import SinkServer, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
 from connectors.sinks.webhook import host_of
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+
+_API_URL = "https://slack.com/api/"
 _SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
 """Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
 _SDK_LOG.addHandler(logging.NullHandler())
@@ -65,6 +72,93 @@ _MEANING = {
 """https://docs.slack.dev/reference/methods/chat.postMessage#errors"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackBot(SinkConfig):
+    """A channel that a bot posts to."""
+
+    channel: str
+    """The channel's id, or `#name`."""
+    token: Secret
+    api_url: str = _API_URL
+    ca_file: Path | None = None
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"slack:{self.channel}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "SlackSink":
+        """Opens the sink."""
+        return SlackSink(self, options=options, links=links, state_folder=state_folder)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"channel {self.channel} has a new message, edited to resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the API."""
+        return [url_server(Secret(text=self.api_url), self.ca_file)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackWebhook(SinkConfig):
+    """An incoming webhook of Slack."""
+
+    url: Secret
+    ca_file: Path | None = None
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return "slack"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "SlackWebhookSink":
+        """Opens the sink."""
+        return SlackWebhookSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return "the webhook's channel has two new messages: firing and resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the URL."""
+        return [url_server(self.url, self.ca_file)]
+
+
+class SlackSection(PeopleSection):
+    """Slack: a bot token and a channel, or an incoming webhook, which cannot edit messages or use threads."""
+
+    form = "slack:WEBHOOK-URL"
+    text_key = "webhook_url"
+
+    token: SecretStr | None = None
+    """A bot token (`xoxb-…`) with the scope `chat:write`; invite the app to the channel."""
+    token_file: Path | None = None
+    channel: str | None = Field(default=None, pattern=r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$")
+    """`#name` (in quotation marks: # begins a YAML comment), or the channel's id, which a rename does not change."""
+    webhook_url: SecretStr | None = None
+    """https://hooks.slack.com/services/…, instead of a token and a channel."""
+    webhook_url_file: Path | None = None
+    api_url: str = Field(default=_API_URL, pattern=r"^https://[^\s]+/$")
+    """Slack's API; GovSlack has another address."""
+
+    @model_validator(mode="after")
+    def _bot_or_webhook(self) -> "SlackSection":
+        bot = self.secret("token") is not None
+        if bot and self.secret("webhook_url") is not None:
+            raise ValueError("give a token and a channel, or a webhook_url, not both")
+        if not bot:
+            self.required_secret("webhook_url")
+        if bot != (self.channel is not None):
+            raise ValueError("token and channel go together; a webhook has its channel in Slack")
+        return self
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        token = self.secret("token")
+        if token is not None and self.channel is not None:
+            return SlackBot(channel=self.channel, token=token, api_url=self.api_url)
+        return SlackWebhook(url=self.required_secret("webhook_url"))
+
+
 class SlackSink:
     """A bot in one channel."""
 
@@ -96,16 +190,16 @@ class SlackSink:
             token = self._config.token.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        client = _SlackClient(token, self._config, left_s)
+        client = _client(token, self._config, left_s)
         try:
             self._update_or_post(client, notification, document)
         except _NoResponse as problem:
             return problem.outcome
-        except SlackApiError as error:
+        except _SlackError as error:
             return _outcome_of_error(error, token)
         return Delivered()
 
-    def _update_or_post(self, client: "_SlackClient", notification: Notification, document: SlackDocument) -> None:
+    def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
         message = self._messages.find(notification.incident)
         digest = _digest(notification)
         if message is not None:
@@ -122,12 +216,12 @@ class SlackSink:
         )
 
     def _posted(
-        self, client: "_SlackClient", notification: Notification, document: SlackDocument, digest: str
+        self, client: "WebClient", notification: Notification, document: SlackDocument, digest: str
     ) -> SlackMessageRecord:
         channel = self._config.channel
         try:
             response = client.chat_postMessage(channel=channel, **document.message)
-        except SlackApiError as error:
+        except _SlackError as error:
             if _code(error) not in _INVALID_MESSAGE:
                 raise
             response = client.chat_postMessage(channel=channel, **document.plain)
@@ -137,12 +231,12 @@ class SlackSink:
         return message
 
     def _updated(
-        self, client: "_SlackClient", message: SlackMessageRecord, document: SlackDocument
+        self, client: "WebClient", message: SlackMessageRecord, document: SlackDocument
     ) -> SlackMessageRecord | None:
         """Edits the message; returns None if it can no longer be edited."""
         try:
             client.chat_update(channel=message.channel, ts=message.ts, **document.message)
-        except SlackApiError as error:
+        except _SlackError as error:
             if _code(error) in _NOT_EDITABLE:
                 return None
             if _code(error) not in _INVALID_MESSAGE:
@@ -206,24 +300,40 @@ class _NoResponse(Exception):
         self.outcome = outcome
 
 
-class _SlackClient(WebClient):
-    """Slack's client for one notification, with the transport of `connectors.sinks.http.request`."""
+class _SlackError(Exception):
+    """Slack responded with an error."""
 
-    def __init__(self, token: str, config: SlackBot, seconds: float) -> None:
-        super().__init__(token=token, base_url=config.api_url, logger=_SDK_LOG, retry_handlers=[])
-        self._until = time.monotonic() + seconds
-        self._ca_file = config.ca_file
-
-    def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
-        body = req.data if isinstance(req.data, bytes) else b""
-        left_s = max(0.0, self._until - time.monotonic())
-        response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=self._ca_file)
-        if isinstance(response, Retry):
-            raise _NoResponse(response)
-        return {"status": response.status, "headers": response.headers, "body": response.text}
+    def __init__(self, response: Any) -> None:
+        super().__init__()
+        self.response = response
 
 
-def _outcome_of_error(error: SlackApiError, token: str) -> Outcome:
+def _client(token: str, config: SlackBot, seconds: float) -> "WebClient":
+    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http.request`."""
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+
+    until = time.monotonic() + seconds
+
+    class SingleCallSlack(WebClient):
+        def api_call(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().api_call(*args, **options)
+            except SlackApiError as error:
+                raise _SlackError(error.response) from None
+
+        def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+            body = req.data if isinstance(req.data, bytes) else b""
+            left_s = max(0.0, until - time.monotonic())
+            response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=config.ca_file)
+            if isinstance(response, Retry):
+                raise _NoResponse(response)
+            return {"status": response.status, "headers": response.headers, "body": response.text}
+
+    return SingleCallSlack(token=token, base_url=config.api_url, logger=_SDK_LOG, retry_handlers=[])
+
+
+def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:
     response = error.response
     headers = {name.lower(): value for name, value in response.headers.items()}
     code = _code(error)
@@ -236,7 +346,7 @@ def _outcome_of_error(error: SlackApiError, token: str) -> Outcome:
     return Retry(reason=f"Slack error: {meaning}")
 
 
-def _code(error: SlackApiError) -> str:
+def _code(error: "_SlackError") -> str:
     return str(error.response.get("error") or "no error code")
 
 

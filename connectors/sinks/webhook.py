@@ -10,7 +10,11 @@ Documents are sent per incident; a receiver that needs each transition reads a j
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
@@ -19,13 +23,80 @@ from connectors.sinks.http.request import post_for_outcome
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import Webhook
-from rules.finding import Plain
+from connectors.sinks.sink_config import TEST_RULE, PeopleSection, SinkConfig
+from connectors.sinks.sink_server import SinkServer, url_server
+from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
 SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(SinkConfig):
+    """Any HTTP server."""
+
+    url: Secret
+    headers: tuple[tuple[str, Secret], ...] = ()
+    signing_key: Secret | None = None
+    """Signs each document (HMAC-SHA-256)."""
+    ca_file: Path | None = None
+    """Certificate authorities to trust instead of the system's."""
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"webhook:{host_of(self.url)}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "WebhookSink":
+        """Opens the sink."""
+        return WebhookSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"{name} received two documents with rule {TEST_RULE}: firing and resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the URL."""
+        return [url_server(self.url, self.ca_file)]
+
+
+class WebhookSection(PeopleSection):
+    """An HTTP server: one JSON document per notification, by POST."""
+
+    form = "webhook:URL"
+    text_key = "url"
+
+    url: SecretStr | None = None
+    """https://HOST/PATH; only the host is ever printed."""
+    url_file: Path | None = None
+    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Further headers, such as `Authorization`."""
+    header_files: Mapping[str, Path] = Field(default_factory=dict)
+    """Further headers with each value in a file."""
+    signing_key: SecretStr | None = None
+    """The key that signs each document: header X-Kraftwatch-Signature."""
+    signing_key_file: Path | None = None
+    ca_file: Path | None = None
+    """PEM: trusted certificate authorities instead of the system's."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "WebhookSection":
+        self.required_secret("url")
+        twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
+        if twice:
+            raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
+        return self
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
+        return Webhook(
+            url=self.required_secret("url"),
+            headers=(*given, *((name, Secret(file=file)) for name, file in self.header_files.items())),
+            signing_key=self.secret("signing_key"),
+            ca_file=self.ca_file,
+        )
 
 
 class WebhookSink:

@@ -15,8 +15,7 @@ from streaming.cli.output import print_json, print_message, stdout_console
 if TYPE_CHECKING:
     from rules.finding import Plain
     from streaming.config import Config
-    from streaming.doctor.notification_test import NotificationTest
-    from streaming.doctor.sink_check import SinkCheck
+    from streaming.doctor.sink_check import NotificationTest, SinkCheck
 
 EXAMPLE = "example.yaml"
 
@@ -129,7 +128,7 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
 
 def _test(severity: str | None, *, send: bool) -> "NotificationTest | None":
     from rules.finding import Severity
-    from streaming.doctor.notification_test import NotificationTest
+    from streaming.doctor.sink_check import NotificationTest
 
     if not send:
         if severity is not None:

@@ -120,7 +120,7 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str]) 
     Raises:
         UsageError: a setting does not have that form, or its value is invalid.
     """
-    from streaming.config.duration import parse_seconds
+    from connectors.settings import parse_seconds
     from streaming.config.thresholds import check_unit
 
     thresholds = {rule: dict(values) for rule, values in base.items()}

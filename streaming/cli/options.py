@@ -23,7 +23,7 @@ TIMEOUT_S = 10.0
 
 
 def _timeout(value: str | float) -> float:
-    from streaming.config.duration import parse_seconds
+    from connectors.settings import parse_seconds
 
     seconds = value if isinstance(value, float) else parse_seconds(value)
     if not 1 <= seconds <= 600:

@@ -252,7 +252,7 @@ def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:
 
 
 def _add_duration(duration: str, now_ms: Millis) -> Millis:
-    from streaming.config.duration import parse_seconds
+    from connectors.settings import parse_seconds
 
     try:
         seconds = parse_seconds(duration)

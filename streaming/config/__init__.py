@@ -4,7 +4,7 @@ Only this package knows the pydantic models of the configuration; all other code
 value is reported in one sentence that names the key, the line and the fix.
 """
 
-from streaming.config.address import host_port
+from connectors.settings import host_port
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.json_schema import config_json_schema
 from streaming.config.loading import checked, load, located, mistakes

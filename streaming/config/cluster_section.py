@@ -9,13 +9,10 @@ from pydantic import Field, SecretStr, model_validator
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.settings import BY_PASSWORD, Bootstrap, LoginSection, ThresholdValue, host_port, readable
 from rules.model.monitoring import Access, Vantage
-from streaming.config.address import Bootstrap, host_port
 from streaming.config.cluster_id import ClusterId
-from streaming.config.duration import ThresholdValue
-from streaming.config.kafka_security import BY_PASSWORD, LoginSection
 from streaming.config.rule_section import RuleSection
-from streaming.config.section import readable
 
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
 _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")

@@ -6,14 +6,14 @@ A name that matches nothing would silence a sink, or leave a maintenance window 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from connectors.settings import host_port
+from connectors.sinks.sink_config import SinkSection
 from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID, Route
-from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.env_expansion import Path
 from streaming.config.known_names import unmatched
 from streaming.config.root import Config
-from streaming.config.sink_options import SinkSection
 
 Mistake: TypeAlias = tuple[Path, str]
 """The path of a value, and what is wrong with it."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from streaming.config.address import host_port
+from connectors.settings import Section, host_port
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.root import Config
-from streaming.config.section import Section
 
 PUBLIC_FILES = frozenset({"checkpoint", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile", "folder", "jars"})
 """The keys of paths that hold no secret; every other path is a file with a secret."""

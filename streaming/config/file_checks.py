@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from connectors.errors import UsageError
+from connectors.settings import readable
 from streaming.config.relay_section import RelaySection
 from streaming.config.root import Config
-from streaming.config.section import readable
 
 
 def unreadable(config: Config) -> Sequence[str]:

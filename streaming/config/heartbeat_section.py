@@ -5,8 +5,7 @@ from pathlib import Path
 from pydantic import SecretStr, field_validator, model_validator
 
 from connectors.secret import Secret
-from streaming.config.duration import Duration
-from streaming.config.section import Section
+from connectors.settings import Duration, Section
 from streaming.metrics.heartbeat import HeartbeatSchedule
 
 

@@ -10,12 +10,12 @@ import yaml
 from pydantic import ValidationError
 
 from connectors.errors import UsageError
+from connectors.settings import readable
 from streaming.config import env_expansion
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.cross_checks import mistakes_between_parts
 from streaming.config.env_expansion import ExpansionError, expanded
 from streaming.config.root import Config
-from streaming.config.section import readable
 from streaming.config.thresholds import check_unit, in_force
 from streaming.config.validation_sentences import origin, place, sentences
 from streaming.config.yaml_lines import Document, parse_yaml

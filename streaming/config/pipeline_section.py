@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from streaming.config.section import Section
+from connectors.settings import Section
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 

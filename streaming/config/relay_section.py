@@ -8,11 +8,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from connectors.errors import UsageError
-from connectors.sinks.sink_config import KafkaTopic
-from streaming.config.address import Bootstrap
-from streaming.config.duration import Duration
-from streaming.config.placed_error import placed_error
-from streaming.config.topic_login import TopicLogin
+from connectors.settings import Bootstrap, Duration, TopicConnection, TopicLogin, placed_error
 
 _MIB = 1024 * 1024
 _TOPIC = r"^[A-Za-z0-9._-]+$"
@@ -85,6 +81,8 @@ class RelaySection(TopicLogin):
             )
         return self.model_copy(update={"topic": next(iter(topics), self.topic), "topics": {}})
 
-    def connection(self, topic: str | None = None) -> KafkaTopic:
+    def connection(self, topic: str | None = None) -> TopicConnection:
         """Returns the settings of the connection to a topic; None: to `topic` of the section."""
-        return self.kafka_topic(self.bootstrap, topic or self.topic, create=self.create)
+        return TopicConnection(
+            bootstrap=self.bootstrap, topic=topic or self.topic, create=self.create, **self.connection_options()
+        )

@@ -9,22 +9,20 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from connectors.secret import Secret
+from connectors.settings import Duration, DurationOrZero, Section, ThresholdValue, host_port, placed_error
+from connectors.sinks.console import ConsoleSection
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec
+from connectors.sinks.sink_entry import SinkEntry
 from rules.finding import Thresholds
 from rules.rule_overrides import with_overrides
-from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
-from streaming.config.duration import Duration, DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
 from streaming.config.pipeline_section import SHUFFLE_PARTITIONS, PipelineSection
-from streaming.config.placed_error import placed_error
 from streaming.config.relay_section import RelaySection
 from streaming.config.rule_section import RuleSection, overrides_in_force
-from streaming.config.section import Section
-from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess
@@ -60,7 +58,7 @@ class Config(Section):
     """`gatherer`: the job queries the clusters itself. `kafka`: it reads the topic that `kraftwatch relay` writes."""
     relay: RelaySection | None = None
     """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
-    sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
+    sinks: tuple[SinkEntry, ...] = Field(default=(SinkEntry(console=ConsoleSection()),), min_length=1)
     """Where alerts are sent: each a text as `--sink` takes it, or one kind with its keys."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
     """The address of your copy of the documentation: notifications link to its rule pages."""

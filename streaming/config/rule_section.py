@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from connectors.settings import Section
 from rules.finding import Severity
 from rules.rule_overrides import RuleOverride
-from streaming.config.section import Section
 
 
 class RuleSection(Section):

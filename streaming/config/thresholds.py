@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from connectors.errors import UsageError
+from connectors.settings import has_unit
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Thresholds
-from streaming.config.duration import has_unit
 
 
 def check_unit(rule: str, name: str, value: object) -> None:

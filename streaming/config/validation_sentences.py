@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from connectors.settings import PLACED
 from streaming.config.env_expansion import Path
-from streaming.config.placed_error import PLACED
 from streaming.config.root import Config
 from streaming.config.yaml_lines import Document
 

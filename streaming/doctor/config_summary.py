@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.sink_config import Console, Jsonl, KafkaTopic, SinkSpec
+from connectors.sinks.sink import DeliveryMode
+from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Plain, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
@@ -17,8 +18,6 @@ from streaming.config import ClusterSection, Config
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.rule_section import RuleSection
 from streaming.doctor.sink_check import SinkCheck
-
-_RECORD_SINKS = (Console, Jsonl, KafkaTopic)
 
 
 def config_summary(
@@ -124,7 +123,7 @@ def _cluster_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
     return {
         "name": one.name,
-        "each_transition": isinstance(spec.config, _RECORD_SINKS),
+        "each_transition": spec.config.mode is DeliveryMode.TRANSITIONS,
         "min_severity": spec.route.min_severity.value,
         "clusters": [*spec.route.clusters],
         "rules": [*spec.route.rules],

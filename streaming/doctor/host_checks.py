@@ -6,10 +6,12 @@ import platform
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,13 +19,13 @@ from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.private_files import is_open_to_others
 from connectors.relay.surveyed_topic import append_time_advice
 from connectors.sinks.sink_config import SinkConfig
+from connectors.sinks.sink_server import connected, network_error, url_server
 from rules.formatting import plural
 from streaming.config import Config, host_port
 from streaming.config.exposure import exposures
 from streaming.config.file_checks import unreadable
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.doctor.sink_check import check_sink
-from streaming.doctor.sink_connection import bind_problem, connected, network_error, sink_servers, url_server
 from streaming.pipeline.checkpoint import Checkpoint
 
 JAVA = 17
@@ -118,7 +120,7 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
 
 def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:
     """Yields whether each server of the sink can be reached; one broker is enough for a topic."""
-    found = list(connected(sink_servers(config)))
+    found = list(connected(config.servers()))
     failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
     for server, problem in found:
         status = CheckStatus.OK if problem is None else failed
@@ -186,7 +188,7 @@ def _listen(config: Config) -> Iterator[CheckResult]:
     """Yields whether the page's address can be bound."""
     if config.listen is None:
         return
-    error = bind_problem(*host_port(config.listen))
+    error = _bind_problem(*host_port(config.listen))
     if error is None:
         yield _result("listen", "address", CheckStatus.OK, f"{config.listen} can be bound")
     elif error.errno != errno.EADDRINUSE:
@@ -201,6 +203,16 @@ def _listen(config: Config) -> Iterator[CheckResult]:
         yield _result(
             "listen", "address", CheckStatus.FAILS, message, "stop that process, or set another port in listen"
         )
+
+
+def _bind_problem(host: str, port: int) -> OSError | None:
+    """Binds an address to listen at, and closes it again; returns why it cannot be bound."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with closing(socket.create_server((host, port), family=family)):
+            return None
+    except OSError as error:
+        return error
 
 
 def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:

@@ -1,13 +1,41 @@
 """Checks a sink: whether it can be opened and, on request, whether it accepts a test notification."""
 
 import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.sinks.sink_config import Jsonl, SinkSpec
-from connectors.sinks.sink_factory import open_sink
-from streaming.doctor.notification_test import NotificationTest, expectation, send_test
+from connectors.sinks.error_redaction import redact
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink_config import TEST_RULE, SinkSpec, open_sink
+from connectors.wall_clock import wall_ms
+from rules.alert import Alert, AlertState
+from rules.finding import Severity
+from rules.model.identifiers import Millis
+from rules.notifications.notification import single_alert_notification
+from rules.notifications.route import JOB_CLUSTER_ID
+
+_DEADLINE_S = 15.0
+_SUMMARY = "This is a test of kraftwatch's configuration. Nothing is wrong; no action is needed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationTest:
+    """What is sent to each sink."""
+
+    severity: Severity | None = None
+    """The severity of the test; None: the lowest that the sink takes."""
+    pause: Callable[[float], None] = time.sleep
+    """Waits for so many seconds."""
+
+    def severity_for(self, spec: SinkSpec) -> Severity | None:
+        """Returns the severity of the test for this sink; None if the sink does not take the requested one."""
+        lowest = spec.route.min_severity
+        if self.severity is None:
+            return lowest
+        return self.severity if self.severity.rank >= lowest.rank else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +64,10 @@ def check_sink(spec: SinkSpec, *, state_folder: Path, test: NotificationTest | N
     """
     kind = type(spec.config).__name__.lower()
     try:
-        if isinstance(spec.config, Jsonl) and not spec.config.path.exists() and test is None:
+        file = spec.config.created_file()
+        if file is not None and test is None:
             # Not created here: the file would belong to the current user, and the job might not be able to write it.
-            name = spec.name or f"jsonl:{spec.config.path.resolve()}"
-            return SinkCheck(name=name, problem=_not_writable(spec.config))
+            return SinkCheck(name=spec.name or spec.config.default_name(), problem=_not_writable(file))
         sink = open_sink(spec, state_folder=state_folder)
     except UsageError as problem:
         return SinkCheck(name=spec.name or kind, problem=str(problem))
@@ -49,12 +77,64 @@ def check_sink(spec: SinkSpec, *, state_folder: Path, test: NotificationTest | N
     severity = test.severity_for(spec)
     if severity is None:
         return SinkCheck(name=name, not_sent=f"not sent: the sink takes {spec.route.min_severity} or worse")
-    error = send_test(sink, spec, severity, test.pause)
-    return SinkCheck(name=name, test_error=error, expect=None if error else expectation(spec, name, severity))
+    error = _send_test(sink, spec, severity, test.pause)
+    return SinkCheck(name=name, test_error=error, expect=None if error else spec.config.expectation(name, severity))
 
 
-def _not_writable(config: Jsonl) -> str | None:
-    folder = config.path.resolve().parent
+def _not_writable(file: Path) -> str | None:
+    folder = file.resolve().parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist: create it, or name another file"
     return None if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable for this user"
+
+
+def _send_test(sink: Sink, spec: SinkSpec, severity: Severity, pause: Callable[[float], None]) -> str | None:
+    """Sends an alert that fires and resolves.
+
+    Returns:
+        Why the sink did not accept it, without a secret; None if it did.
+    """
+    now_ms = wall_ms()
+    error = _send(sink, _alert(AlertState.FIRING, severity, now_ms))
+    if error is not None or not spec.config.test_resolves:
+        return error
+    try:
+        if spec.config.test_open_s:
+            pause(spec.config.test_open_s)
+    finally:
+        # Also after ^C, so that no incident stays open in a pager.
+        error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))
+    return error
+
+
+def _send(sink: Sink, alert: Alert) -> str | None:
+    notification = single_alert_notification(alert)
+    try:
+        outcomes: Sequence[Outcome] = sink.send([notification], sent_at_ms=wall_ms(), deadline_s=_DEADLINE_S)
+    except Exception as problem:  # noqa: BLE001 - a defect of one sink must not prevent the check of the others
+        return redact(f"{type(problem).__name__}: {problem}")
+    match outcomes:
+        case [Retry(reason=reason) | Rejected(reason=reason)]:
+            return reason
+        case [Delivered()]:
+            return None
+        case _:
+            return f"the sink returned {len(outcomes)} outcomes for one notification"
+
+
+def _alert(state: AlertState, severity: Severity, now_ms: Millis) -> Alert:
+    return Alert(
+        cluster=JOB_CLUSTER_ID,
+        cluster_id=JOB_CLUSTER_ID,
+        rule=TEST_RULE,
+        subject="a test",
+        severity=severity,
+        state=state,
+        summary=_SUMMARY,
+        evidence={},
+        remedy=("# No action is needed: this is a test.",),
+        started_at_ms=now_ms,
+        due_at_ms=now_ms,
+        observed_at_ms=now_ms,
+        offset=None,
+    )

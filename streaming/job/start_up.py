@@ -11,8 +11,7 @@ from typing import TypeAlias
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkSpec
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.job_spec import JobSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from connectors.errors import UsageError
 from connectors.observation_event import ObservationsAudited
 from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
@@ -152,7 +152,7 @@ def _section(config: Config) -> RelaySection:
     return config.relay
 
 
-def _survey(connection: KafkaTopic, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
+def _survey(connection: TopicConnection, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
     # Imported here: other jobs need no library of Kafka's in this process.
     from connectors.relay.topic_survey import survey_topic
 

@@ -7,7 +7,7 @@ options, and no checkpoint holds them. A secret is read when the query starts.
 from collections.abc import Mapping
 
 from connectors.errors import UsageError
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 
 REDACTION: Mapping[str, str] = {
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
@@ -21,7 +21,7 @@ _LOGIN_MODULES = {
 }
 
 
-def connection_options(topic: KafkaTopic) -> Mapping[str, str]:
+def connection_options(topic: TopicConnection) -> Mapping[str, str]:
     """Returns the options of a connection.
 
     Raises:
@@ -42,7 +42,7 @@ def connection_options(topic: KafkaTopic) -> Mapping[str, str]:
     return {f"kafka.{name}": value for name, value in options.items() if value is not None}
 
 
-def _jaas(topic: KafkaTopic) -> str:
+def _jaas(topic: TopicConnection) -> str:
     assert topic.mechanism is not None
     module = _LOGIN_MODULES.get(topic.mechanism)
     if module is None:
@@ -56,7 +56,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _client_certificate(topic: KafkaTopic) -> dict[str, str | None]:
+def _client_certificate(topic: TopicConnection) -> dict[str, str | None]:
     """Returns the client certificate; Java reads a private key in PKCS #8 only."""
     # Imported here: it takes a while, and few topics need it.
     from cryptography.hazmat.primitives.serialization import (

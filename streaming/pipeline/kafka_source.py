@@ -23,7 +23,7 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.errors import UndecodableError
 from connectors.observation import Observation
 from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.frame_rows import output_frame
 from streaming.pipeline.kafka_options import REDACTION, connection_options
@@ -53,7 +53,7 @@ class RelayedCluster:
 class TopicSource:
     """What the query reads."""
 
-    connection: KafkaTopic
+    connection: TopicConnection
     """To the brokers; its topic is one of those that are read."""
     rows_per_batch: int
     """maxOffsetsPerTrigger: a backlog is read in bounded batches."""

@@ -23,7 +23,7 @@ from connectors.observation import Observation
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.relay_positions import with_clusters
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
@@ -63,7 +63,7 @@ def figures(clusters: int = 1, seconds: int = 3_600) -> dict[str, Any]:
             recorded = recorded_rows(lab, folder / "gather")
             for node in lab.controllers:
                 lab.stop(node)
-            topic = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic="backlog", create=True)
+            topic = TopicConnection(bootstrap=tuple(topic_lab.broker_bootstrap), topic="backlog", create=True)
             # In the past: rows whose times the topic has not reached are refused.
             rows = [
                 replace(row, observed_at_ms=row.observed_at_ms - seconds * 1_000) for row in backlog(recorded, seconds)
@@ -74,7 +74,7 @@ def figures(clusters: int = 1, seconds: int = 3_600) -> dict[str, Any]:
 
 
 def _write(
-    journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation], *, cluster_id: str
+    journal: Path, topic: TopicConnection, names: Sequence[str], rows: Sequence[Observation], *, cluster_id: str
 ) -> tuple[dict[str, int], dict[str, float]]:
     """Forwards the rows of all clusters; returns the clusters' baselines, and the rates."""
     numberings = with_clusters({}, names, end=0, now_ms=rows[0].observed_at_ms)
@@ -108,7 +108,7 @@ def _milliseconds(rows: Sequence[Observation]) -> int:
 
 
 def _read(
-    folder: Path, topic: KafkaTopic, baselines: dict[str, int], *, cluster_id: str, seconds: int, last: Observation
+    folder: Path, topic: TopicConnection, baselines: dict[str, int], *, cluster_id: str, seconds: int, last: Observation
 ) -> dict[str, float]:
     checkpoint = Checkpoint(folder=folder / str(uuid.uuid4()))
     checkpoint.folder.mkdir()

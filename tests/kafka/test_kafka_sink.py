@@ -24,7 +24,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import open_sink
 from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis

@@ -20,7 +20,7 @@ from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessage, check_row
 from connectors.relay.surveyed_topic import SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from deploy.lab.ports import Ports
@@ -249,7 +249,7 @@ def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: P
         journal.publish()
 
     def forwarder(topic: str) -> Forwarder:
-        connection = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic=topic, create=True)
+        connection = TopicConnection(bootstrap=tuple(topic_lab.broker_bootstrap), topic=topic, create=True)
         baseline = Baseline(sequence=0, at_ms=0)
         return Forwarder(
             JournalReader(tmp_path / "journal"),

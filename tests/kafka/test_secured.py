@@ -24,8 +24,8 @@ from connectors.delivery.ledger import Ledger
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from connectors.secret import Secret
-from connectors.sinks.sink_config import SinkSpec, Webhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.webhook import Webhook
 from deploy.lab.lab import Lab
 from deploy.lab.security import Security
 from rules.alert import Alert

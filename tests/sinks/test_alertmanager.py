@@ -1,5 +1,6 @@
 """The Alertmanager sink, against a real Alertmanager."""
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,9 +11,10 @@ import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.alertmanager import REPEAT_S
+from connectors.secret import Secret
+from connectors.sinks.alertmanager import REPEAT_S, Alertmanager
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import open_sink
 from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.finding import Severity
@@ -20,7 +22,32 @@ from rules.model.identifiers import Millis
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.sinks.real_alertmanager import RealAlertmanager
+from tests.sinks.server import HttpReply, ReceivedRequest
+from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import alert
+
+
+def alertmanager_reply(request: ReceivedRequest) -> HttpReply:
+    """By `postableAlerts` of its OpenAPI document; test_alertmanager uses a real one."""
+    assert request.path == f"/{SECRET}/api/v2/alerts"
+    for posted in json.loads(request.body):
+        assert posted.keys() <= {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
+        texts = {**posted["labels"], **posted["annotations"]}
+        assert all(isinstance(text, str) and text for text in texts.values())
+        assert posted["labels"]["alertname"]
+        assert datetime.fromisoformat(posted["startsAt"]) <= datetime.fromisoformat(posted["endsAt"])
+    return HttpReply()
+
+
+KINDS = [
+    SinkKind(
+        kind="alertmanager",
+        config=lambda url, ca_file: Alertmanager(
+            url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
+        ),
+        reply=alertmanager_reply,
+    ),
+]
 
 pytestmark = pytest.mark.debian("prometheus-alertmanager")
 

@@ -13,9 +13,9 @@ import pytest
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
+from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import Pagerduty, SinkSpec
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from tests.eventually import eventually

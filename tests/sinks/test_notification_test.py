@@ -10,12 +10,12 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from connectors.secret import Secret
-from connectors.sinks.sink_config import Pagerduty, SinkSpec
+from connectors.sinks.pagerduty import Pagerduty
+from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Severity
 from rules.notifications.route import Route
 from streaming.cli import app
-from streaming.doctor.notification_test import NotificationTest
-from streaming.doctor.sink_check import check_sink
+from streaming.doctor.sink_check import NotificationTest, check_sink
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.real_alertmanager import RealAlertmanager

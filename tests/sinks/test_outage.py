@@ -21,15 +21,17 @@ from connectors.durable_file import append
 from connectors.secret import Secret
 from connectors.sinks import jsonl
 from connectors.sinks.alert_json import key_of
+from connectors.sinks.alertmanager import Alertmanager
+from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.sink import DeliveryMode, Sink
-from connectors.sinks.sink_config import Alertmanager, Jsonl, SinkSpec
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
-from tests.sinks.subjects import SINK_KINDS, SinkKind
+from tests.sinks.sink_kind import SinkKind
+from tests.sinks.subjects import SINK_KINDS
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink, alert
 

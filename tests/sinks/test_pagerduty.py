@@ -10,16 +10,25 @@ import pytest
 
 from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
+from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Delivered, Outcome, Retry
-from connectors.sinks.sink_config import Pagerduty, SinkSpec
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpReply, ReceivedRequest, ResetInReply, serving
+from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+KINDS = [
+    SinkKind(
+        kind="pagerduty",
+        config=lambda url, ca_file: Pagerduty(routing_key=Secret(text=SECRET), api_url=url, ca_file=ca_file),
+        reply=PagerdutyDouble().reply,
+    ),
+]
 
 KEY = "0123456789abcdef0123456789abcdef"
 LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com")

@@ -12,7 +12,8 @@ from rules.notifications.notification import Notification, NotifyReason
 from streaming.metrics.heartbeat import request_url
 from tests.sinks.connect_proxy import ConnectProxy, proxying
 from tests.sinks.server import HttpDouble, serving
-from tests.sinks.subjects import SINK_KINDS, SinkKind
+from tests.sinks.sink_kind import SinkKind
+from tests.sinks.subjects import SINK_KINDS
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

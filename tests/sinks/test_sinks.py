@@ -27,7 +27,8 @@ from tests.sinks.server import (
     ResetInReply,
     serving,
 )
-from tests.sinks.subjects import SECRET, SINK_KINDS, SinkKind
+from tests.sinks.sink_kind import SECRET, SinkKind
+from tests.sinks.subjects import SINK_KINDS
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

@@ -12,16 +12,33 @@ import pytest
 from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import SinkSpec, SlackBot, SlackWebhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.slack_blocks import escaped, message
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
+from tests.sinks import slack_double
 from tests.sinks.server import ConnectionReset, HttpDouble, HttpReply, serving
+from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+KINDS = [
+    SinkKind(
+        kind="slack",
+        config=lambda url, ca_file: SlackBot(
+            channel="#kafka", token=Secret(text=SECRET), api_url=f"{url}/api/", ca_file=ca_file
+        ),
+        reply=slack_double.SlackDouble(token=SECRET).reply,
+    ),
+    SinkKind(
+        kind="slack webhook",
+        config=lambda url, ca_file: SlackWebhook(url=Secret(text=f"{url}/services/T0/B0/{SECRET}"), ca_file=ca_file),
+        reply=slack_double.webhook,
+    ),
+]
 
 TOKEN = "xoxb-0123456789abcdef"
 LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")

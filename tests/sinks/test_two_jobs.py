@@ -10,8 +10,9 @@ import pytest
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
-from connectors.sinks.sink_config import Alertmanager, Pagerduty, SinkSpec
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.alertmanager import Alertmanager
+from connectors.sinks.pagerduty import Pagerduty
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis

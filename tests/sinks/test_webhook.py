@@ -12,11 +12,24 @@ from connectors.delivery.sink_call import SinkCall
 from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Retry, Sink
-from connectors.sinks.sink_config import SinkSpec, Webhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.webhook import Webhook
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.server import EndlessReply, HttpDouble, HttpReply, serving
+from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+KINDS = [
+    SinkKind(
+        kind="webhook",
+        config=lambda url, ca_file: Webhook(
+            url=Secret(text=url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
+            headers=(("X-Key", Secret(text=SECRET)),),
+            signing_key=Secret(text=SECRET),
+            ca_file=ca_file,
+        ),
+    ),
+]
 
 LINKS = MessageLinks(docs_url="https://docs.example.com/kraftwatch")
 FIRING = alert("quorum")

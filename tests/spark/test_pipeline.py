@@ -16,8 +16,9 @@ from connectors.observation_event import BrokenContract, ObservationFailed, Obse
 from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkSpec, SlackBot, Webhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.slack import SlackBot
+from connectors.sinks.webhook import Webhook
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for

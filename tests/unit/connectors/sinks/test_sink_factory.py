@@ -6,9 +6,11 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.sinks.console import Console
+from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.sink import DeliveryMode, Sink
-from connectors.sinks.sink_config import Console, Jsonl, SinkConfig, SinkSpec, Webhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkConfig, SinkSpec, open_sink
+from connectors.sinks.webhook import Webhook
 from rules.finding import Severity
 from rules.notifications.route import Route
 

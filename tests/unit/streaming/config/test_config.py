@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.sink_config import Console, SinkSpec
+from connectors.sinks.console import Console
+from connectors.sinks.sink_config import SinkSpec
 from rules.model.monitoring import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 

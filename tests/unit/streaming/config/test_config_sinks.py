@@ -7,19 +7,15 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.sinks.alertmanager import Alertmanager
+from connectors.sinks.apprise import Apprise
+from connectors.sinks.console import Console
+from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.links import MessageLinks
-from connectors.sinks.sink_config import (
-    Alertmanager,
-    Apprise,
-    Console,
-    Jsonl,
-    Pagerduty,
-    SinkConfig,
-    SinkSpec,
-    SlackBot,
-    SlackWebhook,
-    Webhook,
-)
+from connectors.sinks.pagerduty import Pagerduty
+from connectors.sinks.sink_config import SinkConfig, SinkSpec
+from connectors.sinks.slack import SlackBot, SlackWebhook
+from connectors.sinks.webhook import Webhook
 from rules.finding import Severity
 from rules.notifications.route import Route
 from streaming.config import Config, checked

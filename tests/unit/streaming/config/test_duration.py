@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
+from connectors.settings import parse_seconds
 from streaming.cli.config_from_options import overrides
 from streaming.config import Config, load
-from streaming.config.duration import parse_seconds
 from streaming.config.validation_sentences import models_in
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
-from connectors.sinks.sink_config import SinkSpec, Webhook
-from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.webhook import Webhook
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis

@@ -9,13 +9,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.sink_config import KafkaTopic
+from connectors.settings import TopicConnection
 from streaming.pipeline.kafka_options import REDACTION, connection_options
 from tests.unit.connectors.kafka.certificates import authority
 
 
 def test_plaintext_has_addresses_only() -> None:
-    assert connection_options(KafkaTopic(bootstrap=("a:1", "b:2"), topic="t")) == {
+    assert connection_options(TopicConnection(bootstrap=("a:1", "b:2"), topic="t")) == {
         "kafka.bootstrap.servers": "a:1,b:2",
         "kafka.security.protocol": "PLAINTEXT",
     }
@@ -23,7 +23,7 @@ def test_plaintext_has_addresses_only() -> None:
 
 def test_login_by_password_quotes_the_password(tmp_path: Path) -> None:
     options = connection_options(
-        KafkaTopic(
+        TopicConnection(
             bootstrap=("a:1",),
             topic="t",
             security_protocol="SASL_SSL",
@@ -53,7 +53,7 @@ def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) 
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    topic = KafkaTopic(
+    topic = TopicConnection(
         bootstrap=("a:1",),
         topic="t",
         security_protocol="SSL",
@@ -68,9 +68,9 @@ def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) 
     chain = options["kafka.ssl.keystore.certificate.chain"]
     assert chain.startswith("-----BEGIN CERTIFICATE-----")
     assert "PRIVATE" not in chain
-    one_file = connection_options(KafkaTopic(bootstrap=("a:1",), topic="t", certificate_file=file))
+    one_file = connection_options(TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=file))
     assert one_file["kafka.ssl.keystore.key"] == options["kafka.ssl.keystore.key"]
-    wrong = KafkaTopic(bootstrap=("a:1",), topic="t", certificate_file=tmp_path / "ca.pem")
+    wrong = TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=tmp_path / "ca.pem")
     with pytest.raises(UsageError, match="has no private key"):
         connection_options(wrong)
 

@@ -1,9 +1,8 @@
-"""Resolves and connects to the servers of a sink, without a request: nothing is sent to them."""
+"""SinkServer: a server of a sink, to which the doctor connects without a request."""
 
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLError
@@ -14,16 +13,6 @@ from requests.utils import get_environ_proxies, select_proxy
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.http.deadline import CallDeadline
-from connectors.sinks.sink_config import (
-    Alertmanager,
-    KafkaTopic,
-    Pagerduty,
-    SinkConfig,
-    SlackBot,
-    SlackWebhook,
-    Webhook,
-)
-from streaming.config import host_port
 
 TIMEOUT_S = 5.0
 
@@ -62,27 +51,6 @@ class SinkServer:
         return None
 
 
-def sink_servers(config: SinkConfig) -> Sequence[SinkServer]:
-    """Returns the servers of a sink; none if it has none, or if only its library knows them (Apprise).
-
-    Raises:
-        UsageError: the URL cannot be read.
-    """
-    match config:
-        case Webhook(url=url, ca_file=ca_file) | Alertmanager(url=url, ca_file=ca_file):
-            return [url_server(url, ca_file)]
-        case SlackWebhook(url=url, ca_file=ca_file):
-            return [url_server(url, ca_file)]
-        case SlackBot(api_url=api_url, ca_file=ca_file) | Pagerduty(api_url=api_url, ca_file=ca_file):
-            return [url_server(Secret(text=api_url), ca_file)]
-        case KafkaTopic():
-            # The handshake is librdkafka's, with its own settings.
-            pairs = map(host_port, config.bootstrap)
-            return [SinkServer(host=host, port=port) for host, port in pairs]
-        case _:
-            return []
-
-
 def network_error(error: OSError) -> str:
     """Returns what failed, in the words of the operating system and without the address."""
     if isinstance(error, socket.gaierror):
@@ -91,16 +59,6 @@ def network_error(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT_S:.0f} s"
     return os.strerror(error.errno).lower() if error.errno else "the connection failed"
-
-
-def bind_problem(host: str, port: int) -> OSError | None:
-    """Binds an address to listen at, and closes it again; returns why it cannot be bound."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        with closing(socket.create_server((host, port), family=family)):
-            return None
-    except OSError as error:
-        return error
 
 
 def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:

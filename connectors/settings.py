@@ -1,0 +1,266 @@
+"""What all settings have in common: sections of a file, durations, addresses, logins at Kafka clusters.
+
+`streaming/config` holds the configuration file; a sink's own settings are in the sink's module.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from connectors.errors import UsageError
+from connectors.secret import Secret
+
+PLACED = "placed"
+"""The type of these errors among pydantic's own ones."""
+BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms that need a user name and a password."""
+_FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?[smhd]?$"
+
+
+class Section(BaseModel):
+    """A part of the configuration file: unknown keys are refused, values are immutable."""
+
+    # The text under a key is its description in the JSON schema and in docs/configuration.md.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # YAML reads yes, on and true as a boolean, which pydantic would accept as 1.
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise ValueError("expected a number, not true or false")
+        return value
+
+
+def readable(path: Path, what: str) -> str:
+    """Returns the text of a file that the configuration names; `what` is the key named in the error.
+
+    Raises:
+        UsageError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(f"{what}: cannot read {path}: {(problem.strerror or 'unreadable').lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{what}: cannot read {path}: it is not UTF-8 text") from None
+
+
+def placed_error(sentence: str, *keys: str | int) -> PydanticCustomError:
+    """Returns an error for a validator to raise.
+
+    Args:
+        sentence: what is wrong and what to do, without the key.
+        keys: from the section that is validated to the value.
+    """
+    return PydanticCustomError(PLACED, "{sentence}", {"sentence": sentence, "keys": list(keys)})
+
+
+def parse_seconds(text: str) -> float:
+    """Returns a duration in seconds; a number without a unit is in seconds.
+
+    Raises:
+        ValueError: naming the value and the expected form.
+    """
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"invalid value '{text}': expected seconds or a duration such as 30s, 5m, 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def has_unit(value: Any) -> bool:
+    """Whether a configured value is a duration with a unit, such as `5m`."""
+    return isinstance(value, str) and bool((found := _FORM.fullmatch(value.strip())) and found[2])
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        return parse_seconds(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        # YAML reads yes, on and true as a boolean, which would be 1 second.
+        shown = f"value '{str(value).lower()}'" if isinstance(value, bool) else "value"
+        raise ValueError(f"invalid {shown}: expected seconds or a duration such as 30s, 5m, 1h")  # noqa: TRY004 - pydantic handles ValueError
+    return value
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, allow_inf_nan=False),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": _SCHEMA_PATTERN}),
+]
+"""A duration of more than 0 seconds."""
+
+DurationOrZero = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": _SCHEMA_PATTERN}),
+]
+"""A duration of 0 seconds or more."""
+
+ThresholdValue = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": _SCHEMA_PATTERN}),
+]
+"""The value of a rule's threshold: a duration where its unit is seconds, else a number."""
+
+
+def host_port(address: str) -> tuple[str, int]:
+    """Returns HOST:PORT (or [V6]:PORT) as a pair.
+
+    Raises:
+        ValueError: the address does not have this form.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"'{address}' is not HOST:PORT")
+    return host, int(port)
+
+
+def _checked_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    for address in addresses:
+        host_port(address)
+    return addresses
+
+
+Bootstrap = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_checked_addresses)]
+"""HOST:PORT of nodes that are contacted first."""
+
+
+class LoginSection(Section):
+    """The keys of TLS and SASL."""
+
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """The listener's security protocol."""
+    ssl_cafile: Path | None = None
+    """PEM: the trusted certificate authorities; default: the system's."""
+    ssl_certfile: Path | None = None
+    """PEM: the client certificate, where the listener requires one (mutual TLS)."""
+    ssl_keyfile: Path | None = None
+    """PEM: the private key of the client certificate."""
+    ssl_password: SecretStr | None = None
+    """The password of the private key."""
+    ssl_password_file: Path | None = None
+    """A file with only the password, read at each connection; not together with ssl_password."""
+    ssl_crlfile: Path | None = None
+    """PEM: the revoked certificates."""
+    ssl_check_hostname: bool = True
+    """`false` verifies the certificate chain and the dates, but not the host name."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
+    """The login mechanism; required with SASL_PLAINTEXT and SASL_SSL."""
+    sasl_plain_username: str | None = None
+    """For PLAIN and SCRAM."""
+    sasl_plain_password: SecretStr | None = None
+    """For PLAIN and SCRAM."""
+    sasl_plain_password_file: Path | None = None
+    """A file with only the password, read at each login; not together with sasl_plain_password."""
+    sasl_oauth_token_file: Path | None = None
+    """A file with an OAUTHBEARER token, read at each login."""
+
+    def check_login(self) -> None:
+        """Checks that the keys fit together: otherwise the cluster would refuse the login later.
+
+        Raises:
+            ValueError: a key is missing, or one is given that has no effect.
+        """
+        logs_in = self.security_protocol.startswith("SASL")
+        if not logs_in and self.sasl_mechanism is not None:
+            raise ValueError(
+                f"sasl_mechanism is given, but security_protocol {self.security_protocol} never logs in: "
+                "set SASL_SSL (or SASL_PLAINTEXT)"
+            )
+        if logs_in and self.sasl_mechanism is None:
+            raise ValueError(
+                f"security_protocol {self.security_protocol} needs sasl_mechanism "
+                "(PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI)"
+            )
+        if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
+            raise ValueError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_file")
+        password = self.sasl_plain_password or self.sasl_plain_password_file
+        by_password = self.sasl_mechanism in BY_PASSWORD
+        if by_password and not (self.sasl_plain_username and password):
+            raise ValueError(
+                f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password "
+                "(or sasl_plain_password_file)"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConnection:
+    """A topic of a Kafka cluster, reached through its brokers."""
+
+    bootstrap: tuple[str, ...]
+    """HOST:PORT of brokers."""
+    topic: str
+    create: bool = False
+    """Whether a missing topic is created, with compaction."""
+    security_protocol: str = "PLAINTEXT"
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: Secret | None = None
+    crl_file: Path | None = None
+    check_hostname: bool = True
+    mechanism: str | None = None
+    username: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    """For OAUTHBEARER."""
+
+
+class TopicLogin(LoginSection):
+    """The keys of TLS and SASL for a topic."""
+
+    def connection_options(self) -> dict[str, Any]:
+        """Returns the fields of `TopicConnection` for these keys."""
+        token = self.sasl_oauth_token_file
+        return {
+            "security_protocol": self.security_protocol,
+            "ca_file": self.ssl_cafile,
+            "certificate_file": self.ssl_certfile,
+            "key_file": self.ssl_keyfile,
+            "key_password": _secret(self.ssl_password, self.ssl_password_file),
+            "crl_file": self.ssl_crlfile,
+            "check_hostname": self.ssl_check_hostname,
+            "mechanism": self.sasl_mechanism,
+            "username": self.sasl_plain_username,
+            "password": _secret(self.sasl_plain_password, self.sasl_plain_password_file),
+            "token": None if token is None else Secret(file=token),
+        }
+
+    def check_topic_login(self) -> None:
+        """Checks that the keys fit together.
+
+        Raises:
+            ValueError: a key is missing, has no effect, or is not supported for topics.
+        """
+        self.check_login()
+        if self.sasl_mechanism == "GSSAPI":
+            raise ValueError(
+                "sasl_mechanism GSSAPI is not supported for topics: the wheel of confluent-kafka does not contain it"
+            )
+
+
+def _secret(text: SecretStr | None, file: Path | None) -> Secret | None:
+    if text is None and file is None:
+        return None
+    return Secret(text=None if text is None else text.get_secret_value(), file=file)

@@ -1,0 +1,73 @@
+"""The Kafka topic as a sink: its settings, and what the doctor and the test notification need.
+
+The sink itself is in `kafka_topic`, which needs librdkafka.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
+from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
+from connectors.sinks.sink_server import SinkServer
+from rules.finding import Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic(TopicConnection, SinkConfig):
+    """A topic, as a record of each transition."""
+
+    mode = DeliveryMode.TRANSITIONS
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"kafka:{','.join(self.bootstrap)}/{self.topic}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> Sink:
+        """Opens the sink."""
+        from connectors.sinks.kafka_topic import KafkaTopicSink
+
+        return KafkaTopicSink(self, options=options)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"topic {self.topic} has two new messages with rule {TEST_RULE}: firing and resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the brokers; their TLS handshake is librdkafka's, with its own settings."""
+        return [SinkServer(host=host, port=port) for host, port in map(host_port, self.bootstrap)]
+
+
+class KafkaSection(SinkSection, TopicLogin):
+    """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
+
+    form = "kafka:HOST:PORT,…/TOPIC"
+
+    bootstrap: Bootstrap
+    """HOST:PORT of brokers, preferably of a cluster that is not monitored: a failing cluster may lose alerts."""
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    """Its cleanup.policy should be compact, which keeps the newest transition of every alert."""
+    create: bool = False
+    """`true` creates a missing topic: compacted, with one partition."""
+
+    @model_validator(mode="after")
+    def _login(self) -> "KafkaSection":
+        self.check_topic_login()
+        return self
+
+    @classmethod
+    def keys_of_text(cls, text: str) -> Mapping[str, Any]:
+        """Returns the brokers and the topic."""
+        addresses, slash, topic = text.rpartition("/")
+        if not slash:
+            raise ValueError("kafka needs brokers and a topic: write kafka:HOST:PORT,HOST:PORT/TOPIC")
+        return {"bootstrap": addresses.split(","), "topic": topic}
+
+    def sink_config(self) -> SinkConfig:
+        """Returns the destination."""
+        return KafkaTopic(bootstrap=self.bootstrap, topic=self.topic, create=self.create, **self.connection_options())

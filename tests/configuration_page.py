@@ -18,12 +18,10 @@ from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config, config_json_schema
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
-from streaming.config.heartbeat_section import HeartbeatSection
-from streaming.config.maintenance_section import MaintenanceSection
-from streaming.config.pipeline_section import PipelineSection
+from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
-from streaming.config.root import WatchSection
+from streaming.config.root import HeartbeatSection, PipelineSection, WatchSection
 from streaming.config.rule_section import RuleSection
 
 ROOT = Path(__file__).parents[1]

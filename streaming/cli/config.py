@@ -69,9 +69,8 @@ def check(
     """
     from connectors.wall_clock import wall_ms
     from streaming.config import load, located, mistakes
-    from streaming.config.cluster_id import unusual_ids
-    from streaming.config.exposure import exposures
-    from streaming.config.file_checks import unreadable
+    from streaming.config.cluster_section import unusual_ids
+    from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
     test = _test(severity, send=send_test)

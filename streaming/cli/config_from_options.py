@@ -121,7 +121,7 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str]) 
         UsageError: a setting does not have that form, or its value is invalid.
     """
     from connectors.settings import parse_seconds
-    from streaming.config.thresholds import check_unit
+    from streaming.config.rule_section import check_unit
 
     thresholds = {rule: dict(values) for rule, values in base.items()}
     for text in settings:

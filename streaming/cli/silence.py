@@ -133,7 +133,7 @@ def list_(
     silences = [one for one in stored.read() if ended or one.ends_at_ms > now_ms]
     if config is not None:
         from streaming.config import load
-        from streaming.config.maintenance_window import in_force
+        from streaming.config.maintenance import in_force
 
         silences += in_force(load(config).windows(), now_ms)
     if as_json:
@@ -185,7 +185,7 @@ def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collecti
     Raises:
         UsageError: a pattern matches none of the known values.
     """
-    from streaming.config.known_names import unmatched
+    from streaming.config.cross_checks import unmatched
 
     for pattern in patterns or ():
         problem = unmatched(pattern, known, option)

@@ -3,7 +3,9 @@
 A name that matches nothing would silence a sink, or leave a maintenance window without effect, without any sign of it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from connectors.settings import host_port
@@ -11,11 +13,10 @@ from connectors.sinks.sink_config import SinkSection
 from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID, Route
 from streaming.config.cluster_section import ClusterSection
-from streaming.config.env_expansion import Path
-from streaming.config.known_names import unmatched
 from streaming.config.root import Config
+from streaming.config.yaml_lines import KeyPath
 
-Mistake: TypeAlias = tuple[Path, str]
+Mistake: TypeAlias = tuple[KeyPath, str]
 """The path of a value, and what is wrong with it."""
 
 
@@ -39,14 +40,14 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
         yield from _unmatched(("maintenance", at, "rules"), window.rules, list(RULES), "rule")
 
 
-def _unmatched(place: Path, patterns: Sequence[str], known: Sequence[str], what: str) -> Iterator[Mistake]:
+def _unmatched(place: KeyPath, patterns: Sequence[str], known: Sequence[str], what: str) -> Iterator[Mistake]:
     for at, pattern in enumerate(patterns):
         problem = unmatched(pattern, known, what)
         if problem is not None:
             yield (*place, at), problem
 
 
-def _unknown_rules(place: Path, rules: Iterable[str]) -> Iterator[Mistake]:
+def _unknown_rules(place: KeyPath, rules: Iterable[str]) -> Iterator[Mistake]:
     for rule in rules:
         if rule not in RULES:
             # Exactly one rule: a pattern such as `voter-*` is no rule's id.
@@ -54,7 +55,7 @@ def _unknown_rules(place: Path, rules: Iterable[str]) -> Iterator[Mistake]:
             yield (*place, rule), problem
 
 
-def _sink_rules(place: Path, section: SinkSection) -> Iterator[Mistake]:
+def _sink_rules(place: KeyPath, section: SinkSection) -> Iterator[Mistake]:
     mistakes = [
         *_unmatched((*place, "include"), section.rules.include, list(RULES), "rule"),
         *_unmatched((*place, "exclude"), section.rules.exclude, list(RULES), "rule"),
@@ -92,3 +93,24 @@ def _shared_ids(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
                     ("clusters", at, "cluster_id"),
                     f"cluster {owner} has the same id: give each cluster its own",
                 )
+
+
+_SHOWN = 12
+"""Known names that an error lists."""
+
+
+def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:
+    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name.
+
+    Args:
+        pattern: a name, or a pattern with `*`, `?` and `[abc]`.
+        known: the names.
+        what: what they name, such as `cluster`.
+    """
+    if any(fnmatchcase(name, pattern) for name in known):
+        return None
+    literal = pattern.lower().strip("*?")
+    near = difflib.get_close_matches(literal, known, n=1, cutoff=0.5)
+    names = sorted(known)
+    listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return f"'{pattern}' matches no {what}; " + (f"did you mean '{near[0]}'?" if near else f"known: {listed}")

@@ -1,4 +1,7 @@
-"""What a configuration exposes to others: files with secrets that other users can read, and an open page."""
+"""The files that a configuration names: unreadable ones, secrets that other users can read; and an open page.
+
+Files of a sink are read when the sink is opened.
+"""
 
 import ipaddress
 import os
@@ -8,8 +11,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from connectors.settings import Section, host_port
+from connectors.errors import UsageError
+from connectors.settings import Section, host_port, readable
 from streaming.config.cluster_section import ClusterSection
+from streaming.config.relay_section import RelaySection
 from streaming.config.root import Config
 
 PUBLIC_FILES = frozenset({"checkpoint", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile", "folder", "jars"})
@@ -19,7 +24,7 @@ _CERTIFICATES = {"ssl_certfile": "ssl_keyfile", "listen_certfile": "listen_keyfi
 
 
 def exposures(config: Config, file: Path | None) -> Sequence[str]:
-    """Returns all sentences of this module about a configuration and its file."""
+    """Returns a sentence for each secret that others can read, and for an open page."""
     page = open_page(config)
     return [*readable_secrets(config, file), *([] if page is None else [page])]
 
@@ -119,3 +124,47 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def unreadable(config: Config) -> Sequence[str]:
+    """Returns a sentence for each file of a login, of the heartbeat or of the page that cannot be used."""
+    found = []
+    # With source: kafka the relays use the login of a cluster, on other machines.
+    for section in config.clusters if config.source == "gatherer" else ():
+        try:
+            section.cluster()
+        except UsageError as problem:
+            found.append(str(problem))
+    if config.relay is not None:
+        found += _unreadable_login(config.relay)
+    if config.heartbeat is not None and config.heartbeat.url_file is not None:
+        try:
+            readable(config.heartbeat.url_file, "heartbeat.url_file")
+        except UsageError as problem:
+            found.append(str(problem))
+    for check in (config.page_access().tls, config.page_access().check_token):
+        try:
+            check()
+        except UsageError as problem:
+            found.append(str(problem))
+    return found
+
+
+def _unreadable_login(relay: RelaySection) -> Sequence[str]:
+    found = []
+    for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
+        path = getattr(relay, key)
+        try:
+            if path is not None:
+                readable(path, f"relay.{key}")
+        except UsageError as problem:
+            found.append(str(problem))
+    connection = relay.connection()
+    secrets = (("sasl_plain_password", connection.password), ("ssl_password", connection.key_password))
+    for key, secret in (*secrets, ("sasl_oauth_token", connection.token)):
+        try:
+            if secret is not None:
+                secret.read()
+        except UsageError as problem:
+            found.append(f"relay.{key}_file: {problem}")
+    return found

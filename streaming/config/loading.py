@@ -11,14 +11,12 @@ from pydantic import ValidationError
 
 from connectors.errors import UsageError
 from connectors.settings import readable
-from streaming.config import env_expansion
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.cross_checks import mistakes_between_parts
-from streaming.config.env_expansion import ExpansionError, expanded
 from streaming.config.root import Config
-from streaming.config.thresholds import check_unit, in_force
+from streaming.config.rule_section import check_unit, in_force
 from streaming.config.validation_sentences import origin, place, sentences
-from streaming.config.yaml_lines import Document, parse_yaml
+from streaming.config.yaml_lines import Document, ExpansionError, KeyPath, expanded, parse_yaml
 
 _QUOTES_A_TEXT = ("found undefined alias", "found undefined tag", "could not determine a constructor for the tag")
 """Beginnings of YAML errors that would print a text of the file, possibly a secret."""
@@ -85,7 +83,7 @@ def located(path: Path, sentence: str) -> str:
     return sentence if keys is None else f"{path}: line {document.line_of(origin(document, keys))}: {sentence}"
 
 
-def _keys_at_the_beginning(sentence: str, data: Mapping[str, Any]) -> env_expansion.Path | None:
+def _keys_at_the_beginning(sentence: str, data: Mapping[str, Any]) -> KeyPath | None:
     found = re.match(r"cluster (?P<cluster>\S+): (?P<key>\w+)\b|(?P<keys>\w+(?:\.\w+)*): ", sentence)
     if found is None:
         return None
@@ -138,7 +136,7 @@ def _validated(document: Document, *, complete: bool = True) -> Config:
 
 def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator[str]:
     """Yields a sentence for each threshold that the rules refuse."""
-    sections: list[tuple[env_expansion.Path, Mapping[str, Mapping[str, float]]]] = [
+    sections: list[tuple[KeyPath, Mapping[str, Mapping[str, float]]]] = [
         (("thresholds",), config.thresholds),
         *((("clusters", at, "thresholds"), each.thresholds) for at, each in enumerate(config.clusters)),
     ]
@@ -152,7 +150,7 @@ def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator
                     yield f"{place(document, (*section, rule, name))}: {problem}"
 
 
-def _value_at(data: Any, path: env_expansion.Path) -> Any:
+def _value_at(data: Any, path: KeyPath) -> Any:
     """Returns the value as it is written at this path; None where `defaults` supply it."""
     for key in path:
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from connectors.secret import Secret
 from connectors.settings import Duration, DurationOrZero, Section, ThresholdValue, host_port, placed_error
@@ -17,15 +17,57 @@ from connectors.sinks.sink_entry import SinkEntry
 from rules.finding import Thresholds
 from rules.rule_overrides import with_overrides
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
-from streaming.config.heartbeat_section import HeartbeatSection
-from streaming.config.maintenance_section import MaintenanceSection
-from streaming.config.maintenance_window import Window
-from streaming.config.pipeline_section import SHUFFLE_PARTITIONS, PipelineSection
+from streaming.config.maintenance import MaintenanceSection, Window
 from streaming.config.relay_section import RelaySection
-from streaming.config.rule_section import RuleSection, overrides_in_force
-from streaming.config.thresholds import flattened, in_force
+from streaming.config.rule_section import RuleSection, flattened, in_force, overrides_in_force
+from streaming.metrics.heartbeat import HeartbeatSchedule
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess
+
+
+class HeartbeatSection(Section):
+    """A service that alarms when requests stop: healthchecks.io, Dead Man's Snitch, a cron monitor."""
+
+    url: SecretStr | None = None
+    """Requested by GET while batches complete and the gatherer runs, and while the job starts. A secret: its owner can
+    suppress the alarm."""
+    url_file: Path | None = None
+    """A file with only the URL, read at each heartbeat; not together with url."""
+    every: Duration = 60.0
+    """Time between two heartbeats. Let the service wait for three of them."""
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("http://", "https://")):
+            raise ValueError("should begin with https:// or http://")
+        return value
+
+    @model_validator(mode="after")
+    def _one_url(self) -> "HeartbeatSection":
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("give url or url_file, one of them")
+        return self
+
+    def schedule(self) -> HeartbeatSchedule:
+        """Returns URL and interval."""
+        text = None if self.url is None else self.url.get_secret_value()
+        return HeartbeatSchedule(url=Secret(text=text, file=self.url_file), every_s=self.every)
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class PipelineSection(Section):
+    """How the work is divided."""
+
+    partitions: int = Field(default=1, ge=1, le=256)
+    """How many of Spark's tasks evaluate at once. `kraftwatch checkpoint repartition` changes it for a checkpoint."""
+
+    def spark_settings(self) -> Mapping[str, str]:
+        """Returns the settings of Spark that follow from it."""
+        return {SHUFFLE_PARTITIONS: str(self.partitions)}
+
 
 _FILE = "_file"
 
@@ -233,3 +275,15 @@ def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> d
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def config_json_schema() -> dict[str, Any]:
+    """Returns every key with its type, default and description; further checks of pydantic are not in it."""
+    made: dict[str, Any] = {"$schema": DIALECT, **Config.model_json_schema(), "title": "kraftwatch"}
+    cluster = made["$defs"]["ClusterSection"]
+    # An editor validates a cluster alone, without the defaults.
+    assert set(cluster["required"]) == {"name", "bootstrap"}
+    return made

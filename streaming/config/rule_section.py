@@ -1,9 +1,11 @@
-"""The configuration of one rule: another severity for its findings, or off. Thresholds are a key of their own."""
+"""The configuration of the rules: another severity for the findings of one, or off; and all thresholds."""
 
 from collections.abc import Mapping
 
-from connectors.settings import Section
-from rules.finding import Severity
+from connectors.errors import UsageError
+from connectors.settings import Section, has_unit
+from rules.evaluate import RULES, thresholds_for
+from rules.finding import Severity, Thresholds
 from rules.rule_overrides import RuleOverride
 
 
@@ -25,3 +27,31 @@ def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, Rule
         enabled = next((each.enabled for each in sections if each.enabled is not None), True)
         found[rule] = RuleOverride(severity=severity, enabled=enabled)
     return found
+
+
+def check_unit(rule: str, name: str, value: object) -> None:
+    """Checks that a threshold given with a unit of time, such as `5m`, is a duration.
+
+    Raises:
+        ValueError: the threshold is a number of something else.
+    """
+    threshold = next((each for each in RULES[rule].thresholds if each.name == name), None) if rule in RULES else None
+    if threshold is not None and threshold.unit != "s" and has_unit(value):
+        raise ValueError(f"invalid value '{value}' for {rule}.{name}: expected a number of {threshold.unit}")
+
+
+def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Returns RULE: {NAME: VALUE} as RULE.NAME -> value."""
+    return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
+
+
+def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
+    """Returns all thresholds by rule id: the defaults with these overrides (RULE.NAME -> value).
+
+    Raises:
+        UsageError: an unknown rule or threshold, or an invalid value.
+    """
+    try:
+        return thresholds_for(overrides)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None

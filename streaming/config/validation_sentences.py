@@ -8,9 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings import PLACED
-from streaming.config.env_expansion import Path
 from streaming.config.root import Config
-from streaming.config.yaml_lines import Document
+from streaming.config.yaml_lines import Document, KeyPath
 
 _UNKNOWN = "extra_forbidden"
 _LISTS = ("tuple_type", "list_type")
@@ -53,7 +52,7 @@ def sentences(problem: ValidationError, document: Document | None) -> Sequence[s
     return list(dict.fromkeys(_sentence(each, document) for each in errors))
 
 
-def place(document: Document | None, path: Path) -> str:
+def place(document: Document | None, path: KeyPath) -> str:
     """Returns the line, if known, and the keys that lead to the value."""
     line = None if document is None else document.line_of(path)
     return ("" if line is None else f"line {line}: ") + ".".join(map(str, path))
@@ -83,7 +82,7 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
     return f"{where}: {text}" if where else text
 
 
-def _wanted_shape(kind: str, path: Path, given: Any) -> str | None:
+def _wanted_shape(kind: str, path: KeyPath, given: Any) -> str | None:
     """Returns which shape of value is expected, if the given one has another."""
     shape = _shape(given)
     if kind in _LISTS:
@@ -105,7 +104,7 @@ def _wanted_shape(kind: str, path: Path, given: Any) -> str | None:
     return None
 
 
-def _mapping_example(path: Path) -> str:
+def _mapping_example(path: KeyPath) -> str:
     if path[-1] in _MAPPING_EXAMPLES:
         return _MAPPING_EXAMPLES[str(path[-1])]
     return "{hold: 5s}" if "thresholds" in path else "{NAME: VALUE}"
@@ -129,7 +128,7 @@ def _shape(given: Any) -> str:
             return "a date"
 
 
-def origin(document: Document | None, path: Path) -> Path:
+def origin(document: Document | None, path: KeyPath) -> KeyPath:
     """Returns where a value is written: in the defaults, if a cluster has it from there."""
     common = ("defaults", *path[2:])
     inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines

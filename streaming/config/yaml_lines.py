@@ -1,12 +1,18 @@
-"""YAML with the line number of each value, so that an invalid value is reported with its line."""
+"""The YAML file with the line of each value, and its environment variables.
 
-from collections.abc import Iterator, Mapping
+`${NAME}` and `${NAME:-default}` are expanded in texts of the file: not in keys, and not in files that it names.
+`$${` is a literal `${`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
-from streaming.config.env_expansion import Path
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and list positions from the top of the file to one value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +20,12 @@ class Document:
     """The data of a YAML text with line numbers."""
 
     data: Any
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
     """Line of each value, or of the key before it; the first line is 1."""
     first_line: int = 1
     """Line of the whole."""
 
-    def line_of(self, path: Path) -> int:
+    def line_of(self, path: KeyPath) -> int:
         """Returns the line of the value at this path, or of the nearest part that contains it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
@@ -55,7 +61,7 @@ def parse_yaml(text: str) -> Document:
         loader.dispose()
 
 
-def _lines(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
+def _lines(node: yaml.Node, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)
@@ -106,3 +112,48 @@ def _refuse_invalid_keys(node: yaml.Node, parents: tuple[int, ...], seen: set[in
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             _refuse_invalid_keys(value, parents, seen)
+
+
+_FOUND = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
+
+
+class ExpansionError(ValueError):
+    """A text that cannot be expanded, with its path."""
+
+    def __init__(self, path: KeyPath, sentence: str) -> None:
+        super().__init__(sentence)
+        self.path = path
+
+
+def expanded(value: Any, environment: Mapping[str, str], path: KeyPath = ()) -> Any:
+    """Returns the data with every text expanded.
+
+    Raises:
+        ExpansionError: a variable is not set and has no default, or the syntax is invalid.
+    """
+    if isinstance(value, str):
+        return _expanded_text(value, environment, path)
+    if isinstance(value, Mapping):
+        return {key: expanded(each, environment, (*path, key)) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [expanded(each, environment, (*path, at)) for at, each in enumerate(value)]
+    return value
+
+
+def _expanded_text(text: str, environment: Mapping[str, str], path: KeyPath) -> str:
+    def replacement(found: re.Match[str]) -> str:
+        if found["broken"]:
+            raise ExpansionError(path, "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a literal ${")
+        if found["name"] is None:
+            return "${"
+        value = environment.get(found["name"])
+        if found["default"] is not None:
+            return value or found["default"]
+        if value is None:
+            name = found["name"]
+            raise ExpansionError(
+                path, f"the environment variable {name} is not set: set it, or write ${{{name}:-default}}"
+            )
+        return value
+
+    return _FOUND.sub(replacement, text)

@@ -22,8 +22,7 @@ from connectors.sinks.sink_config import SinkConfig
 from connectors.sinks.sink_server import connected, network_error, url_server
 from rules.formatting import plural
 from streaming.config import Config, host_port
-from streaming.config.exposure import exposures
-from streaming.config.file_checks import unreadable
+from streaming.config.exposure import exposures, unreadable
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.doctor.sink_check import check_sink
 from streaming.pipeline.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.config import Config
-from streaming.config.maintenance_window import AUTHOR, in_force
+from streaming.config.maintenance import AUTHOR, in_force
 
 _REMOVED_CLUSTER_MS = 60_000
 """How long the silence of a removed cluster lasts: it is renewed with each batch."""

@@ -27,7 +27,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Vantage
-from streaming.config.pipeline_section import PipelineSection
+from streaming.config.root import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query

@@ -23,7 +23,7 @@ from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
-from streaming.config.pipeline_section import PipelineSection
+from streaming.config.root import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import start
 from streaming.pipeline.spark_session import start_spark

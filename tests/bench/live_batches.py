@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
-from streaming.config.pipeline_section import PipelineSection
+from streaming.config.root import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import FOLDER
 from streaming.pipeline.query import start

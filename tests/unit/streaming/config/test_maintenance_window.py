@@ -9,7 +9,7 @@ import pytest
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.config import checked
-from streaming.config.maintenance_window import in_force
+from streaming.config.maintenance import in_force
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -10,11 +10,10 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rules import checks
 from rules.analysis.start_conditions import start_conditions
-from rules.exception_site import exception_site
 from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -154,3 +153,43 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else f"known names: {', '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOverride:
+    """How the configuration changes one rule on one cluster, apart from its thresholds."""
+
+    severity: Severity | None = None
+    """The severity of all findings of the rule; None: as the rule gives it."""
+    enabled: bool = True
+    """False: the rule is not evaluated, and has no findings."""
+
+
+def with_overrides(
+    thresholds: Mapping[str, Thresholds], overrides: Mapping[str, RuleOverride]
+) -> Mapping[str, Thresholds]:
+    """Returns the thresholds by rule id with the overrides of these rules."""
+    return {
+        rule: replace(each, severity=overrides[rule].severity, enabled=overrides[rule].enabled)
+        if rule in overrides
+        else each
+        for rule, each in thresholds.items()
+    }
+
+
+_OWN = ("rules", "connectors", "streaming")
+
+
+def exception_site(error: BaseException) -> str:
+    """Returns an exception's type, and the module and line of kraftwatch's own code that raised it or called into it.
+
+    For example `TypeError in rules.analysis.electability, line 57`.
+    """
+    site = ""
+    frame = error.__traceback__
+    while frame is not None:
+        module = str(frame.tb_frame.f_globals.get("__name__"))
+        if not site or module.partition(".")[0] in _OWN:
+            site = f" in {module}, line {frame.tb_lineno}"
+        frame = frame.tb_next
+    return f"{type(error).__name__}{site}"

@@ -15,12 +15,11 @@ from connectors.delivery.ledger_record import (
     SinkRemoved,
 )
 from connectors.sinks.alert_json import Key
-from connectors.sinks.incident_id import deduplication_key, incident_id
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import TransitionStatus
-from rules.notifications.incident import IncidentGrouper
+from rules.notifications.incident import IncidentGrouper, deduplication_key, incident_id
 
 
 class DeliveryStatus(Enum):

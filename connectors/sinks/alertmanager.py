@@ -21,7 +21,6 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http.request import post_for_outcome
-from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
@@ -32,6 +31,7 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
+from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 from rules.notifications.route import JOB_CLUSTER_ID
 

@@ -30,7 +30,6 @@ from connectors.sinks.alert_json import iso, json_safe
 from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
 from connectors.sinks.http.deadline import CallDeadline
 from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
-from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
@@ -41,6 +40,7 @@ from rules.alert import AlertState
 from rules.finding import Plain, Severity
 from rules.formatting import plural
 from rules.model.identifiers import Millis
+from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
 if TYPE_CHECKING:

@@ -11,6 +11,10 @@ is open *escalates*: services that page people get a new page for it (`deduplica
 
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
+
+The id of an incident is `KEY-UNIQUE`, or only `UNIQUE`. KEY is the fingerprint of the alert that opened it: two jobs that
+monitor one cluster observe that alert at different times, but with the same fingerprint, so a service that deduplicates by
+a key gets the same one from both. A service that pages people gets another key when the incident escalates: KEY, KEY-1.
 """
 
 import hashlib
@@ -31,6 +35,17 @@ SAME_FAULT_MS = Millis(15_000)
 fetching, up to a session timeout (9 s) apart."""
 RETURN_MS = Millis(60_000)
 """An incident that was critical so recently does not escalate: sinks collect a decrease as long before they send it."""
+
+
+def incident_id(first: Alert, unique: str) -> str:
+    """Returns the id of the incident that an alert opens; `unique` tells it from the alert's earlier incidents."""
+    return f"{first.fingerprint}-{unique}"
+
+
+def deduplication_key(incident: str, escalations: int = 0) -> str:
+    """Returns what the ids of the same incident in two jobs have in common; an id without a key is its own."""
+    key = incident.partition("-")[0]
+    return f"{key}-{escalations}" if escalations else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,8 +32,7 @@ from streaming.cli import (
     timeline,
     what_if,
 )
-from streaming.cli.help_format import apply_help_format
-from streaming.cli.output import print_message
+from streaming.cli.output import apply_help_format, print_message
 
 app = typer.Typer(
     name="kraftwatch",

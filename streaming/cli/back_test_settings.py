@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rules.rule_overrides import RuleOverride, with_overrides
+from rules.evaluate import RuleOverride, with_overrides
 from streaming.cli import config_from_options
 from streaming.cli.recorded_config import recorded_config
 from streaming.config import flattened, in_force

@@ -4,6 +4,7 @@ The fields of `ClusterOptions`, `OfflineOptions` and `StatusOptions` are the opt
 verb. The configuration is imported when it is needed: pydantic takes 0.3 s, and help and completion must be fast.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
+from connectors.errors import UsageError
+from connectors.point_in_time import AtOffset, AtTime, PointInTime, parse_time
+from rules.model.identifiers import Millis, Offset
 from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
@@ -154,7 +158,7 @@ class OfflineOptions(ClusterOptions):
         Raises:
             UsageError: it is neither an offset nor a time.
         """
-        from streaming.cli.time_argument import parse_point_in_time
+        from streaming.cli.options import parse_point_in_time
 
         return None if self.at is None else parse_point_in_time(self.at)
 
@@ -194,3 +198,31 @@ def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callab
         return verb
 
     return decorate
+
+
+def parse_point_in_time(text: str) -> PointInTime:
+    """Parses the value of `--at`: an offset of the metadata log, or a time.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if re.fullmatch(r"[0-9]+", text):
+        return AtOffset(offset=Offset(int(text)))
+    try:
+        return AtTime(at_ms=parse_time(text))
+    except ValueError:
+        raise UsageError(f"--at {text}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
+
+
+def parse_time_option(option: str, text: str | None) -> Millis | None:
+    """Parses the value of an option that is a time; None if it was not given.
+
+    Raises:
+        UsageError: it is not a time.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None

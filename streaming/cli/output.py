@@ -1,11 +1,12 @@
-"""Output of the verbs: messages on stderr; tables and JSON on stdout."""
+"""Output of the verbs: messages on stderr; tables and JSON on stdout; the format of their help."""
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 if TYPE_CHECKING:
     from rules.finding import Plain
@@ -37,3 +38,36 @@ def stdout_console(width: int = FILE_WIDTH) -> Console:
 
 def _stderr(text: object, style: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {text}", markup=False, style=style)
+
+
+class CliCommand(TyperCommand):
+    """A verb."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Returns its options and arguments."""
+        return _without_flag_types(super().get_params(ctx))
+
+
+class CliGroup(TyperGroup):
+    """A verb that has verbs, such as `kraftwatch silence`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Returns its options."""
+        return _without_flag_types(super().get_params(ctx))
+
+
+def apply_help_format(app: typer.Typer) -> None:
+    """Sets the classes of every verb of an app, and of the apps in it."""
+    app.info.cls = CliGroup
+    for verb in app.registered_commands:
+        verb.cls = CliCommand
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            apply_help_format(group.typer_instance)
+
+
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    for each in params:
+        if isinstance(each, TyperOption) and each.is_flag:
+            each.metavar = ""
+    return params

@@ -60,8 +60,8 @@ def report(
         raise UsageError("give --checkpoint DIR or --journal DIR, but not both")
     folder = checkpoint or journal or Path()
     from connectors.sinks.alert_json import iso
+    from streaming.cli.options import parse_time_option
     from streaming.cli.recorded_config import recorded_thresholds
-    from streaming.cli.time_argument import parse_time_option
     from streaming.report.incident_report import ReportRequest, make_report
     from streaming.status.from_journal import has_journal
 

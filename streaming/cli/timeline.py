@@ -1,5 +1,6 @@
 """`kraftwatch timeline`: what happened to a cluster, in order, from a journal or a log directory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from streaming.cli import options
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
+    from rules.alert import Alert
     from streaming.report.timeline_entries import TimelineEntry
 
 
@@ -47,8 +49,7 @@ def timeline(
     """
     if (journal is None) == (log_dir is None):
         raise UsageError("give --journal DIR or --log-dir DIR, but not both")
-    from streaming.cli.recorded_alerts import recorded_alerts
-    from streaming.cli.time_argument import parse_time_option
+    from streaming.cli.options import parse_time_option
     from streaming.report.recorded_rows import recorded_rows
     from streaming.report.timeline_entries import observed_histories, timeline_entries
 
@@ -58,7 +59,7 @@ def timeline(
     )
     if cluster is not None and cluster not in histories:
         raise UsageError(f"{journal or log_dir} holds nothing of cluster {cluster}")
-    alerts = recorded_alerts(journal, log_dir, setting or (), config=config, say=print_progress)
+    alerts = _recorded_alerts(journal, log_dir, setting or (), config)
     for name, observed in histories.items():
         own = [alert for alert in alerts if alert.cluster == name]
         for entry in timeline_entries(observed, own, from_ms=from_ms, to_ms=to_ms):
@@ -66,6 +67,21 @@ def timeline(
                 print_json(entry.as_json(name))
             else:
                 stdout_console().print(_line(entry, name if len(histories) > 1 else None), soft_wrap=True)
+
+
+def _recorded_alerts(
+    journal: Path | None, log_dir: Path | None, setting: Sequence[str], config: Path | None
+) -> "Sequence[Alert]":
+    """Returns the alerts of the ledger beside the journal; without one, the rules are evaluated again."""
+    from streaming.cli.back_test_settings import back_test_settings
+    from streaming.report.back_test import back_test
+    from streaming.report.incident_report import ledger_alerts
+    from streaming.report.recorded_rows import recorded_rows
+
+    if journal is not None and (found := ledger_alerts(journal)) is not None:
+        return found
+    settings = back_test_settings(config, setting, polled=journal is not None, recorded=journal)
+    return list(back_test(recorded_rows(journal, log_dir, say=print_progress), settings))
 
 
 _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-election": "red", "forced-voter-change": "red"}

@@ -14,8 +14,8 @@ from connectors.sinks.console import ConsoleSection
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec
 from connectors.sinks.sink_entry import SinkEntry
+from rules.evaluate import with_overrides
 from rules.finding import Thresholds
-from rules.rule_overrides import with_overrides
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.maintenance import MaintenanceSection, Window
 from streaming.config.relay_section import RelaySection

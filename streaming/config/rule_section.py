@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from connectors.errors import UsageError
 from connectors.settings import Section, has_unit
-from rules.evaluate import RULES, thresholds_for
+from rules.evaluate import RULES, RuleOverride, thresholds_for
 from rules.finding import Severity, Thresholds
-from rules.rule_overrides import RuleOverride
 
 
 class RuleSection(Section):

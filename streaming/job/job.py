@@ -60,8 +60,7 @@ from streaming.pipeline.spark_session import start_spark
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
-from streaming.web.health_endpoints import JobLiveness, health_endpoints
-from streaming.web.heartbeat_endpoint import heartbeat_endpoint
+from streaming.web.health_endpoints import JobLiveness, health_endpoints, heartbeat_endpoint
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server

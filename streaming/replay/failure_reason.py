@@ -1,7 +1,7 @@
 """The reason why something failed, as a text that never quotes a record."""
 
 from connectors.errors import KraftwatchError
-from rules.exception_site import exception_site
+from rules.evaluate import exception_site
 
 
 def failure_reason(error: BaseException) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import requests
 
-from connectors.sinks.incident_id import deduplication_key
 from deploy.lab.lab import Lab
+from rules.notifications.incident import deduplication_key
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.sinks.server import HttpDouble, HttpReply, ReceivedRequest, serving

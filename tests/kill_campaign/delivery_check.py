@@ -13,10 +13,10 @@ from pathlib import Path
 
 from connectors.delivery import cut_off_alerts
 from connectors.sinks.alert_json import key_of
-from connectors.sinks.incident_id import deduplication_key
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.evaluate import RULES
+from rules.notifications.incident import deduplication_key
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text

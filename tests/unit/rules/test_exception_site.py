@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from rules.analysis.freshness import log_read_problem
-from rules.evaluate import RULES
-from rules.exception_site import exception_site
+from rules.evaluate import RULES, RuleOverride, exception_site, with_overrides
 from rules.finding import Thresholds
-from rules.rule_overrides import RuleOverride, with_overrides
 from tests.unit.rules.situation import healthy
 
 NO_QUORUM: Any = None
@@ -25,7 +23,7 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
         # Python's `dataclasses` raises, and own code called it.
         (
             lambda: with_overrides(NO_THRESHOLDS, {"no-leader": RuleOverride()}),
-            "TypeError in rules.rule_overrides, line",
+            "TypeError in rules.evaluate, line",
         ),
         # No own code: the first call is named.
         (lambda: int("secret"), f"ValueError in {__name__}, line"),

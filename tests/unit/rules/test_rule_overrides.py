@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
 from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, clear, hold
 from rules.model.identifiers import Millis
 from rules.rule_evaluator import RuleEvaluator
-from rules.rule_overrides import RuleOverride, with_overrides
 from tests.unit.rules.situation import healthy, leaderless, name_not_found, voter_not_fetching
 
 LOST_ENDPOINT = name_not_found(healthy(), 2)

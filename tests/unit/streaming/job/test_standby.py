@@ -16,7 +16,7 @@ from streaming.config import Config, checked
 from streaming.config.reload import refuse_fixed
 from streaming.job.standby import COVERED_MS, Standby, require_listen
 from streaming.metrics.heartbeat import request_url
-from streaming.web.heartbeat_endpoint import heartbeat_endpoint
+from streaming.web.health_endpoints import heartbeat_endpoint
 from streaming.web.page_access import PageAccess
 from streaming.web.server import Server
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert

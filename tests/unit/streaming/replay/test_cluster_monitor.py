@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from connectors.errors import UsageError
 from connectors.observation_event import EndpointProbed
 from rules.alert import Alert, AlertState
-from rules.evaluate import thresholds_for
+from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
-from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from connectors.sinks.alert_json import iso
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
 from streaming.status.status_json import from_json, to_bytes
 from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, voter_not_fetching

@@ -13,11 +13,10 @@ import requests
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
-from rules.evaluate import thresholds_for
+from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView

@@ -18,7 +18,7 @@ from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, 
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.observability import evaluate_rule
-from rules.remedy_commands import after_election, with_legend, with_reasons_not_to_start
+from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""

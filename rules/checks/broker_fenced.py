@@ -43,7 +43,7 @@ from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "broker-fenced"
 

@@ -35,7 +35,7 @@ from rules.formatting import ms_text, plural, utc_text
 from rules.model.history import Interruption, NodeKind
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "broker-flapping"
 WINDOW = Threshold(

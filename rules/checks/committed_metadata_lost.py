@@ -33,7 +33,7 @@ from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "committed-metadata-lost"
 

@@ -47,7 +47,7 @@ from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "epoch-churn"
 WINDOW = Threshold(

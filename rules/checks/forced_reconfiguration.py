@@ -34,7 +34,7 @@ from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, 
 from rules.formatting import and_join, plural
 from rules.model.history import Reconfiguration
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "forced-reconfiguration"
 KEEP_FIRING_FOR = Threshold(

@@ -37,7 +37,7 @@ from rules.model.poll import OBSERVER_SESSION_MS, Poll, ReplicaHistory
 from rules.model.quorum import Quorum
 from rules.model.registration import ControllerRegistration
 from rules.observability import needed_poll
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "ghost-registration"
 

@@ -72,7 +72,7 @@ from rules.model.monitoring import (
     Vantage,
 )
 from rules.model.quorum import Quorum
-from rules.remedy_commands import allow, describe_status
+from rules.remedies.remedy_commands import allow, describe_status
 
 ID = "monitor-blind"
 QUORUM_SUBJECT = "quorum"

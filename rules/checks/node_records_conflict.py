@@ -39,7 +39,7 @@ from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter
 from rules.observability import needed_poll, needed_voters
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "node-records-conflict"
 

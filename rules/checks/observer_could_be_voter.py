@@ -59,7 +59,7 @@ from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, tolerated_failures
 from rules.observability import needed_poll, needed_voters
-from rules.remedy_commands import add_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, wait_for_pending_change
 
 ID = "observer-could-be-voter"
 READY_LAG = Threshold(

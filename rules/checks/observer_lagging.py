@@ -38,7 +38,7 @@ from rules.model.identifiers import Millis
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.observability import needed_poll
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "observer-lagging"
 LAG = Threshold(

@@ -34,7 +34,7 @@ from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "open-transaction"
 

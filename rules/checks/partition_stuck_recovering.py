@@ -60,7 +60,7 @@ from rules.formatting import and_join, plural, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_topic
+from rules.remedies.remedy_commands import describe_topic
 
 ID = "partition-stuck-recovering"
 _MAX_LISTED = 20

@@ -36,7 +36,7 @@ from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority, tolerated_failures
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "quorum-shape"
 MOST = Threshold(

@@ -37,7 +37,7 @@ from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresh
 from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
-from rules.remedy_commands import contradiction_steps
+from rules.remedies.remedy_commands import contradiction_steps
 
 ID = "raft-invariant-broken"
 EXPLAINED = Threshold(

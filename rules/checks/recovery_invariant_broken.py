@@ -40,7 +40,7 @@ from rules.formatting import and_join, plural
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_topic
+from rules.remedies.remedy_commands import describe_topic
 
 ID = "recovery-invariant-broken"
 KEEP_FIRING_FOR = Threshold(

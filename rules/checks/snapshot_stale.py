@@ -53,7 +53,7 @@ from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "snapshot-stale"
 SUBJECT = "metadata log"

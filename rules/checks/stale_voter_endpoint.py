@@ -72,7 +72,7 @@ from rules.formatting import and_join, first_entries, first_steps, first_values
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "stale-voter-endpoint"
 

@@ -43,7 +43,7 @@ from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, 
 from rules.formatting import and_join, plural, utc_text
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
-from rules.remedy_commands import describe_topic
+from rules.remedies.remedy_commands import describe_topic
 
 ID = "unclean-election"
 KEEP_FIRING_FOR = Threshold(

@@ -53,7 +53,7 @@ from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from rules.remedy_commands import describe_features, upgrade_feature
+from rules.remedies.remedy_commands import describe_features, upgrade_feature
 
 ID = "version-drift"
 METADATA_VERSION = "metadata.version"

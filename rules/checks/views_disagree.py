@@ -39,7 +39,7 @@ from rules.formatting import and_join, first_entries, utc_text
 from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
-from rules.remedy_commands import contradiction_steps, describe_status
+from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
 ID = "views-disagree"
 

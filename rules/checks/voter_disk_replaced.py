@@ -44,7 +44,7 @@ from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
 from rules.observability import needed_poll, needed_voters
-from rules.remedy_commands import add_controller, remove_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, remove_controller, wait_for_pending_change
 
 ID = "voter-disk-replaced"
 _LAGGING_MS = 2_000

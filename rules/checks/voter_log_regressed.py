@@ -42,7 +42,7 @@ from rules.formatting import and_join
 from rules.model.poll import LogRegression, Poll, Replica
 from rules.model.quorum import Quorum
 from rules.observability import needed_poll
-from rules.remedy_commands import describe_status
+from rules.remedies.remedy_commands import describe_status
 
 ID = "voter-log-regressed"
 KEEP_FIRING_FOR = Threshold(

@@ -12,9 +12,9 @@ is open *escalates*: services that page people get a new page for it (`deduplica
 If too many incidents were opened within a short time (for example, a whole site is down), further alerts of any
 cluster share one incident, the storm incident: one page for two hundred alerts is more useful than two hundred pages.
 
-The id of an incident is `KEY-UNIQUE`, or only `UNIQUE`. KEY is the fingerprint of the alert that opened it: two jobs that
-monitor one cluster observe that alert at different times, but with the same fingerprint, so a service that deduplicates by
-a key gets the same one from both. A service that pages people gets another key when the incident escalates: KEY, KEY-1.
+The id of an incident is `KEY-UNIQUE`, or only `UNIQUE`. KEY is the fingerprint of the alert that opened it: two jobs
+that monitor one cluster observe that alert at different times, but with the same fingerprint, so a service that
+deduplicates by a key gets the same one from both. After each escalation the key is another one: KEY, KEY-1, KEY-2.
 """
 
 import hashlib

@@ -158,8 +158,6 @@ class OfflineOptions(ClusterOptions):
         Raises:
             UsageError: it is neither an offset nor a time.
         """
-        from streaming.cli.options import parse_point_in_time
-
         return None if self.at is None else parse_point_in_time(self.at)
 
 

@@ -13,7 +13,7 @@ from connectors.kafka.messages import FetchResult
 from connectors.observation_event import QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
-from rules.remedy_commands import LEGEND, allow
+from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.replay.cluster_settings import ClusterSettings

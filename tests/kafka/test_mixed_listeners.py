@@ -10,7 +10,7 @@ from deploy.lab.lab import Lab
 from deploy.lab.node import BROKER, CONTROLLER
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from rules.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
+from rules.remedies.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.live import query_clusters

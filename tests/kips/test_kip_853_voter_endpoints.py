@@ -9,10 +9,10 @@ from connectors.log_event import VotersReplaced
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
 from rules.analysis.endpoint_status import endpoint_statuses
-from rules.bootstrap_address import controller_bootstrap
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.quorum import Quorum
+from rules.remedies.bootstrap_address import controller_bootstrap
 from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data

@@ -11,7 +11,7 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
-from rules.remedy_commands import add_controller, describe_status, remove_controller
+from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.status_json import replication_json, status_json

@@ -11,7 +11,7 @@ from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import Access, Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
-from rules.remedy_commands import WHY_NOT_UP
+from rules.remedies.remedy_commands import WHY_NOT_UP
 from tests.unit.rules.situation import (
     EPOCH,
     adding,

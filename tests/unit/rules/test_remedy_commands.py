@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from rules.bootstrap_address import broker_bootstrap, controller_bootstrap
 from rules.formatting import and_join, first_entries, first_steps, first_values, ms_text
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
-from rules.remedy_commands import (
+from rules.remedies.bootstrap_address import broker_bootstrap, controller_bootstrap
+from rules.remedies.remedy_commands import (
     LEGEND,
     add_controller,
     allow,

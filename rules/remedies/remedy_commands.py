@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from rules.analysis.leadership import leaderless
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.analysis.voter_changes import moving_voters
-from rules.bootstrap_address import (
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.quorum import Quorum
+from rules.remedies.bootstrap_address import (
     UNKNOWN_BOOTSTRAP,
     answering_brokers,
     broker_bootstrap,
@@ -21,8 +23,6 @@ from rules.bootstrap_address import (
     quoted,
     usable_controllers,
 )
-from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.quorum import Quorum
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
 FEATURES_TOOL = "kafka-features.sh"

@@ -85,10 +85,8 @@ JAVA_OPTIONS = (
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=25",
 )
-_SOCKET_PATH_MAX = 107
-"""Characters of the path of a Unix socket (unix(7): sun_path has 108 bytes)."""
-_SOCKET_NAME = 42
-"""Characters of Spark's names: a dot, a UUID and `.sock`."""
+_SOCKET_FOLDER_MAX = 61
+"""Bytes of the path of a folder for Unix sockets: Spark refuses a longer one, although Linux allows two more."""
 EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Python does the work of a batch, so an executor should start fast and stay small."""
 _ERROR_LINE = re.compile(r"(Error|Exception)\b")
@@ -161,7 +159,7 @@ def socket_settings(folder: Path) -> dict[str, str]:
     On a TCP connection, Java's small writes wait 40 ms in each stage for the delayed acknowledgement of the one before.
     Returns no settings if the path of a socket in the folder would be too long: the connections are TCP then.
     """
-    if len(os.fsencode(folder.absolute())) + 1 + _SOCKET_NAME > _SOCKET_PATH_MAX:
+    if len(os.fsencode(folder.absolute())) > _SOCKET_FOLDER_MAX:
         return {}
     return {
         "spark.python.unix.domain.socket.enabled": "true",

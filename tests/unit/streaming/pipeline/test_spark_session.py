@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -122,12 +120,9 @@ def test_files_older_than_1980_are_packed_as_well(tmp_path: Path, monkeypatch: p
     assert zipfile.ZipFile(archive).namelist() == ["rules/__init__.py"]
 
 
-def test_python_workers_use_no_unix_socket_whose_path_would_be_too_long() -> None:
-    short, long = Path("/" + "x" * 63), Path("/" + "x" * 64)
+def test_python_workers_use_no_unix_socket_whose_folder_spark_refuses() -> None:
+    """Spark 4.2 ends with INVALID_CONF_VALUE for 62 characters and runs with 61."""
+    short, long = Path("/" + "x" * 60), Path("/" + "x" * 61)
 
     assert socket_settings(short)["spark.python.unix.domain.socket.dir"] == str(short)
     assert socket_settings(long) == {}
-    with socket.socket(socket.AF_UNIX) as one, pytest.raises(FileNotFoundError):
-        one.bind(f"{short}/.{uuid.uuid4()}.sock")
-    with socket.socket(socket.AF_UNIX) as one, pytest.raises(OSError, match="path too long"):
-        one.bind(f"{long}/.{uuid.uuid4()}.sock")

@@ -23,13 +23,7 @@ def decode_observation(row: Observation) -> EventColumns:
             )
         case ObservationKind.SNAPSHOT:
             return decode_snapshot_piece(row.payload, end_offset=row.base_offset or 0, epoch=row.leader_epoch or 0)
-        case (
-            ObservationKind.QUORUM
-            | ObservationKind.PROBE
-            | ObservationKind.VIEW
-            | ObservationKind.FAILED
-            | ObservationKind.AUDIT
-        ):
+        case _:
             return _stored_event(row)
 
 

@@ -5,15 +5,9 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from connectors.log_event import LogEvent
-from connectors.observation_event import (
-    EndpointProbed,
-    LeaderViewPolled,
-    ObservationFailed,
-    ObservationsAudited,
-    QuorumPolled,
-)
+from connectors.observation_event import ObservationEvent
 
-Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | LeaderViewPolled | ObservationFailed | ObservationsAudited
+Event: TypeAlias = LogEvent | ObservationEvent
 
 _JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 

@@ -30,13 +30,7 @@ from connectors.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observation_event import (
-    EndpointProbed,
-    LeaderViewPolled,
-    ObservationFailed,
-    ObservationsAudited,
-    QuorumPolled,
-)
+from connectors.observation_event import ObservationEvent
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 
 if TYPE_CHECKING:
@@ -99,11 +93,10 @@ class EventColumns:
 
     def append_stored(self, event: Event, stored: bytes) -> None:
         """Appends one event, of which `stored` is the JSON form already."""
-        match event:
-            case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
-                self.rows.append(EventRow(event.type, None, None, None, snapshot=False, body=stored))
-            case _:
-                self.append(event)
+        if isinstance(event, ObservationEvent):
+            self.rows.append(EventRow(event.type, None, None, None, snapshot=False, body=stored))
+        else:
+            self.append(event)
 
     def append_block(self, block: "EventBlock") -> None:
         """Appends the events of a block."""
@@ -140,6 +133,8 @@ class EventColumns:
 
 def event_row(event: Event) -> EventRow:
     """Returns one event as a row."""
+    if isinstance(event, ObservationEvent):
+        return EventRow(event.type, None, None, None, snapshot=False, body=to_json(event))
     match event:
         case PartitionSet():
             return EventRow(
@@ -174,8 +169,6 @@ def event_row(event: Event) -> EventRow:
             return EventRow(*position, body=to_json(event))
         case Undecodable():
             return EventRow(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
-        case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
-            return EventRow(event.type, None, None, None, snapshot=False, body=to_json(event))
         case (
             SnapshotBegan()
             | SnapshotEnded()

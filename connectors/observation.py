@@ -7,8 +7,7 @@
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- `quorum`, `probe`, `view`, `failed`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed,
-  LeaderViewPolled, ObservationFailed, ObservationsAudited.
+- all others: `connectors.event.to_json` of the event in `connectors.observation_event.EVENT_OF_KIND`.
 """
 
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ from enum import StrEnum
 
 
 class ObservationKind(StrEnum):
-    """What an observation holds. The values are stored."""
+    """What an observation holds. The values and their order are stored: a new kind is the last."""
 
     RECORDS = "records"
     SNAPSHOT = "snapshot"
     QUORUM = "quorum"
     PROBE = "probe"
-    VIEW = "view"
     FAILED = "failed"
+    VIEW = "view"
     AUDIT = "audit"
 
 

@@ -3,9 +3,11 @@
 They carry no time of their own: their time is `observed_at_ms` of the observation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
+from connectors.observation import ObservationKind
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
 from rules.model.monitoring import (
     Answer,
@@ -115,3 +117,16 @@ class ObservationsAudited:
     last_sequence: int
     broken: tuple[BrokenContract, ...]
     type: Literal["audited"] = "audited"
+
+
+ObservationEvent: TypeAlias = QuorumPolled | EndpointProbed | LeaderViewPolled | ObservationFailed | ObservationsAudited
+"""What an observation holds that is not of the metadata log."""
+
+EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
+    ObservationKind.QUORUM: QuorumPolled,
+    ObservationKind.PROBE: EndpointProbed,
+    ObservationKind.VIEW: LeaderViewPolled,
+    ObservationKind.FAILED: ObservationFailed,
+    ObservationKind.AUDIT: ObservationsAudited,
+}
+"""The register of these kinds: the payload of such an observation is the JSON form of its event."""

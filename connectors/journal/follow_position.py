@@ -54,13 +54,7 @@ def advance(position: FollowPosition | None, row: Observation) -> FollowPosition
             return _after_records(after, row)
         case ObservationKind.SNAPSHOT:
             return _after_piece(after, row)
-        case (
-            ObservationKind.QUORUM
-            | ObservationKind.PROBE
-            | ObservationKind.VIEW
-            | ObservationKind.FAILED
-            | ObservationKind.AUDIT
-        ):
+        case _:
             return after
 
 

@@ -19,15 +19,7 @@ _MAX_CLUSTER_BYTES = 0xFFFF
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """The largest valid length: it limits how much a damaged prefix can make a reader read."""
 
-_CODE_OF_KIND = {
-    ObservationKind.RECORDS: 1,
-    ObservationKind.SNAPSHOT: 2,
-    ObservationKind.QUORUM: 3,
-    ObservationKind.PROBE: 4,
-    ObservationKind.FAILED: 5,
-    ObservationKind.VIEW: 6,
-    ObservationKind.AUDIT: 7,
-}
+_CODE_OF_KIND = {kind: code for code, kind in enumerate(ObservationKind, start=1)}
 _KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
 _HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
 

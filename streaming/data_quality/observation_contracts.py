@@ -9,13 +9,7 @@ from connectors.gather.log_follower import MAX_BYTES
 from connectors.log_event import Undecodable
 from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import (
-    EndpointProbed,
-    LeaderViewPolled,
-    ObservationFailed,
-    ObservationsAudited,
-    QuorumPolled,
-)
+from connectors.observation_event import EVENT_OF_KIND, ObservationFailed
 from rules.finding import Severity
 from rules.model.monitoring import Reason
 from streaming.data_quality.contract import (
@@ -34,13 +28,6 @@ from streaming.data_quality.contract_table import Table
 PAYLOAD_BYTES_MAX = BUFFER_BYTES_MAX + MAX_BYTES
 """One row may contain everything that waited for the high watermark, and the answer that advanced it."""
 _LOG = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
-_EVENTS = {
-    ObservationKind.QUORUM: QuorumPolled,
-    ObservationKind.PROBE: EndpointProbed,
-    ObservationKind.VIEW: LeaderViewPolled,
-    ObservationKind.FAILED: ObservationFailed,
-    ObservationKind.AUDIT: ObservationsAudited,
-}
 _LOG_RESTARTED = (Reason.METADATA_LOST, Reason.TASK_FAILED, Reason.INTERRUPTED)
 """After these failures the log may be read again from its start."""
 
@@ -267,7 +254,7 @@ def _unblanked(row: Observation) -> str | None:
 
 
 def _misfiled(row: Observation, first: Event | None) -> str | None:
-    wanted = _EVENTS.get(row.kind)
+    wanted = EVENT_OF_KIND.get(row.kind)
     if wanted is None or isinstance(first, wanted | Undecodable):
         return None
     return "nothing" if first is None else first.type

@@ -15,13 +15,7 @@ from connectors.event_columns import EventColumns
 from connectors.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import MOST_BYTES, RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observation_event import (
-    EndpointProbed,
-    LeaderViewPolled,
-    ObservationFailed,
-    ObservationsAudited,
-    QuorumPolled,
-)
+from connectors.observation_event import ObservationEvent
 from streaming.replay.block_replay import apply_block
 from streaming.replay.log import Log
 from streaming.replay.partition_row import EMPTY, NO_LEADER, ODD, RECOVERING, REPLICAS, Rows, list_length
@@ -60,10 +54,10 @@ def partition_sums(segment: bytes, *, snapshot: bool) -> PartitionSums:
 
 
 def _apply(log: Log, event: Event) -> None:
+    if isinstance(event, ObservationEvent):
+        return
     match event:
         case LogAdvanced() | SnapshotBegan() | SnapshotEnded() | Undecodable():
-            return
-        case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
             return
         case _:
             log.apply(event)

@@ -58,12 +58,11 @@ def audit(
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """
-    from streaming.data_quality.docs_folder import create_docs_folder
 
     journal_reader = _journal(checkpoint, journal, alerts)
     sent_alerts = _alert_sources(checkpoint, alerts)
     if docs is not None:
-        create_docs_folder(docs)
+        _create_docs_folder(docs)
     violations, page = _run_audit(journal_reader, sent_alerts, frozenset(cluster or ()), docs)
     if as_json:
         print_json(_to_json(violations, page))
@@ -202,3 +201,25 @@ def _progress(rows: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"auditing {rows} rows", total=rows, visible=False)
         yield lambda count: progress.update(task, completed=count, visible=time.monotonic() - started > PATIENCE_S)
+
+
+_MARKER = ".kraftwatch-audit"
+"""Name of the file that marks a folder as written by an audit."""
+
+
+def _create_docs_folder(folder: Path) -> None:
+    """Creates and marks the folder.
+
+    Raises:
+        UsageError: the folder contains other files, is not a folder, or cannot be written.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--docs {folder} is not a folder: name a new or empty one, or one of a previous audit")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).exists():
+        raise UsageError(f"--docs {folder} contains other files: name a new or empty folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MARKER).touch()
+    except OSError as problem:
+        reason = (problem.strerror or "unusable").lower()
+        raise UsageError(f"--docs {folder}: {reason}; name a writable folder") from None

@@ -67,7 +67,7 @@ def what_if(
       kraftwatch what-if --log-dir c1/metadata --log-dir c2/metadata --lose 3
     """
     from streaming.status.what_if import what_if as evaluate
-    from streaming.status.what_if_text import what_if_json, what_if_text
+    from streaming.status.what_if import what_if_json, what_if_text
 
     change = _change(move or (), lose or (), restart)
     result = evaluate(_controllers(opts), change)

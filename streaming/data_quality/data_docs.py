@@ -45,7 +45,7 @@ class DataDocs:
     """A folder of pages: add each result, then write."""
 
     def __init__(self, folder: Path, validator: Validator) -> None:
-        """Writes nothing yet; `docs_folder.create_docs_folder` has created the folder."""
+        """Writes nothing yet; the command has created the folder."""
         self._folder = folder
         self._context = validator.context
         self._results: dict[Suite, Any] = {}

@@ -14,14 +14,15 @@ from pydantic import ConfigDict, Field
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.evaluation_types import (
+    STATUS_CONFIG,
     ChangedSeverity,
     FailingObservation,
     FindingStatus,
     NotApplicableRule,
     PendingCondition,
     UnknownRule,
+    UtcTime,
 )
-from streaming.status.field_types import STATUS_CONFIG, UtcTime
 from streaming.status.history_types import (
     ControllerStartStatus,
     ElectionStatus,

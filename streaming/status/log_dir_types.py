@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset
-from streaming.status.field_types import STATUS_CONFIG, UtcTime
+from streaming.status.evaluation_types import STATUS_CONFIG, UtcTime
 from streaming.status.voter_types import VoterEndpoints
 
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from rules.analysis.replica_lag import Liveness
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import CertificateFault
-from streaming.status.field_types import STATUS_CONFIG, UtcTime
+from streaming.status.evaluation_types import STATUS_CONFIG, UtcTime
 
 
 class EndpointVerdict(StrEnum):

@@ -3,13 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rich.text import Text
+
 from connectors.errors import UsageError
 from connectors.logdir.quorum_state import ElectionState
+from connectors.sinks.evidence_format import visible
 from rules.analysis.electability import voter_standings
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
-from rules.analysis.restart_election import ElectionForecast, LastElection, RestartedController, forecast_election
-from rules.finding import Thresholds
-from rules.formatting import and_join
+from rules.analysis.restart_election import (
+    CandidateForecast,
+    ElectionForecast,
+    LastElection,
+    RestartedController,
+    forecast_election,
+)
+from rules.finding import Plain, Thresholds
+from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
@@ -248,3 +257,67 @@ def _assumed(members: Iterable[RestartedController], statuses: Iterable[Endpoint
     unobserved = [one.voter.key.id for one in statuses if one.unknown_reason is not None and one.reachable]
     if unobserved:
         yield f"whether the recorded endpoints of {and_join(unobserved)} reach them is unknown: assumed that they do"
+
+
+def what_if_text(result: WhatIf) -> Text:
+    """Returns the answer, each candidate with its votes, and what was assumed."""
+    out = Text()
+    match result.electable:
+        case None:
+            out.append(" UNKNOWN ", "bold black on yellow")
+            if result.unknown is None:
+                out.append(f" {visible(result.cluster)}: no VotersRecord is known. A static quorum has none.")
+                return out
+        case True:
+            out.append(" ELECTABLE ", "bold black on green")
+        case False:
+            out.append(" NOT ELECTABLE ", "bold white on red")
+    out.append(f" {visible(result.cluster)}: {_conclusion(result)}\n", "bold")
+    for one in result.forecast.candidates:
+        out.append(f"  {visible(_candidate(one))}\n", "" if one.wins else "dim")
+    for sentence in result.assumed:
+        out.append(f"  assumption: {visible(sentence)}\n", "yellow")
+    out.rstrip()
+    return out
+
+
+def what_if_json(result: WhatIf) -> dict[str, Plain]:
+    """Returns the fields of `what-if --json`."""
+    return {
+        "cluster": result.cluster,
+        "electable": result.electable,
+        "majority": result.majority,
+        "unknown": result.unknown,
+        "leader_stays": result.leader_stays,
+        "candidates": [
+            {
+                "node_id": one.key.id,
+                "directory_id": one.key.directory_id,
+                "votes": len(one.reached),
+                "needed": one.needed,
+                "wins": one.wins,
+                "reached": [key.id for key in one.reached],
+                "may_reach": [key.id for key in one.may_reach],
+                "barred": {str(key.id): reason for key, reason in one.barred.items()},
+            }
+            for one in result.forecast.candidates
+        ],
+        "assumed": [*result.assumed],
+    }
+
+
+def _conclusion(result: WhatIf) -> str:
+    if result.leader_stays is not None:
+        return f"controller {result.leader_stays} stays the leader"
+    if result.unknown is not None:
+        return result.unknown
+    winners = [one.key.id for one in result.forecast.candidates if one.wins]
+    if winners:
+        return f"{and_join(winners)} can be elected"
+    return f"no controller gets {plural(result.majority or 0, 'vote')}: there would be no leader"
+
+
+def _candidate(one: CandidateForecast) -> str:
+    votes = f"controller {one.key.id}: {plural(len(one.reached), 'vote')} of {one.needed} needed"
+    reasons = "; ".join(f"not of {key.id}: {reason}" for key, reason in one.barred.items())
+    return f"{votes} ({reasons})" if reasons else votes

@@ -1,22 +1,51 @@
 """RuleEvaluator: evaluates the rules on one quorum after another, and a rule only if its results may have changed.
 
 `RuleEvaluator.evaluate(quorum)` returns what `rules.evaluate.evaluate(quorum, thresholds)` returns. The rules are
-evaluated on recorded numbers (`rules.recorded_number`). While a later quorum has the same fixed part and its moving
-numbers stay in the recorded ranges, the results are the same. Rules whose results depend on a moving number itself, for
-example a finding that says how long it has lasted, are evaluated on each quorum. A rule declares nothing for this.
+evaluated on recorded numbers, which leave behind the ranges in which each comparison has the same outcome. While a
+later quorum has the same fixed part and its moving numbers stay in these ranges, every rule takes the same branches, so
+its results are the same. Ages are compared with thresholds as differences (`now - fetched > limit`), so a result that
+changes by age alone leaves its range too. A rule declares nothing for this.
+
+Only sums, differences and comparisons of whole numbers can be recorded. A rule whose results depend on a moving number
+itself, for example a finding that says how long it has lasted, is evaluated on each quorum.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import inf
+from operator import attrgetter
+from typing import Any, ClassVar, NoReturn, TypeAlias, get_origin
 
 from rules.evaluate import RULES, combined, contained_results, evaluate, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
+from rules.model.monitoring import FailedObservation, LeaderView, Probe
+from rules.model.poll import Poll, Replica, ReplicaHistory
 from rules.model.quorum import Quorum
-from rules.moving_numbers import Values, fixed_part, moving_numbers, with_recorded_numbers
-from rules.recorded_number import Comparisons, Ranges, RecordedNumber
 
 _MOST_UNRECORDED = 16
 """The maximum number of evaluations in a row that are not recorded."""
+_MOVING: Mapping[type, tuple[str, ...]] = {
+    Quorum: (
+        *("now_ms", "log_seen_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
+        "newest_timestamp_ms",
+    ),
+    Poll: ("observed_at_ms", "high_watermark"),
+    Replica: ("log_end_offset", "last_fetch_ms", "last_caught_up_ms"),
+    ReplicaHistory: ("last_seen_at_ms", "last_log_end_offset", "last_leader_epoch"),
+    Probe: ("observed_at_ms",),
+    LeaderView: ("observed_at_ms",),
+    FailedObservation: ("last_at_ms",),
+}
+"""The fields that are moving numbers. An instance holds each of them as a whole number or None."""
+_ELSEWHERE: Mapping[type, tuple[str, ...]] = {
+    Quorum: ("poll", "histories", "probes", "leader_views", "failures", "_derived"),
+    Poll: ("voters", "observers"),
+    ReplicaHistory: ("samples",),
+}
+"""Fields that hold objects with moving numbers; and samples, which are not recorded: each poll changes them."""
+Values: TypeAlias = tuple[object, ...]
+Terms: TypeAlias = tuple[tuple[int, int], ...]
+"""A sum of numbers: the position of each number, ascending, with the factor that it is multiplied with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +55,7 @@ class RecordedEvaluation:
     fixed: Values
     absent: Sequence[bool]
     """Which moving numbers are None."""
-    ranges: Ranges
+    ranges: "Ranges"
     results: Mapping[str, tuple[RuleResult, ...]]
     """By rule id; of the rules that are not in `changing`."""
     changing: tuple[Rule, ...]
@@ -106,15 +135,18 @@ class RuleEvaluator:
         numbered.forget_derived()
         try:
             results = results_of(rule, numbered, self._thresholds[rule.id])
-            return None if any(isinstance(each, Finding) and _is_changing(each) for each in results) else results
+            return (
+                None
+                if any(
+                    isinstance(each, Finding) and _holds_number([each.condition_age_ms, dict(each.evidence)])
+                    for each in results
+                )
+                else results
+            )
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - also a rule that fails: it is then evaluated, and its failure reported, each time
             return None
-
-
-def _is_changing(finding: Finding) -> bool:
-    return _holds_number([finding.condition_age_ms, dict(finding.evidence)])
 
 
 def _holds_number(value: object) -> bool:
@@ -125,3 +157,242 @@ def _holds_number(value: object) -> bool:
             return any(map(_holds_number, value))
         case _:
             return isinstance(value, RecordedNumber)
+
+
+class NotRecordableError(TypeError):
+    """A number is used in another way than in sums, differences and comparisons."""
+
+
+class Comparisons:
+    """The ranges of sums of numbers in which all recorded comparisons have the same outcome."""
+
+    def __init__(self) -> None:
+        self._lowest: dict[Terms, int] = {}
+        self._highest: dict[Terms, int] = {}
+        self._newest: list[tuple[Terms, int, bool]] = []
+        """The comparisons since the last `keep` or `drop`: the sum, a bound, and whether it is the lowest value."""
+
+    def add(self, terms: Terms, bound: int, *, lowest: bool) -> None:
+        """Records that the outcome is the same while the sum is at least, or at most, this bound."""
+        if terms:
+            self._newest.append((terms, bound, lowest))
+
+    def keep(self) -> None:
+        """Keeps the comparisons since the last `keep` or `drop`."""
+        for terms, bound, lowest in self._newest:
+            if terms[0][1] < 0:
+                terms, bound, lowest = tuple((position, -each) for position, each in terms), -bound, not lowest
+            if lowest:
+                self._lowest[terms] = max(bound, self._lowest.get(terms, bound))
+            else:
+                self._highest[terms] = min(bound, self._highest.get(terms, bound))
+        self._newest.clear()
+
+    def drop(self) -> None:
+        """Drops the comparisons since the last `keep` or `drop`."""
+        self._newest.clear()
+
+    def ranges(self) -> "Ranges":
+        """Returns the kept comparisons."""
+        return Ranges(self._lowest, self._highest)
+
+
+class Ranges:
+    """Recorded ranges, in the form in which they are checked fastest."""
+
+    def __init__(self, lowest: Mapping[Terms, int], highest: Mapping[Terms, int]) -> None:
+        # Nearly all comparisons are of one number with a constant, or of a difference with a threshold.
+        self._numbers: list[tuple[int, float, float]] = []
+        self._differences: list[tuple[int, int, float, float]] = []
+        self._sums: list[tuple[Terms, float, float]] = []
+        for terms in {**lowest, **highest}:
+            low, high = lowest.get(terms, -inf), highest.get(terms, inf)
+            match terms:
+                case ((number, 1),):
+                    self._numbers.append((number, low, high))
+                case ((number, 1), (subtracted, -1)):
+                    self._differences.append((number, subtracted, low, high))
+                case _:
+                    self._sums.append((terms, low, high))
+
+    def hold(self, values: Sequence[Any]) -> bool:
+        """Returns whether every sum of these numbers is in its range. Numbers that are compared are not None."""
+        for number, low, high in self._numbers:
+            if not low <= values[number] <= high:
+                return False
+        for number, subtracted, low, high in self._differences:
+            if not low <= values[number] - values[subtracted] <= high:
+                return False
+        return all(low <= sum(values[at] * factor for at, factor in terms) <= high for terms, low, high in self._sums)
+
+
+class RecordedNumber:
+    """A whole number that is a sum of moving numbers and a constant; its comparisons are recorded."""
+
+    __slots__ = ("_comparisons", "_constant", "_terms", "_value")
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __init__(self, value: int, terms: Terms, constant: int, comparisons: Comparisons) -> None:
+        self._value = value
+        self._terms = terms
+        self._constant = constant
+        self._comparisons = comparisons
+
+    def __add__(self, other: object) -> "RecordedNumber":
+        return self._sum(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> "RecordedNumber":
+        return self._sum(other, -1)
+
+    def __rsub__(self, other: object) -> "RecordedNumber":
+        return (-self)._sum(other, 1)
+
+    def __neg__(self) -> "RecordedNumber":
+        return RecordedNumber(0, (), 0, self._comparisons)._sum(self, -1)
+
+    def __lt__(self, other: object) -> bool:
+        return not self._is_at_least(other, 0)
+
+    def __le__(self, other: object) -> bool:
+        return not self._is_at_least(other, 1)
+
+    def __gt__(self, other: object) -> bool:
+        return self._is_at_least(other, 1)
+
+    def __ge__(self, other: object) -> bool:
+        return self._is_at_least(other, 0)
+
+    def __eq__(self, other: object) -> bool:
+        return other is not None and not self > other and self >= other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __str__(self) -> str:
+        return self._refuse()
+
+    __repr__ = __str__
+
+    def __format__(self, _: str) -> str:
+        return self._refuse()
+
+    def _is_at_least(self, other: object, distance: int) -> bool:
+        """Returns whether this number minus the other one is at least the distance."""
+        difference = self._sum(other, -1)
+        outcome = difference._value >= distance
+        bound = distance - difference._constant
+        self._comparisons.add(difference._terms, bound if outcome else bound - 1, lowest=outcome)
+        return outcome
+
+    def _sum(self, other: object, factor: int) -> "RecordedNumber":
+        if isinstance(other, RecordedNumber):
+            factors = dict(self._terms)
+            for position, each in other._terms:
+                factors[position] = factors.get(position, 0) + factor * each
+            terms = tuple(sorted((position, each) for position, each in factors.items() if each))
+            value, constant = other._value, other._constant
+        elif isinstance(other, int):
+            terms, value, constant = self._terms, other, other
+        else:
+            self._refuse()
+        return RecordedNumber(
+            self._value + factor * value, terms, self._constant + factor * constant, self._comparisons
+        )
+
+    def _refuse(self) -> NoReturn:
+        raise NotRecordableError("a result depends on a number of the observations itself")
+
+
+class UnrecordableValue:
+    """Stands for a value whose every use makes a result depend on it: any use raises a TypeError or AttributeError."""
+
+    __slots__ = ()
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self)
+
+    def __bool__(self) -> bool:
+        raise NotRecordableError("a result depends on a value that is not recorded")
+
+    def __str__(self) -> str:
+        return str(bool(self))
+
+    __repr__ = __str__
+
+
+def _values_of(names: tuple[str, ...]) -> Callable[[Any], Values]:
+    """Returns the function that returns these attributes of an object as a tuple."""
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda one: (get(one),)
+
+
+def _fixed_values_of(kind: type) -> Callable[[Any], Values]:
+    excluded = {*_MOVING[kind], *_ELSEWHERE.get(kind, ())}
+    fixed = [each for each in fields(kind) if each.name not in excluded]
+    get = _values_of(tuple(each.name for each in fixed))
+    mappings = [each.name for each in fixed if get_origin(each.type) is Mapping]
+    # Equal mappings may differ in their order, on which a result may depend.
+    return (lambda one: (*get(one), *(tuple(getattr(one, name)) for name in mappings))) if mappings else get
+
+
+_NUMBERS = {kind: _values_of(names) for kind, names in _MOVING.items()}
+_FIXED = {kind: _fixed_values_of(kind) for kind in _MOVING}
+
+
+def moving_numbers(quorum: Quorum) -> list[int | None]:
+    """Returns the moving numbers. Those of two quorums with the same fixed part are in the same order."""
+    values: list[Any] = []
+    for kind, part in _objects(quorum):
+        for one in part:
+            values += _NUMBERS[kind](one)
+    return values
+
+
+def fixed_part(quorum: Quorum) -> Values:
+    """Returns everything but the moving numbers and the samples, as one value that can be compared."""
+    keys = (tuple(quorum.histories), tuple(quorum.probes), tuple(quorum.leader_views))
+    return (keys, *(tuple(map(_FIXED[kind], part)) for kind, part in _objects(quorum)))
+
+
+def _objects(quorum: Quorum) -> Iterator[tuple[type, Iterable[object]]]:
+    """Yields the objects with moving numbers, by their kind."""
+    yield Quorum, (quorum,)
+    if quorum.poll is not None:
+        yield Poll, (quorum.poll,)
+        yield Replica, quorum.poll.voters
+        yield Replica, quorum.poll.observers
+    yield ReplicaHistory, quorum.histories.values()
+    yield Probe, quorum.probes.values()
+    yield LeaderView, quorum.leader_views.values()
+    yield FailedObservation, quorum.failures
+
+
+def with_recorded_numbers(quorum: Quorum, comparisons: Comparisons) -> Quorum:
+    """Returns the quorum with a RecordedNumber for each of `moving_numbers`, in their order."""
+    position = 0
+
+    def recorded(one: Any, **changes: object) -> Any:
+        nonlocal position
+        for name in _MOVING[type(one)]:
+            value = getattr(one, name)
+            changes[name] = None if value is None else RecordedNumber(value, ((position, 1),), 0, comparisons)
+            position += 1
+        return replace(one, **changes)
+
+    whole = recorded(quorum)
+    poll = None
+    if quorum.poll is not None:
+        poll = recorded(quorum.poll)
+        poll = replace(poll, voters=tuple(map(recorded, poll.voters)), observers=tuple(map(recorded, poll.observers)))
+    result: Quorum = replace(
+        whole,
+        poll=poll,
+        histories={key: recorded(one, samples=UnrecordableValue()) for key, one in quorum.histories.items()},
+        probes={key: recorded(one) for key, one in quorum.probes.items()},
+        leader_views={key: recorded(one) for key, one in quorum.leader_views.items()},
+        failures=tuple(map(recorded, quorum.failures)),
+    )
+    return result

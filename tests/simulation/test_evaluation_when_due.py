@@ -10,7 +10,7 @@ import pytest
 
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation
-from rules.recorded_number import Comparisons, Terms
+from rules.rule_evaluator import Comparisons, Terms
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.recorded_number import Comparisons, NotRecordableError, RecordedNumber, UnrecordableValue
+from rules.rule_evaluator import Comparisons, NotRecordableError, RecordedNumber, UnrecordableValue
 
 Decision = Callable[[Any, Any, Any], object]
 DECISIONS: dict[str, Decision] = {
@@ -115,19 +115,3 @@ def test_any_use_of_an_unrecordable_value_raises(use: Callable[[Any], object]) -
 def test_a_refusal_says_on_what_the_result_depends() -> None:
     with pytest.raises(NotRecordableError, match=r"^a result depends on a number of the observations itself$"):
         str(RecordedNumber(7, ((0, 1),), 0, Comparisons()))
-
-
-@pytest.mark.parametrize(
-    ("use", "what"),
-    [
-        (str, "a value"),
-        (bool, "a value"),
-        (lambda value: value == (), "a value"),
-        (lambda value: value.length, "length of a value"),
-    ],
-)
-def test_a_refusal_of_an_unrecordable_value_says_on_what_the_result_depends(
-    use: Callable[[Any], object], what: str
-) -> None:
-    with pytest.raises(NotRecordableError, match=f"^a result depends on {what} that is not recorded$"):
-        use(UnrecordableValue())

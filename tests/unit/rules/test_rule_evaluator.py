@@ -15,9 +15,7 @@ from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
-from rules.moving_numbers import moving_numbers
-from rules.recorded_number import Comparisons, Terms
-from rules.rule_evaluator import RuleEvaluator
+from rules.rule_evaluator import Comparisons, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
 from tests.unit.rules.situation import LOG_END, endpoint, healthy, key
 

@@ -68,7 +68,7 @@ OWN_HEAD = """## Metrics about kraftwatch
 def line(spec: MetricSpec[Any], *, cluster: bool) -> str:
     """Returns the table row of one metric."""
     labels = [CLUSTER, *spec.labels] if cluster else spec.labels
-    name = f"`{spec.full_name}{{{', '.join(labels)}}}`" if labels else f"`{spec.full_name}`"
+    name = f"`{spec.full_name}{{{','.join(labels)}}}`" if labels else f"`{spec.full_name}`"
     cells = [name, spec.help]
     return f"| {' | '.join(cells)} |"
 

@@ -5,6 +5,7 @@ The keys, defaults and meanings come from the models; the text between the table
 
 import json
 import re
+from collections.abc import Container
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!
 
 
 _NO_KEYS = "It has no other keys.\n"
+_LOGIN = " It has the keys of TLS and SASL of `defaults` too."
 _KINDS = re.compile(r"(?P<begin><!-- kinds of sinks -->\n).*?(?P<end><!-- /kinds -->)", re.DOTALL)
 
 
@@ -64,7 +66,8 @@ def page(text: str) -> str:
 def kinds() -> str:
     """Returns a paragraph and a table for each kind of sink, from its section."""
     return "\n".join(
-        f"`{kind}`: {section.__doc__}\n\n{table(section, PeopleSection) or _NO_KEYS}"
+        f"`{kind}`: {section.__doc__}{_LOGIN if issubclass(section, TopicLogin) else ''}\n\n"
+        f"{table(section, PeopleSection) or _NO_KEYS}"
         for kind, section in SINK_SECTIONS.items()
     )
 
@@ -75,15 +78,20 @@ def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
     if excluded is PeopleSection and issubclass(model, TopicLogin):
         known |= set(TopicLogin.model_fields)
     rows = [
-        f"| `{field.alias or name}` | {default(field)} | {meaning(model, name, field)} |\n"
+        f"| {key(name, field, model.model_fields)} | {meaning(model, name, field)} |\n"
         for name, field in model.model_fields.items()
-        if name not in known
+        if name not in known and name.removesuffix("_file") not in model.model_fields.keys() - {name}
     ]
-    return (
-        "| key | default | meaning |\n|---|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows)
-        if rows
-        else ""
-    )
+    return "| key | meaning |\n|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows) if rows else ""
+
+
+def key(name: str, field: FieldInfo, names: Container[str]) -> str:
+    """Returns a key with its default as it is written in YAML, and the key of its file where it is a secret."""
+    written = field.alias or name
+    if field.is_required():
+        return f"`{written}` (required)"
+    value = f"`{written}{default(field)}`"
+    return f"{value}, `{name}_file`" if f"{name}_file" in names else value
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
@@ -93,15 +101,13 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """Returns the default as it is written in YAML."""
-    if field.is_required():
-        return "required"
+    """Returns the default as it follows the key in YAML; nothing for an empty one."""
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined or value is None or value in ((), {}) or isinstance(value, BaseModel):
         return ""
     if isinstance(value, tuple) and isinstance(value[0], BaseModel):
-        return "`[console]`"
-    return f"`{plain(value)}`"
+        return ": [console]"
+    return f": {plain(value)}"
 
 
 def plain(value: Any) -> str:

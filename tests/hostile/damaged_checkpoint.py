@@ -28,7 +28,7 @@ from tests.hostile.byte_mutation import mutated
 from tests.recordings import recorded_checkpoint
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-_SLACK = "slack:kafka"
+_SLACK = "slack:#kafka"
 _ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 _FILES = (
     *("cluster.json", "kraftwatch.db", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),

@@ -1,5 +1,7 @@
 """`kraftwatch checkpoint`: repairs damaged files of a job's checkpoint, and changes the number of its partitions."""
 
+import os
+import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -7,7 +9,6 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
-from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_message, print_progress
 
@@ -160,3 +161,22 @@ def _folder(checkpoint: Path | None) -> Path:
 
     default: Path = Config.model_fields["checkpoint"].default
     return default
+
+
+def refuse_root_for_other_owner(checkpoint: Path) -> None:
+    """Checks that what this process writes to an existing checkpoint folder can be read by its owner.
+
+    Raises:
+        UsageError: this process runs as root, and the folder belongs to another user.
+    """
+    owner = checkpoint.stat().st_uid
+    if os.geteuid() != 0 or owner == 0:
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"#{owner}"
+    raise UsageError(
+        f"checkpoint {checkpoint} belongs to user {name}, who could not read what root writes: "
+        f"run this command as that user, for example with `sudo -u {name}`"
+    )

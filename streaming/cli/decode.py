@@ -29,7 +29,6 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.log_summary import LogSummary, RecordCounts
 from connectors.metadata.record_schemas import kafka_versions
-from streaming.cli.decode_summary import print_summary
 
 if TYPE_CHECKING:
     from connectors.metadata.partition_text import FieldStyle
@@ -105,7 +104,7 @@ def decode(
         entries = _entries(segment, kafka=kafka, secrets=show_secrets, style=style)
         complete = _write_entries(path, len(segment), entries, write)
         if summarize:
-            print_summary(path.name, segment, summary, as_json=as_json)
+            _print_summary(path.name, segment, summary, as_json=as_json)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe. Python flushes stdout again at exit; /dev/null lets that succeed.
@@ -297,3 +296,40 @@ def _progress(path: Path, size: int, console: Console) -> Iterator[Callable[[int
             progress.update(task, completed=position, visible=time.monotonic() - started > PATIENCE_S)
 
         yield advance
+
+
+def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bool) -> None:
+    """Prints the summary of a file, as text or as one JSON object.
+
+    Args:
+        name: the file's name.
+        segment: its bytes.
+        summary: counts of all its records.
+        as_json: whether to print JSON.
+    """
+    # Imported here, because its imports would delay the command's completion and help.
+    from streaming.replay.partition_sums import partition_sums
+
+    sums = partition_sums(segment, snapshot=summary.is_snapshot).as_json()
+    counts = {
+        "file": name,
+        "bytes": len(segment),
+        "data_records": summary.records.total(),
+        "control_records": summary.control_records.total(),
+        "undecodable": summary.undecodable,
+        "first_offset": summary.first_offset,
+        "last_offset": summary.last_offset,
+        "last_epoch": summary.last_epoch,
+    }
+    by_type = dict(sorted(summary.records.items()))
+    control_by_type = dict(sorted(summary.control_records.items()))
+    if as_json:
+        document = counts | {"by_type": by_type, "control_by_type": control_by_type} | sums
+        sys.stdout.write(json.dumps(document) + "\n")
+        return
+    for key, value in counts.items():
+        sys.stdout.write(f"{key.replace('_', ' '):<34}  {'-' if value is None else value}\n")
+    for title, numbers in (("records", by_type), ("control records", control_by_type), ("resulting partitions", sums)):
+        sys.stdout.write(f"\n{title}\n")
+        for key, number in numbers.items():
+            sys.stdout.write(f"  {key if key.isupper() else key.replace('_', ' '):<32}  {number:>12}\n")

@@ -49,7 +49,7 @@ def replay(
     """
     if (journal is None) == (log_dir is None):
         raise UsageError("give --journal DIR or --log-dir DIR, but not both")
-    from streaming.cli.back_test_settings import back_test_settings
+    from streaming.cli.recorded_config import back_test_settings
     from streaming.report.alert_comparison import compare_alerts
     from streaming.report.back_test import back_test
     from streaming.report.recorded_rows import recorded_rows

@@ -24,7 +24,7 @@ from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
-from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
+from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
 from streaming.cli.output import print_json, print_message, stdout_console
 

@@ -73,7 +73,7 @@ def _recorded_alerts(
     journal: Path | None, log_dir: Path | None, setting: Sequence[str], config: Path | None
 ) -> "Sequence[Alert]":
     """Returns the alerts of the ledger beside the journal; without one, the rules are evaluated again."""
-    from streaming.cli.back_test_settings import back_test_settings
+    from streaming.cli.recorded_config import back_test_settings
     from streaming.report.back_test import back_test
     from streaming.report.incident_report import ledger_alerts
     from streaming.report.recorded_rows import recorded_rows

@@ -1,5 +1,6 @@
-"""The Flask application: the blueprints behind the checks of the Host header and of the token."""
+"""The Flask application: the checks of the Host header and of the token, and the headers of every response."""
 
+import gzip
 import ipaddress
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
@@ -11,6 +12,12 @@ from werkzeug.exceptions import HTTPException
 from connectors.errors import UsageError
 from streaming.web.health_endpoints import HEALTH_PATHS
 from streaming.web.page_access import PageAccess
+
+_GZIP_FROM = 10_000
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 def application(
@@ -86,3 +93,18 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def add_response_headers(response: Response) -> Response:
+    """Forbids foreign content, type guessing, caching and framing; compresses large bodies."""
+    response.headers["Content-Security-Policy"] = _POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    response.headers["Cache-Control"] = "no-store"
+    body = response.get_data()
+    if len(body) >= _GZIP_FROM and request.accept_encodings.quality("gzip"):
+        response.set_data(gzip.compress(body, compresslevel=1))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    return response

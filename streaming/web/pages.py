@@ -17,12 +17,12 @@ from rules.evaluate import RULES
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.status.health import Health
+from streaming.web.application import add_response_headers
 from streaming.web.cluster_page import SPANS_S, link, render_cluster
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.past_states import ReplayingError
 from streaming.web.past_view import requested_time
-from streaming.web.response_headers import add_response_headers
 from streaming.web.templating import asset, render
 from streaming.web.time_control import timeline_window
 

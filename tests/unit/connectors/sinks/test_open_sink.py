@@ -1,4 +1,4 @@
-"""The factory opens each kind of sink with a stable name."""
+"""Each kind of sink is opened with a stable name."""
 
 from pathlib import Path
 

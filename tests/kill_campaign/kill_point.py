@@ -79,8 +79,8 @@ _READER = "streaming.pipeline.source:JournalStreamReader"
 _STEP = "streaming.pipeline.step:Step.__call__"
 _DELIVER = "streaming.pipeline.deliver:Deliver._deliver"
 _LEDGER = "connectors.delivery.ledger:Ledger"
-_PAGERDUTY = "connectors.sinks.pagerduty:_PagerdutyClient.send_event"
-_SLACK = "connectors.sinks.slack:_SlackClient"
+_PAGERDUTY = "pagerduty:EventsApiV2Client.send_event"
+_SLACK = "slack_sdk:WebClient"
 
 KILL_POINTS: tuple[KillPoint, ...] = (
     KillPoint(name="torn journal write", role=Role.GATHERER, target=f"{_JOURNAL}._spill", moment=Moment.TORN),

@@ -7,7 +7,7 @@ What it means
     - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
     - Warning: rows do not decode, or fewer alerts depend on the contract.
 
-    Five contracts are checked on every row; an audit checks the others on samples, every few minutes:
+    Five contracts are checked on every row; an audit checks the others on the newest rows, once a day:
 
     - `every-record-decodes` breaks if a Kafka newer than this kraftwatch writes a record that kraftwatch does not know,
       or if bytes are damaged.
@@ -55,8 +55,7 @@ What not to do
     controllers because of this alert alone: the alert is about the monitor.
 
 Thresholds
-    hold (0 s) and clear (10 s). stands (1800 s): longer than the time between two audits, so that the alert of a
-    contract that stays broken does not resolve in between.
+    hold (0 s) and clear (10 s). stands (1800 s): no later row corrects an earlier one.
 """
 
 from collections.abc import Iterable

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from connectors.journal.reader import JournalReader
     from connectors.observation import Observation
     from rules.finding import Plain
-    from streaming.data_quality.alert_contracts import SentAlert
-    from streaming.data_quality.violations import ViolatedContract, Violations
+    from streaming.data_quality.alert_table import SentAlert
+    from streaming.data_quality.contract import Validator, ViolatedContract
 
 CheckpointFolder: TypeAlias = Annotated[
     Path | None, typer.Option("--checkpoint", help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
@@ -29,6 +29,8 @@ JournalFolder: TypeAlias = Annotated[
 ]
 PATIENCE_S = 2.0
 """The progress bar appears after this time."""
+_PAGE = "index.html"
+"""Of `--docs`."""
 
 
 def audit(
@@ -43,7 +45,7 @@ def audit(
     ] = None,
     docs: Annotated[
         Path | None,
-        typer.Option("--docs", help="Write HTML pages with the results (Data Docs) into this folder.", metavar="DIR"),
+        typer.Option("--docs", help="Write an HTML page with the results into this folder.", metavar="DIR"),
     ] = None,
     *,
     as_json: AsJson = False,
@@ -58,43 +60,28 @@ def audit(
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """
-
     journal_reader = _journal(checkpoint, journal, alerts)
     sent_alerts = _alert_sources(checkpoint, alerts)
     if docs is not None:
         _create_docs_folder(docs)
-    violations, page = _run_audit(journal_reader, sent_alerts, frozenset(cluster or ()), docs)
+    found = _run_audit(journal_reader, sent_alerts, frozenset(cluster or ()))
+    page = None if docs is None else _write_page(docs, found)
     if as_json:
-        print_json(_to_json(violations, page))
+        print_json(_to_json(found, page))
     else:
-        _print(violations, page)
-    raise typer.Exit(1 if violations.broken else 0)
+        _print(found, page)
+    raise typer.Exit(1 if found.broken else 0)
 
 
 def _run_audit(
-    journal: "JournalReader | None",
-    sent_alerts: "Sequence[Iterable[SentAlert]]",
-    clusters: frozenset[str],
-    docs: Path | None,
-) -> "tuple[Violations, Path | None]":
+    journal: "JournalReader | None", sent_alerts: "Sequence[Iterable[SentAlert]]", clusters: frozenset[str]
+) -> "Validator":
     # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
-    from streaming.data_quality.contract import Suite
-    from streaming.data_quality.contract_table import Table
-    from streaming.data_quality.data_docs import DataDocs
-    from streaming.data_quality.expectations import Validator
-    from streaming.data_quality.violations import Violations
+    from streaming.data_quality.contract import Validator
 
-    violations, validator = Violations(), Validator()
-    pages = None if docs is None else DataDocs(docs, validator)
-
-    def evaluate(suite: Suite, table: Table) -> None:
-        result, broken = validator.validate(suite, table)
-        violations.add(suite, len(table), broken)
-        if pages is not None:
-            pages.add(suite, result)
-
-    run = Audit(evaluate)
+    validator = Validator()
+    run = Audit(validator)
     if journal is not None:
         first, end = journal.first_sequence(), journal.published_end()
         with _progress(end - first) as progress:
@@ -102,7 +89,7 @@ def _run_audit(
             run.journal(rows, restarted_at=journal.restarted_at(), progress=progress)
     for source in sent_alerts:
         run.alerts(alert for alert in source if not clusters or alert.fields.get("cluster") in clusters)
-    return violations, None if pages is None else pages.write(violations)
+    return validator
 
 
 def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> "JournalReader | None":
@@ -127,7 +114,7 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
 
 
 def _alert_sources(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[SentAlert]]":
-    from streaming.data_quality.alert_contracts import jsonl_alerts, ledger_alerts
+    from streaming.data_quality.alert_table import jsonl_alerts, ledger_alerts
     from streaming.pipeline.checkpoint import Checkpoint
 
     if alerts is not None and not alerts.is_file():
@@ -154,39 +141,39 @@ def _rows_of(
         raise UsageError(f"--cluster {min(missing)}: no rows in {journal.directory}; clusters in it: {existing}")
 
 
-def _to_json(violations: "Violations", page: Path | None) -> "dict[str, Plain]":
+def _to_json(found: "Validator", page: Path | None) -> "dict[str, Plain]":
     return {
-        "kept": not violations.broken,
-        "rows": {suite.value: rows for suite, rows in violations.rows.items()},
-        "broken": [one.plain() for one in violations.broken],
+        "kept": not found.broken,
+        "rows": {suite.value: rows for suite, rows in found.rows.items()},
+        "broken": [one.plain() for one in found.broken],
         "docs": None if page is None else str(page),
     }
 
 
-def _print(violations: "Violations", page: Path | None) -> None:
+def _print(found: "Validator", page: Path | None) -> None:
     from rules.formatting import plural
 
-    for one in violations.broken:
+    for one in found.broken:
         _print_violation(one)
-    checked = ", ".join(f"{rows} {suite.value}" for suite, rows in violations.rows.items())
-    broken = violations.broken
+    checked = ", ".join(f"{rows} {suite.value}" for suite, rows in found.rows.items())
+    broken = found.broken
     result = f"{plural(len(broken), 'contract')} violated" if broken else "no contract is violated"
     print_message(f"{result}; checked: {checked}")
     if page is not None:
-        print_message(f"HTML pages: {page}")
+        print_message(f"HTML page: {page}")
 
 
 def _print_violation(one: "ViolatedContract") -> None:
     from connectors.sinks.evidence_format import visible
     from rules.formatting import plural
-    from streaming.data_quality.violations import example_of
+    from streaming.data_quality.contract import row_text
 
     contract = one.contract
     typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite.value})")
     typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
     typer.echo(f"  {contract.why} ({contract.source})")
     clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
-    typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(example_of(one))}")
+    typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(row_text(one.examples[-1]))}")
 
 
 @contextmanager
@@ -203,23 +190,26 @@ def _progress(rows: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: progress.update(task, completed=count, visible=time.monotonic() - started > PATIENCE_S)
 
 
-_MARKER = ".kraftwatch-audit"
-"""Name of the file that marks a folder as written by an audit."""
-
-
 def _create_docs_folder(folder: Path) -> None:
-    """Creates and marks the folder.
+    """Creates the folder of the page.
 
     Raises:
         UsageError: the folder contains other files, is not a folder, or cannot be written.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--docs {folder} is not a folder: name a new or empty one, or one of a previous audit")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).exists():
+    if folder.is_dir() and any(path.name != _PAGE for path in folder.iterdir()):
         raise UsageError(f"--docs {folder} contains other files: name a new or empty folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _MARKER).touch()
     except OSError as problem:
         reason = (problem.strerror or "unusable").lower()
         raise UsageError(f"--docs {folder}: {reason}; name a writable folder") from None
+
+
+def _write_page(folder: Path, found: "Validator") -> Path:
+    from streaming.data_quality.audit_page import html
+
+    page = folder / _PAGE
+    page.write_text(html(found), encoding="utf-8")
+    return page

@@ -124,8 +124,8 @@ class Config(Section):
     """`true`: this job notifies people only while the heartbeats of a first job on the same clusters fail to arrive."""
     standby_after: Duration = 180.0
     """How long no heartbeat of the first job arrives before a standby job notifies: three of its heartbeats."""
-    audit_every: DurationOrZero = Field(default=600.0, le=86_400)
-    """How often a sample of the recorded data is checked against the data contracts; 0 turns it off."""
+    audit_every: DurationOrZero = Field(default=86_400.0, le=604_800)
+    """How often, at most once a day, the newest recorded data is checked against the data contracts; 0 turns it off."""
     listen: str | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
     listen_certfile: Path | None = None

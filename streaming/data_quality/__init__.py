@@ -1,10 +1,6 @@
-"""The data contracts: promises about every row that is recorded, decoded, replayed or sent, and their audit.
+"""Data quality: the data contracts, promises about every row that is recorded, decoded or sent, and their audit.
 
-`contract` defines what a contract is. `observation_contracts`, `event_contracts`, `state_contracts` and
-`alert_contracts` each define a table and the contracts of its columns. `expectations` evaluates them with Great
-Expectations. `audit` evaluates a journal, `audit_process` its newest rows in a separate process, and `audit_scheduler`
-starts that process regularly.
-
-Only `great_expectations_import` imports Great Expectations, for `expectations` and `data_docs`: the import takes
-seconds and 250 MB, and no batch waits for it.
+`contracts.yaml` has the contracts, and `contract` evaluates them with Great Expectations on the tables of
+`observation_table`, `event_table` and `alert_table`. `audit` fills the tables from a journal and from sent alerts;
+`sample_audit` is the process that `daily_audit` starts in the job. `quarantine_report` explains undecodable rows.
 """

@@ -24,7 +24,7 @@ from connectors.store.tables import job_database
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
-from streaming.data_quality.audit_scheduler import AuditScheduler
+from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.clock_steps import ClockSteps
@@ -121,7 +121,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
             is_starting=lambda: liveness.is_starting,
         )
     )
-    stack.enter_context(job.audit_scheduler())
+    stack.enter_context(job.daily_audit())
     if job.config.source == GATHERER:
         stack.enter_context(job.early_evaluation())
     if job.config.listen is not None:
@@ -223,12 +223,11 @@ class Job:
         if alerts or self._relay_silence.firing:
             self.deliver.send(alerts)
 
-    def audit_scheduler(self) -> AuditScheduler:
+    def daily_audit(self) -> DailyAudit:
         """Returns the scheduler of audits, which re-reads the configured interval."""
-        return AuditScheduler(
+        return DailyAudit(
             journal=self._checkpoint.journal,
             ledger=self._checkpoint.ledger,
-            statuses=self.store.statuses_json,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             # Audits read the journal, which only a gatherer writes.
             every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from connectors.delivery.cut_off_alerts import Visibility
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
-from rules.finding import Plain
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import quorum_unobserved
-from streaming.status.status_json import status_json
 
 ENDED_RECOVERIES_KEPT = 64
 """Ended recoveries that are kept for each cluster, the newest ones."""
@@ -104,12 +102,6 @@ class StatusStore:
         self._delivery = NewestDelivery(
             history=history() if unchanged is None else unchanged, sinks=report.sinks, at_ms=at_ms
         )
-
-    def statuses_json(self) -> Mapping[str, Mapping[str, Plain]]:
-        """The newest status of each cluster that has one, as plain data."""
-        with self._lock:
-            received = dict(self._received)
-        return {name: status_json(one.status) for name, one in received.items()}
 
     def observes_any(self, now_ms: Millis) -> bool:
         """Returns whether at least one cluster is observed now: a status arrived, and some data source answered."""

@@ -1,4 +1,4 @@
-"""`kraftwatch audit`: exit codes, messages, and HTML pages that load nothing from elsewhere."""
+"""`kraftwatch audit`: exit codes, messages, and an HTML page that loads nothing from elsewhere."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_usage_error_is_one_sentence(
     assert str(problem).startswith(sentence)
 
 
-def test_violated_contracts_are_reported_with_examples_and_pages(tmp_path: Path) -> None:
+def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path) -> None:
     checkpoint = write_journal(
         tmp_path, observation(), observation(kind=ObservationKind.PROBE), observation("lab"), observation("lab")
     )
@@ -98,12 +98,10 @@ def test_violated_contracts_are_reported_with_examples_and_pages(tmp_path: Path)
         {"cluster": "prod", "sequence": 1, "misfiled": "observation-failed"}
     ]
     assert output["rows"]["observations"] == 4
-    pages = [page.read_text() for page in (tmp_path / "pages").rglob("*.html")]
-    assert len(pages) == 9
-    assert [page for page in pages if re.search(r"<(script|link|img)[^>]*https?://|url\(.?https?:", page)] == []
-    assert (
-        "Every published row of the journal exists and is undamaged" in (tmp_path / "pages" / "index.html").read_text()
-    )
+    (page,) = (tmp_path / "pages").iterdir()
+    html = page.read_text()
+    assert "Every published row of the journal exists and is undamaged" in html
+    assert re.search(r"<(script|link|img)|url\(|https?:", html) is None
 
 
 def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None:
@@ -112,5 +110,5 @@ def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None
     ended = audit(tmp_path, "--checkpoint", ".", "--cluster", "prod")
 
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert "no contract is violated; checked: 2 observations, 2 events, 1 states, 0 alerts" in ended.stderr
+    assert "no contract is violated; checked: 2 observations, 2 events, 0 alerts" in ended.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"journal"}

@@ -1,6 +1,5 @@
 """The audit of a journal whose logs were read again after a repair: that is no violation, and a later one is found."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,13 +8,9 @@ from typer.testing import CliRunner
 from connectors.journal.reader import RESTART, JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
-from rules.evaluate import thresholds_for
 from streaming.cli import app
-from streaming.data_quality.audit_process import AuditSample, audit_sample
-from streaming.status.build_status import job_cluster_status
-from streaming.status.status_json import status_json
+from streaming.data_quality.sample_audit import audit_sample
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
-from tests.unit.rules.situation import healthy
 
 NOW = 1_800_000_000_000
 
@@ -51,9 +46,7 @@ def journal(tmp_path: Path) -> Path:
 
 def violated(journal: Path) -> set[str]:
     """Returns the contracts that the job's sample and the command find violated; both find the same."""
-    status = status_json(job_cluster_status(replace(healthy(), cluster="prod"), thresholds_for({})))
-    sample = AuditSample(journal=str(journal), ledger=str(journal.with_name("ledger.jsonl")), statuses={"prod": status})
-    sampled = audit_sample(sample)["prod"].broken
+    sampled = audit_sample(JournalReader(journal), journal.with_name("ledger.jsonl"))["prod"].broken
     ended = CliRunner().invoke(app, ["audit", "--journal", str(journal)])
     found = {one.contract for one in sampled}
     assert {name for name in found if name in ended.stdout} == found

@@ -16,4 +16,4 @@ def loaded_by(module: str) -> set[str]:
 def test_the_job_does_not_load_the_packages_of_the_audit() -> None:
     assert loaded_by("streaming.job.job") == set()
     # The names are those of the packages that the audit loads.
-    assert loaded_by("streaming.data_quality.expectations") == set(HEAVY)
+    assert loaded_by("streaming.data_quality.contract") == set(HEAVY)

@@ -1,9 +1,8 @@
-"""Contracts of alerts: sent alerts, from the ledger or from a jsonl sink's file."""
+"""The table of sent alerts, from the ledger or from a jsonl sink's file."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,8 @@ from connectors.sinks.alert_json import from_iso, to_object
 from connectors.stored_json import parse_json
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
-from rules.finding import Severity
 from rules.model.identifiers import Millis
-from streaming.data_quality.contract import (
-    EARLIEST_MS,
-    LATEST_MS,
-    Absent,
-    Between,
-    Contract,
-    Equal,
-    Matches,
-    NotBelow,
-    OneOf,
-    Present,
-    Suite,
-)
-from streaming.data_quality.contract_table import Table
+from streaming.data_quality.contract import Suite, Table
 
 CLOCK_SKEW_MS = 300_000
 """How far the gatherer's clock, which never goes back, may be ahead of the driver's (ms)."""
@@ -50,108 +35,6 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
 }
 """The fields of a line and the type of each: `connectors.sinks.alert_json` and docs/alert.schema.json."""
 _PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
-_ONE_LINE = r"^[^\n\r]+$"
-
-_contract = partial(Contract, suite=Suite.ALERTS)
-
-CONTRACTS: tuple[Contract, ...] = (
-    _contract(
-        name="alert-has-its-fields",
-        promise="a sent alert has exactly the documented fields, each of its type",
-        why="Other programs read them: pagers, runbooks, dashboards.",
-        source="connectors.sinks.alert_json",
-        severity=Severity.WARNING,
-        check=Absent(column="odd_fields"),
-    ),
-    _contract(
-        name="alert-of-a-known-rule",
-        promise="an alert belongs to a known rule",
-        why="The rule's page tells the person paged what to do.",
-        source="rules.evaluate.RULES",
-        severity=Severity.WARNING,
-        check=OneOf(column="rule", values=tuple(RULES)),
-    ),
-    _contract(
-        name="alert-severity-known",
-        promise="an alert is critical, warning or info",
-        why="Routes and pagers accept no other severity.",
-        source="rules.finding.Severity",
-        severity=Severity.CRITICAL,
-        check=OneOf(column="severity", values=tuple(each.value for each in Severity)),
-    ),
-    _contract(
-        name="alert-state-known",
-        promise="an alert is firing or resolved",
-        why="A pager never closes an alert in another state.",
-        source="rules.alert.AlertState",
-        severity=Severity.CRITICAL,
-        check=OneOf(column="state", values=tuple(each.value for each in AlertState)),
-    ),
-    _contract(
-        name="alert-names-its-cluster",
-        promise="an alert names its cluster",
-        why="The person paged must know which cluster is meant.",
-        source="rules.alert.Alert",
-        severity=Severity.CRITICAL,
-        check=Present(column="cluster"),
-    ),
-    _contract(
-        name="fingerprint-of-its-parts",
-        promise="a fingerprint is the hash of cluster id, rule and subject",
-        why="Pagers deduplicate and resolve by it: a wrong one leaves an alert open forever.",
-        source="rules.alert.fingerprint",
-        severity=Severity.CRITICAL,
-        check=Equal(column="fingerprint", other="expected_fingerprint"),
-    ),
-    _contract(
-        name="alert-time-plausible",
-        promise="an alert started between the years 2011 and 2100",
-        why="An implausible start means a wrong clock.",
-        source="rules.alert.Alert.started_at_ms",
-        severity=Severity.WARNING,
-        check=Between(column="started_at_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
-    ),
-    _contract(
-        name="observed-after-it-started",
-        promise="an alert is observed no earlier than it started",
-        why="The row that ends the hold comes after the row that started it.",
-        source="rules.lifecycle",
-        severity=Severity.WARNING,
-        check=NotBelow(column="observed_at_ms", floor="started_at_ms"),
-    ),
-    _contract(
-        name="sent-after-it-was-observed",
-        promise="an alert is sent no more than five minutes before it was observed",
-        why="The gatherer's clock never goes back, the driver's may: with minutes of difference one of them is wrong.",
-        source="connectors.sinks.alert_json",
-        severity=Severity.WARNING,
-        check=NotBelow(column="latest_observed_at_ms", floor="observed_at_ms"),
-    ),
-    _contract(
-        name="resolved-follows-firing",
-        promise="an alert resolves only after it fired",
-        why="Otherwise a sink missed the firing alert, or the ledger was restored from a backup.",
-        source="rules.lifecycle; connectors.delivery.ledger",
-        severity=Severity.WARNING,
-        check=Absent(column="resolved_without_firing"),
-    ),
-    _contract(
-        name="summary-of-one-line",
-        promise="a summary is one line",
-        why="It is shown on a phone's lock screen.",
-        source="rules.finding.Finding.summary",
-        severity=Severity.WARNING,
-        check=Matches(column="summary", pattern=_ONE_LINE),
-    ),
-    _contract(
-        name="remedy-can-be-typed",
-        promise="each step of a remedy is one line, with no placeholder but $BOOTSTRAP and $NODE_PROPERTIES",
-        why="A person types it at 3 a.m.",
-        source="rules.finding.Finding.remedy",
-        severity=Severity.WARNING,
-        check=Absent(column="odd_remedy"),
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,16 +46,10 @@ class SentAlert:
 
 
 class AlertTable:
-    """The table of alerts; a resolved alert is compared with former firing ones, from table to table."""
+    """A resolved alert is compared with former firing ones, from table to table."""
 
     def __init__(self) -> None:
-        self.table = Table(
-            numbers=("line", "started_at_ms", "observed_at_ms", "latest_observed_at_ms"),
-            texts=(
-                *("cluster", "rule", "severity", "state", "summary", "fingerprint", "expected_fingerprint"),
-                *("odd_fields", "odd_remedy", "resolved_without_firing"),
-            ),
-        )
+        self.table = Table(Suite.ALERTS)
         self._begins_ms: int | None = None
         """When the first of the consecutive alerts was sent: an alert that started earlier may have fired before."""
         self._next_number: int | None = None
@@ -187,13 +64,14 @@ class AlertTable:
             self._begins_ms = sent_at_ms
         self._next_number = line.number + 1
         parts = [fields.get(name) for name in ("cluster_id", "rule", "subject")]
-        self.table.add(
+        rule = fields.get("rule")
+        self.table.rows.append(
             {
                 "line": line.number,
                 **{
-                    name: _text(fields.get(name))
-                    for name in ("cluster", "rule", "severity", "state", "summary", "fingerprint")
+                    name: _text(fields.get(name)) for name in ("cluster", "severity", "state", "summary", "fingerprint")
                 },
+                "unknown_rule": None if rule is None or str(rule) in RULES else str(rule)[:80],
                 "expected_fingerprint": fingerprint(*map(str, parts)),
                 "started_at_ms": started_at_ms,
                 "observed_at_ms": observed_at_ms,

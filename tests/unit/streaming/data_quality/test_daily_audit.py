@@ -1,0 +1,113 @@
+"""The job's audit on a real journal: a separate process audits the newest rows, and its result is recorded."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from connectors.event import to_json
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed, ObservationsAudited
+from rules.model.monitoring import ObservationSource, Reason
+from streaming.data_quality import daily_audit
+from streaming.data_quality.daily_audit import INTERVAL_S, DailyAudit
+from tests.eventually import eventually
+
+NOW = 1_800_000_000_000
+FAILED = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+
+
+@dataclass
+class Job:
+    """What the job passes to its audit."""
+
+    folder: Path
+    every_s: float = INTERVAL_S
+    found: dict[str, ObservationsAudited] = field(default_factory=dict)
+
+    def recorded(self, *rows: Observation) -> None:
+        with JournalWriter(self.folder / "journal") as recorder:
+            recorder.append(list(rows))
+            recorder.publish()
+
+    def daily_audit(self) -> DailyAudit:
+        return DailyAudit(
+            journal=self.folder / "journal",
+            ledger=self.folder / "ledger.jsonl",
+            record=self.found.__setitem__,
+            every_s=lambda: self.every_s,
+        )
+
+    def last_audit(self, ago_s: float) -> None:
+        at = time.time() - ago_s
+        (self.folder / "last-audit").touch()
+        os.utime(self.folder / "last-audit", (at, at))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def row(cluster: str, kind: ObservationKind) -> Observation:
+    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=FAILED)
+
+
+def test_a_violation_is_reported_for_its_cluster_only(job: Job) -> None:
+    job.recorded(
+        row("prod", ObservationKind.FAILED), row("prod", ObservationKind.PROBE), row("lab", ObservationKind.FAILED)
+    )
+
+    job.daily_audit().audit()
+
+    assert (job.found["lab"].broken, job.found["lab"].rows) == ((), 3)
+    (broken,) = job.found["prod"].broken
+    assert (broken.contract, broken.rows, broken.sequence) == ("observation-is-of-its-kind", 1, 1)
+    assert broken.example == "row 1, misfiled observation-failed"
+
+
+def test_a_failed_audit_is_logged_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    job.daily_audit().audit()
+
+    assert "the daily audit failed: SubprocessError" in caplog.text
+    assert "holds no journal" in caplog.text
+    assert job.found == {}
+
+
+@pytest.mark.parametrize(
+    ("prepare", "due"),
+    [
+        (lambda job: None, False),
+        (lambda job: job.last_audit(INTERVAL_S - 60), False),
+        (lambda job: job.last_audit(INTERVAL_S + 1), True),
+    ],
+    ids=["new checkpoint", "audited today", "audited yesterday"],
+)
+def test_audits_are_a_day_apart_across_restarts(job: Job, prepare: Callable[[Job], None], due: bool) -> None:
+    job.every_s = 1
+    prepare(job)
+
+    assert [job.daily_audit().due() for _ in range(2)] == [due, False]
+
+
+def test_an_interval_of_zero_turns_audits_off(job: Job) -> None:
+    job.every_s = 0
+    job.last_audit(2 * INTERVAL_S)
+
+    assert not job.daily_audit().due()
+
+
+def test_a_running_audit_ends_with_the_job(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daily_audit, "_CHECK_S", 0.01)
+    job.recorded(row("prod", ObservationKind.FAILED))
+    job.last_audit(2 * INTERVAL_S)
+
+    with job.daily_audit() as audit:
+        eventually(lambda: audit.process is not None, within_s=30)
+
+    eventually(lambda: audit.process is None, within_s=30)
+    assert job.found == {}

@@ -48,7 +48,7 @@ check: $(READY) ## check format, lint, types, imports, layout, and that document
 	@$(BIN)/python -m tests.kips >/dev/null || $(BIN)/python -m tests.kips
 	@$(BIN)/pytest --quiet $(wildcard tests/unit/test_*.py)
 
-bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and write the page (25 min)
+bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and print the figures (20 min)
 	@ONLY=$(ONLY) $(BIN)/python -m tests.bench
 
 evaluate: $(READY) ## inject faults into a real quorum (ONLY=WORD,...), count notifications, write docs/comparison.md (15 min)

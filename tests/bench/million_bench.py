@@ -1,107 +1,64 @@
-"""Measures one cluster with a million partitions: a real controller, the real job, and a small cluster for comparison.
+"""One cluster with a million partitions: a real controller, the real job, and a small cluster for comparison.
 
-`python -m tests.bench.million_bench [--partitions 1000000] [--seconds 40]`. Each cluster has one controller, which is
-restarted on a snapshot that Kafka's classes have written, and 10 changes of partitions a second. The small cluster has
-10,000 partitions and is measured first. Prints numbers and asserts nothing.
+Each cluster has one controller, which is restarted on a snapshot that Kafka's classes have written, and 10 changes of
+partitions a second. The small cluster has 10,000 partitions and is measured first.
 """
 
-import argparse
-import json
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
-from rich.console import Console
 
-from connectors.journal.reader import JournalReader
-from connectors.observation import ObservationKind
 from streaming.demo.job_process import JobProcess
-from tests.bench.idle_bench import cpu_s, newest_batch
+from tests.bench.job_cost import JobCost, newest_batch, processes_of
 from tests.eventually import eventually
-from tests.job.job_state import cluster_status, scrape
+from tests.job.job_state import cluster_status
 from tests.kafka.large_quorum import LargeQuorum
 
 CHANGES_PER_S = 10.0
 PARTITIONS_PER_TOPIC = 10
-SMALL = 10_000
+SIZES = {"small": 10_000, "large": 1_000_000}
+MEASURED_S = 20.0
 _WARM_UP_S = 15.0
 _VERDICT_S = 120.0
 _SAMPLE_S = 2.0
-_DURATION = "batch_duration_seconds"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsCost:
-    """What one cluster with 10 changes a second costs. CPU is that of all of the job's processes."""
-
-    partitions: int
-    snapshot_bytes: int
-    start_to_verdict_s: float
-    """From the start of the job to the first status with the recovering partitions of the snapshot."""
-    fetch_to_verdict_s: float
-    """From the first piece of the snapshot in the journal to that status."""
-    peak_memory_mb: float
-    """Largest sum of the proportional set sizes of the job's processes until the measurement."""
-    memory_mb: float
-    batches_per_s: float
-    changes_per_s: float
-    batch_ms: float
-    """Mean time in which Spark ran a micro-batch."""
-    batch_cpu_ms: float
-    cpu_share: float
-    """Of one core."""
-    state_bytes_per_batch: float
-    """Median size of a file with the changes of the state."""
-
-
-def figures(partitions: int = 1_000_000, seconds: float = 40.0) -> dict[str, dict[str, float]]:
-    """Returns the costs of a small cluster and of a large one, by `small` and `large`."""
+def figures() -> dict[str, dict[str, Any]]:
+    """Returns the cost of a small cluster and of a large one, by `small` and `large`."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-million-", ignore_cleanup_errors=True) as folder:
-        return {
-            name: asdict(measure(Path(folder) / name, count, seconds))
-            for name, count in {"small": SMALL, "large": partitions}.items()
-        }
+        return {name: measure(Path(folder) / name, count) for name, count in SIZES.items()}
 
 
-def measure(folder: Path, partitions: int, seconds: float) -> PartitionsCost:
-    """Starts a controller and a job, and measures both phases."""
+def measure(folder: Path, partitions: int) -> dict[str, Any]:
+    """Starts a controller and a job; returns seconds to the status of the whole snapshot, memory, and batches."""
     with LargeQuorum(folder / "lab") as quorum:
         quorum.load(partitions // PARTITIONS_PER_TOPIC, PARTITIONS_PER_TOPIC)
-        (snapshot,) = quorum.node(1).metadata_log.glob("*.checkpoint")
         job = JobProcess(folder=folder / "job", bootstrap=quorum.bootstrap)
         began = time.time()
         with MemorySamples(job) as memory, job:
             verdict = await_verdict(job, quorum)
-            first = first_snapshot_piece_s(job)
             with quorum.changing(CHANGES_PER_S) as changes:
                 time.sleep(_WARM_UP_S)
-                peak = memory.largest_mb
-                cost = _Window(job)
-                done = changes.done
-                time.sleep(seconds)
-                took_s, batches, cpu, batch_s, sizes = cost.end()
+                peak_mb, cost, first, done = memory.largest_mb, JobCost(job), newest_batch(job), changes.done
+                time.sleep(MEASURED_S)
+                measured = cost.end()
                 done = changes.done - done
-            return PartitionsCost(
-                partitions=quorum.counts.partitions,
-                snapshot_bytes=snapshot.stat().st_size,
-                start_to_verdict_s=verdict - began,
-                fetch_to_verdict_s=verdict - first,
-                peak_memory_mb=peak,
-                memory_mb=memory.newest_mb,
-                batches_per_s=batches / took_s,
-                changes_per_s=done / took_s,
-                batch_ms=1000 * batch_s / batches,
-                batch_cpu_ms=1000 * cpu / batches,
-                cpu_share=cpu / took_s,
-                state_bytes_per_batch=median(sizes),
-            )
+            files = (job.checkpoint / "spark" / "state" / "0" / "0").glob("*.changelog")
+            written = [path.stat().st_size for path in files if int(path.stem.split("_")[0]) > first]
+            return {
+                "partitions": quorum.counts.partitions,
+                "start_to_verdict_s": round(verdict - began, 1),
+                "peak_memory_mb": round(peak_mb),
+                "changes_per_s": round(done / MEASURED_S, 1),
+                "state_bytes_per_batch": median(written),
+                **measured,
+            }
 
 
 def await_verdict(job: JobProcess, quorum: LargeQuorum) -> float:
@@ -116,13 +73,6 @@ def await_verdict(job: JobProcess, quorum: LargeQuorum) -> float:
         return time.time()
 
     return eventually(complete, within_s=_VERDICT_S, every_s=0.2)
-
-
-def first_snapshot_piece_s(job: JobProcess) -> float:
-    """Returns when the first piece of a snapshot was recorded, in seconds."""
-    journal = JournalReader(job.checkpoint / "journal")
-    rows = journal.read(journal.first_sequence(), journal.published_end())
-    return next(row.observed_at_ms / 1000 for row in rows if row.kind is ObservationKind.SNAPSHOT)
 
 
 class MemorySamples:
@@ -145,63 +95,6 @@ class MemorySamples:
     def _run(self) -> None:
         while not self._ended.wait(_SAMPLE_S):
             # The job may not have started yet, or have ended.
-            with suppress(psutil.NoSuchProcess, AssertionError):
-                self.newest_mb = memory_mb(self._job)
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied, AssertionError):
+                self.newest_mb = sum(each.memory_full_info().pss / 1e6 for each in processes_of(self._job))
                 self.largest_mb = max(self.largest_mb, self.newest_mb)
-
-
-def memory_mb(job: JobProcess) -> float:
-    """Returns the sum of the proportional set sizes of a job's processes."""
-    total = 0.0
-    for process in _processes(job):
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            total += process.memory_full_info().pss / 1e6
-    return total
-
-
-def _processes(job: JobProcess) -> Sequence[psutil.Process]:
-    parent = psutil.Process(job.pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-class _Window:
-    """Counts between its creation and `end`."""
-
-    def __init__(self, job: JobProcess) -> None:
-        self._job = job
-        self._before = self._read()
-
-    def _read(self) -> tuple[float, int, float, float]:
-        cpu = 0.0
-        for process in _processes(self._job):
-            with suppress(psutil.NoSuchProcess):
-                # Spark forks short-lived children all the time: their time is the parent's once they have ended.
-                if time.time() - process.create_time() > 1:
-                    cpu += cpu_s(process)
-        spent = sum(value for (name, _), value in scrape(self._job).items() if name == f"{_DURATION}_sum")
-        return time.monotonic(), newest_batch(self._job), cpu, spent
-
-    def end(self) -> tuple[float, int, float, float, list[int]]:
-        """Returns seconds, batches, CPU seconds, seconds in batches, and the sizes of the state's changes in bytes."""
-        now = self._read()
-        first, last = self._before[1], now[1]
-        files = (self._job.checkpoint / "spark" / "state" / "0" / "0").glob("*.changelog")
-        sizes = [path.stat().st_size for path in files if first < int(path.stem.split("_")[0]) <= last]
-        seconds, batches, cpu, spent = (after - before for before, after in zip(self._before, now, strict=True))
-        return seconds, int(batches), cpu, spent, sizes
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the figures."""
-    parser = argparse.ArgumentParser(description="The cost of a cluster with a million partitions.")
-    parser.add_argument("--partitions", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=40.0)
-    options = parser.parse_args(arguments)
-    console = Console(highlight=False)
-    console.print(f"{psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f}")
-    console.print(json.dumps(figures(options.partitions, options.seconds), indent=1))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.bench.measured_sections import ROOT
+from tests.bench.__main__ import ROOT
 
 PAGE = ROOT / "docs" / "comparison.md"
 RESULTS = ROOT / "docs" / "evaluation.json"

@@ -64,7 +64,7 @@ class LargeQuorum(Lab):
         for folder in (first, *others):
             shutil.rmtree(folder)
             folder.mkdir()
-        counts, *sample = _write(first, topics, partitions, voters)
+        counts, *sample = write_snapshot(first, topics, partitions, voters)
         for folder in others:
             for path in first.iterdir():
                 shutil.copy(path, folder)
@@ -143,7 +143,8 @@ class PartitionChanges:
             self.done += 1
 
 
-def _write(folder: Path, topics: int, partitions: int, voters: str) -> Sequence[dict[str, Any]]:
+def write_snapshot(folder: Path, topics: int, partitions: int, voters: str) -> Sequence[dict[str, Any]]:
+    """Writes a snapshot with Kafka's classes; returns its counts, then partitions whose replicas are all in sync."""
     command = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-cp", f"{kafka_jars(KAFKA_VERSION)}/*", str(_WRITER)]
     command += [str(folder), str(topics), str(partitions), str(_SEED), voters, str(_CHANGEABLE)]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)

@@ -18,18 +18,20 @@ from connectors.observation_event import EndpointProbed, LeaderViewPolled, Obser
 from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Access
+from rules.model.monitoring import Access, ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.observed_events import each_event
-from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
 from tests.recordings import TWO_CLUSTERS, from_line
+from tests.scripts.script_quorum import ScriptedQuorum
 from tests.simulation.simulation import START_MS, Simulation
 
 SCRIPTED = ("amber", "birch", "cedar")
 SIMULATED = ("delta", "ember")
 SIMULATED_MS = 240_000
+HEALTHY_S, FAULT_S = (5, 9), (7, 12)
+"""Faults are longer than the short hold and clear times of the recording."""
 HOLD_S, CLEAR_S = 3.0, 2.0
 """Of every rule, at most: a condition that lasts ten rows fires and resolves."""
 AGE_S = 4.0
@@ -86,14 +88,11 @@ def thresholds() -> Mapping[str, Mapping[str, float]]:
 def record(seed: int, *, faults: int) -> Recording:
     """Returns the recording of a seed, with so many faults in each scripted cluster."""
     random = Random(seed)
-    scripted = [
-        ScriptedCluster(name=name, cluster_id=f"{name}-id", random=Random(random.random()), now_ms=START_MS)
-        for name in SCRIPTED
-    ]
-    clusters = [
-        RecordedCluster(name=each.name, cluster_id=each.cluster_id, bootstrap=each.bootstrap) for each in scripted
-    ]
-    rows = [list(each.observations(faults)) for each in scripted]
+    clusters, rows = [], []
+    for name in SCRIPTED:
+        script = RecordedScript(name, Random(random.random()))
+        rows.append(script.rows(faults))
+        clusters.append(RecordedCluster(name=name, cluster_id=f"{name}-id", bootstrap=script.quorum.bootstrap))
     for name in SIMULATED:
         simulation = RecordedSimulation(name, random.randrange(10_000))
         rows.append(simulation.rows())
@@ -104,7 +103,8 @@ def record(seed: int, *, faults: int) -> Recording:
         RecordedCluster(name=name, cluster_id=cluster_id, bootstrap=(f"{name}-c1.test:9093",), log=True)
         for name, cluster_id in TWO_CLUSTERS.cluster_ids.items()
     ]
-    return Recording(clusters=tuple(clusters), rows=tuple(merged(*rows)))
+    merged = sorted((row for each in rows for row in each), key=lambda row: row.observed_at_ms)
+    return Recording(clusters=tuple(clusters), rows=tuple(merged))
 
 
 def write(recording: Recording, file: Path) -> None:
@@ -119,6 +119,58 @@ def read(file: Path) -> Sequence[Observation]:
     """Returns the rows that `write` wrote."""
     with file.open(encoding="utf-8") as stream:
         return [from_line(line) for line in stream]
+
+
+class RecordedScript:
+    """A scripted quorum of three voters in which faults begin and end, as a gatherer without the log observes it."""
+
+    def __init__(self, name: str, random: Random) -> None:
+        """`name` is the cluster's."""
+        self._name, self._random = name, random
+        self._rows: list[Observation] = []
+        self.quorum = ScriptedQuorum(domain=f"{name}.test", log_denied=True)
+        self.quorum.begin([1, 2, 3], [])
+
+    def rows(self, faults: int) -> list[Observation]:
+        """Returns the rows of so many phases with a fault, each between healthy phases."""
+        inject = (self._voter_down, self._majority_down, self._disk_replaced, self._unreachable)
+        self._advance(HEALTHY_S)
+        for _ in range(faults):
+            self._random.choice(inject)()
+            self._advance(HEALTHY_S)
+        self._advance((2 * HEALTHY_S[1], 2 * HEALTHY_S[1]))
+        return self._rows
+
+    def _voter_down(self) -> None:
+        self.quorum.stop(3)
+        self._advance(FAULT_S)
+        self.quorum.start(3)
+
+    def _majority_down(self) -> None:
+        self.quorum.stop(2)
+        self.quorum.stop(3)
+        self._advance(FAULT_S)
+        self.quorum.start(2)
+        # The severity decreases before the alert resolves.
+        self._advance(FAULT_S)
+        self.quorum.start(3)
+
+    def _disk_replaced(self) -> None:
+        self.quorum.wipe(3, f"dir3-{len(self._rows)}")
+        self._advance(FAULT_S)
+        self.quorum.add(3)
+
+    def _unreachable(self) -> None:
+        self.quorum.observations_fail = Reason.TIMED_OUT
+        self._advance(FAULT_S)
+        self.quorum.observations_fail = None
+
+    def _advance(self, seconds: tuple[int, int]) -> None:
+        for _ in range(self._random.randint(*seconds)):
+            for row in self.quorum.advance_one_second():
+                (event,) = each_event(row.events)
+                if not (isinstance(event, ObservationFailed) and event.source is ObservationSource.LOG):
+                    self._rows.append(recorded(self._name, event, row.observed_at_ms))
 
 
 class RecordedSimulation(Simulation):
@@ -139,23 +191,18 @@ class RecordedSimulation(Simulation):
         for row in self._decoded:
             # The simulated clock may be set back; the times in a journal never decrease.
             newest_ms = max(newest_ms, row.observed_at_ms)
-            found += [
-                Observation(
-                    cluster=self._name,
-                    kind=_kind(event),
-                    observed_at_ms=newest_ms,
-                    payload=to_json(self._named(event)),
-                )
-                for event in each_event(row.events)
-            ]
+            found += [recorded(self._name, event, newest_ms) for event in each_event(row.events)]
         return found
 
     def _observe(self, _: int) -> None:
         self._decoded += self.gatherer.observe(self.now_ms)
         self._schedule(1_000, "observe")
 
-    def _named(self, event: Event) -> Event:
-        return replace(event, cluster_id=f"{self._name}-id") if isinstance(event, QuorumPolled) else event
+
+def recorded(name: str, event: Event, at_ms: int) -> Observation:
+    """Returns an event of the cluster with this name as a row."""
+    event = replace(event, cluster_id=f"{name}-id") if isinstance(event, QuorumPolled) else event
+    return Observation(cluster=name, kind=_kind(event), observed_at_ms=at_ms, payload=to_json(event))
 
 
 def _kind(event: Event) -> ObservationKind:

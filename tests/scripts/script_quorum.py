@@ -108,6 +108,8 @@ class ScriptedQuorum:
     """The reason for which every observation fails; None: they succeed."""
     log_denied: bool = False
     """Only DESCRIBE is allowed: polls are answered, Fetch is denied."""
+    domain: str = "test"
+    """Of the host names."""
     static: bool = False
     """A static quorum (controller.quorum.voters): kraft.version 0."""
     configured: tuple[str, ...] = ()
@@ -129,7 +131,9 @@ class ScriptedQuorum:
     def begin(self, voters: list[int], brokers: list[int]) -> None:
         """Starts a healthy quorum with these voters and brokers, all up."""
         for number in voters:
-            self.nodes[number] = ScriptedNode(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+            self.nodes[number] = ScriptedNode(
+                id=number, directory=f"dir{number}", host=f"c{number}.{self.domain}", port=9093
+            )
         self._elect()
         self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
         self.voters = {number: self._voter(number) for number in voters}
@@ -139,7 +143,9 @@ class ScriptedQuorum:
         for number in voters:
             self._register(self.nodes[number])
         for number in brokers:
-            node = ScriptedNode(id=number, directory=f"dir{number}", host=f"b{number}.test", port=9092, broker=True)
+            node = ScriptedNode(
+                id=number, directory=f"dir{number}", host=f"b{number}.{self.domain}", port=9092, broker=True
+            )
             self.nodes[number] = node
             self._register(node)
 
@@ -185,7 +191,9 @@ class ScriptedQuorum:
 
     def observe(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
-        self.nodes[number] = ScriptedNode(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self.nodes[number] = ScriptedNode(
+            id=number, directory=f"dir{number}", host=f"c{number}.{self.domain}", port=9093
+        )
         self._register(self.nodes[number])
 
     def add(self, number: int) -> None:
@@ -325,7 +333,7 @@ class ScriptedQuorum:
     def bootstrap(self) -> tuple[str, ...]:
         """HOST:PORT of each configured controller."""
         return self.configured or tuple(
-            f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
+            f"c{number}.{self.domain}:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
         )
 
     def _apply_timers(self) -> None:

@@ -10,10 +10,10 @@ from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.messages import FetchResult, empty_fetch_request, parse_fetch
 from connectors.kafka.repeated_fetch import RepeatedFetchResponse
-from tests.bench.fleet_answers import NODES, ClusterAnswers, Controller
+from tests.bench.farm_answers import NODES, ClusterAnswers
 
-CONTROLLERS = tuple(Controller(node=node, host=f"c{node}.example", port=9093) for node in NODES)
-ANSWERS = ClusterAnswers("some-cluster-000000000", CONTROLLERS, leader=1, epoch=3, log_start=0)
+CONTROLLERS = {node: (f"c{node}.example", 9093) for node in NODES}
+ANSWERS = ClusterAnswers("some-cluster-000000000", CONTROLLERS, epoch=3)
 OFFSETS = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -80,7 +80,7 @@ def test_an_error_is_not_repeated(first: bytes, records: bytes) -> None:
 
 
 def test_another_leader_is_read_from_the_response() -> None:
-    other = ClusterAnswers("some-cluster-000000000", CONTROLLERS, leader=2, epoch=4, log_start=0)
+    other = ClusterAnswers("some-cluster-000000000", CONTROLLERS, leader=2, epoch=4)
     result = parsed(received(connection(FIRST), other.fetch(high_watermark=9, records=b"")))
     assert isinstance(result, FetchResult)
     assert (result.leader_id, result.leader_epoch) == (2, 4)

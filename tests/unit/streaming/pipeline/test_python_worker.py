@@ -12,7 +12,7 @@ from streaming.pipeline import python_worker
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
-from tests.bench.cluster_second_bench import OneState, cluster_names, quiet_second, settings_of
+from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Blocks of events, applied by column, leave what the same events leave that are applied one by one to objects."""
+"""Blocks of events, applied by column, leave what the same events leave that are applied one by one."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -36,7 +36,6 @@ from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import mutated_batches
 from tests.unit.streaming.replay.log_script import again, machine
-from tests.unit.streaming.replay.partition_objects import PartitionObjects
 
 TOPICS = [TopicId(f"{name:_<{UUID_TEXT}}") for name in ("orders", "payments", "audit")]
 NODES = st.sampled_from([1, 2, 3, 4, 5, 65_534, 65_535, 70_000])
@@ -217,14 +216,11 @@ class Replays:
 
     def __init__(self) -> None:
         self.by_column, self.one_by_one = machine(), machine()
-        self.one_by_one.log.partitions = PartitionObjects()  # type: ignore[assignment]
 
     def apply(self, table: EventColumns) -> None:
         sequence = self.by_column.sequence + 1
         self.by_column.apply(table.items(), sequence=sequence, observed_at_ms=Millis(sequence))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("streaming.replay.log.Partitions", PartitionObjects)
-            self.one_by_one.apply([*table.events()], sequence=sequence, observed_at_ms=Millis(sequence))
+        self.one_by_one.apply([*table.events()], sequence=sequence, observed_at_ms=Millis(sequence))
 
     def check(self) -> None:
         assert state(self.by_column) == state(self.one_by_one)

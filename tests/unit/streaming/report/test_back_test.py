@@ -10,16 +10,16 @@ from connectors.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import back_test
-from tests.bench.backlog_rows import QUIET_PERIOD_S, QUIET_START_S, backlog
 from tests.recordings import recorded
+from tests.unit.streaming.report.repeated_rows import repeated
 
 MINUTES = 12
 
 
 @pytest.fixture(scope="module")
 def rows() -> Sequence[Observation]:
-    repeated = backlog(recorded("quiet-quorum"), 60 * MINUTES, start_s=QUIET_START_S, period_s=QUIET_PERIOD_S)
-    return [replace(row, sequence=number) for number, row in enumerate(repeated)]
+    hour = repeated(recorded("quiet-quorum"), 60 * MINUTES)
+    return [replace(row, sequence=number) for number, row in enumerate(hour)]
 
 
 def alerts(rows: Sequence[Observation], overrides: dict[str, float] | None = None) -> list[tuple[str, str, int]]:

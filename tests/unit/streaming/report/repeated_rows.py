@@ -1,46 +1,31 @@
-"""The rows of an hour: some seconds of a real quorum, repeated with later times and offsets."""
+"""The rows of an hour: the recorded seconds of a quiet quorum, repeated with later times and offsets."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from connectors.event import from_json, to_json
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import QuorumPolled
-from deploy.lab.lab import Lab
 from rules.model.identifiers import Millis, Offset
 from rules.model.poll import Replica
-from tests.kafka.gatherer_run import cluster_of, run_gatherer
 
-QUIET_START_S, QUIET_PERIOD_S = 40, 80
-"""Of the recorded quiet quorum: a period holds whole intervals of polls, probes and leader views."""
-START_S, PERIOD_S = 15, 20
-"""Seconds that are recorded first, and those that are repeated."""
+START_S, PERIOD_S = 40, 80
+"""A period holds whole intervals of polls, probes and leader views."""
 
 
-def recorded_rows(lab: Lab, folder: Path) -> Sequence[Observation]:
-    """Records a quorum for a little longer than the first seconds and one period."""
-    with run_gatherer(folder, cluster_of(lab)) as gatherer:
-        time.sleep(START_S + PERIOD_S + 2)
-        return gatherer.rows()
-
-
-def backlog(
-    rows: Sequence[Observation], seconds: int, *, start_s: int = START_S, period_s: int = PERIOD_S
-) -> Iterator[Observation]:
+def repeated(rows: Sequence[Observation], seconds: int) -> Iterator[Observation]:
     """Yields the rows of `seconds` seconds: the first ones as recorded, then the period again and again."""
-    start_ms = rows[0].observed_at_ms + start_s * 1000
-    period = [row for row in rows if 0 <= row.observed_at_ms - start_ms < period_s * 1000]
+    start_ms = rows[0].observed_at_ms + START_S * 1000
+    period = [row for row in rows if 0 <= row.observed_at_ms - start_ms < PERIOD_S * 1000]
     records = [row for row in period if row.kind is ObservationKind.RECORDS and row.last_offset is not None]
     assert records[0].base_offset is not None
     assert records[-1].last_offset is not None
     length = records[-1].last_offset + 1 - records[0].base_offset
     yield from (row for row in rows if row.observed_at_ms < start_ms)
-    for number in range((seconds - start_s) // period_s):
+    for number in range((seconds - START_S) // PERIOD_S):
         for row in period:
-            yield _moved(row, number * period_s * 1000, number * length)
+            yield _moved(row, number * PERIOD_S * 1000, number * length)
 
 
 def _moved(row: Observation, by_ms: int, by_offset: int) -> Observation:

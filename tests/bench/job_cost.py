@@ -1,0 +1,112 @@
+"""What a job costs: CPU and memory of its processes, micro-batches, and percentiles of what was measured."""
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import psutil
+
+from streaming.demo.job_process import JobProcess
+
+_ROLES = {
+    "connectors.gather": "gatherer",
+    "org.apache.spark.deploy": "Spark's JVM",
+    "python_streaming_source_runner": "planner",
+    "foreach_batch_worker": "foreachBatch worker",
+    "pyspark.daemon": "Python worker",
+}
+"""A part of the command line of each process, and what it is called."""
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """Returns median, 95th and 99th percentile and maximum, by the nearest rank; empty without values."""
+    ordered = sorted(values)
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[math.ceil(len(ordered) * share) - 1], 1) for name, share in shares.items() if ordered}
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Returns the CPU seconds so far, including ended children: Spark forks chmod for each file."""
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def newest_batch(job: JobProcess) -> int:
+    """Returns the number of the newest committed micro-batch."""
+    commits = (job.checkpoint / "spark" / "commits").glob("[0-9]*")
+    return max(int(path.name) for path in commits if path.name.isdigit())
+
+
+def processes_of(job: JobProcess) -> Mapping[psutil.Process, str]:
+    """Returns the processes of a job, each with its role."""
+    driver = psutil.Process(job.pid)
+    found = {driver: "driver"}
+    for process in driver.children(recursive=True):
+        # Spark forks short-lived children all the time: their time is the parent's once they have ended.
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if time.time() - process.create_time() > 1:
+                line = " ".join(process.cmdline())
+                found[process] = next((role for part, role in _ROLES.items() if part in line), line[:40])
+    return found
+
+
+@dataclass(slots=True)
+class JobCost:
+    """The cost of a job from its creation until `end`."""
+
+    job: JobProcess
+    _cpu_s: dict[psutil.Process, float] = field(init=False)
+    _batch: int = field(init=False)
+    _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._cpu_s = {process: cpu_s(process) for process in processes_of(self.job)}
+        self._batch = newest_batch(self.job)
+
+    def end(self) -> dict[str, Any]:
+        """Returns CPU in percent of a core, memory in MB, micro-batches a second, and both costs by role.
+
+        Memory is the proportional set size: a page that n processes share counts 1/n for each.
+        """
+        seconds = time.monotonic() - self._began
+        roles: dict[str, list[float]] = {}
+        for process, role in processes_of(self.job).items():
+            with suppress(psutil.NoSuchProcess):
+                spent = cpu_s(process) - self._cpu_s.get(process, 0.0)
+                cost = roles.setdefault(role, [0.0, 0.0])
+                cost[0] += 100 * spent / seconds
+                cost[1] += process.memory_full_info().pss / 1e6
+        cpu, memory = (sum(cost[of] for cost in roles.values()) for of in (0, 1))
+        return {
+            "cpu_percent": round(cpu, 2),
+            "memory_mb": round(memory),
+            "batches_per_s": round((newest_batch(self.job) - self._batch) / seconds, 2),
+            **{role: f"{cost[0]:.1f} %, {cost[1]:.0f} MB" for role, cost in sorted(roles.items())},
+        }
+
+
+@contextmanager
+def webhook(calls: list[tuple[float, Mapping[str, Any]]]) -> Iterator[str]:
+    """Yields the URL of an HTTP sink that accepts everything, and adds the time and the document of each call."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            at = time.time()
+            calls.append((at, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/alerts"
+        server.shutdown()

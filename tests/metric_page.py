@@ -24,7 +24,6 @@ requested.
 - **An unknown value is absent, never 0 or -1.** Metrics of the newest DescribeQuorum disappear when it has not been
   answered for 10 s; metrics of the log keep their last value. When the job has not evaluated a cluster for a minute,
   all of its metrics disappear except `kraftwatch_staleness_seconds`.
-- **There are few labels**: partitions, topics, hosts and subjects are not labels.
 - **Dead man's switch**: `heartbeat: {url: ..., every: 60}` in the configuration, or the alert `KraftwatchWatchdog`,
   which always fires while `kraftwatch_watchdog` is 1.
 

@@ -20,7 +20,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
-from connectors.sinks.http.request import post_for_outcome
+from connectors.sinks.http_request import post_for_outcome
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry

@@ -15,7 +15,7 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.evidence_format import other_alert_lines, visible
-from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt
+from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from connectors.secret import Secret
 from connectors.settings import TopicConnection
 from connectors.sinks.error_redaction import redact
-from connectors.sinks.http.response_outcome import excerpt
+from connectors.sinks.http_request import excerpt
 
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0

@@ -28,8 +28,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso, json_safe
 from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
-from connectors.sinks.http.deadline import CallDeadline
-from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
+from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry

@@ -12,7 +12,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.http.deadline import CallDeadline
+from connectors.sinks.http_request import CallDeadline
 
 TIMEOUT_S = 5.0
 

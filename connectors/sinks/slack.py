@@ -21,8 +21,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.http.request import post, post_for_outcome
-from connectors.sinks.http.response_outcome import excerpt, outcome_of_status
+from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
@@ -309,7 +308,7 @@ class _SlackError(Exception):
 
 
 def _client(token: str, config: SlackBot, seconds: float) -> "WebClient":
-    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http.request`."""
+    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
     from slack_sdk import WebClient
     from slack_sdk.errors import SlackApiError
 

@@ -19,7 +19,7 @@ from pydantic import Field, SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
-from connectors.sinks.http.request import post_for_outcome
+from connectors.sinks.http_request import post_for_outcome
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import DeliveryOptions, Outcome, Retry

@@ -1,0 +1,308 @@
+"""One HTTP POST request without retries or redirects, with one deadline for the whole request, and its outcome.
+
+The official Slack client also uses this transport: its own one follows redirects with the token, and waits without
+limit for a server that sends one byte now and then. PagerDuty's client uses the deadline and the outcomes.
+"""
+
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from threading import Lock, Timer
+from types import TracebackType
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
+from urllib3.connection import HTTPConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
+
+from connectors.sinks.error_redaction import redact
+from connectors.sinks.evidence_format import visible
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
+
+_PERMANENT = {400, 413, 422}
+"""The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
+DEADLINE_EXCEEDED = Retry(reason="no response in time")
+_MAX_MESSAGE = 120
+_STATUS = {
+    401: "the credentials are not accepted",
+    403: "permission denied",
+    404: "the URL does not exist",
+    405: "the URL does not accept POST",
+    407: "the proxy requires credentials",
+    410: "the URL was removed",
+    413: "the document is too large",
+    429: "too many requests",
+}
+_MAX_RESPONSE_BYTES = 1 << 20
+_MIN_SECRET_CHARACTERS = 8
+"""A shorter part of a URL is an ordinary word, not a secret."""
+
+
+class CallDeadline:
+    """Ends the connections of a call when its time is up; use it as a context manager.
+
+    The timeouts of HTTP libraries apply to each wait separately: a server that sends one byte now and then blocks a
+    call without limit. This deadline applies to the whole call, for every library that accepts an SSL context.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._lock = Lock()
+        self._connections: list[socket.socket] = []
+        self._timer = Timer(seconds, self._shut_down)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "CallDeadline":
+        """Starts the timer."""
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the supervision; the call's own connections stay open."""
+        self._timer.cancel()
+        with self._lock:
+            for each in self._connections:
+                each.close()
+            self._connections.clear()
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._until
+
+    def context(self, ca_file: Path | None = None) -> ssl.SSLContext:
+        """Returns an SSL context whose connections end at the deadline.
+
+        It trusts the authorities in `ca_file`, or the public ones.
+        """
+        context = _SupervisedContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.deadline = self
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+        else:
+            context.load_default_certs()
+            context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
+        return context
+
+    def supervise(self, connection: socket.socket) -> None:
+        """Shuts down this connection too at the deadline. Its owner still closes it."""
+        # A duplicate descriptor: the owner may close its own at any time, and the number may be reused.
+        copy = socket.socket(fileno=os.dup(connection.fileno()))
+        with self._lock:
+            self._connections.append(copy)
+        if self.exceeded:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            for each in self._connections:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+
+class _SupervisedContext(ssl.SSLContext):
+    deadline: CallDeadline
+
+    def wrap_socket(self, sock: socket.socket, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """Supervises the connection before the handshake, which can also block."""
+        self.deadline.supervise(sock)
+        return super().wrap_socket(sock, *args, **options)
+
+
+def outcome_of_status(status: int, *, retry_after: str | None = None, message: str = "") -> Outcome:
+    """Returns the outcome of a response.
+
+    Args:
+        status: the response's status.
+        retry_after: the header of that name.
+        message: what the server says about it, redacted.
+    """
+    if 200 <= status < 300:
+        return Delivered()
+    reason = f"HTTP {status}"
+    if 300 <= status < 400:
+        reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
+    elif meaning := _STATUS.get(status):
+        reason += f": {meaning}"
+    if message:
+        reason += f" ({message})"
+    if status in _PERMANENT:
+        return Rejected(reason=reason)
+    return Retry(reason=reason, after_s=seconds_of(retry_after))
+
+
+def seconds_of(retry_after: str | None) -> float:
+    """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one."""
+    text = (retry_after or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def excerpt(text: str, *secrets: str) -> str:
+    """Returns the beginning of a server's message on one line, redacted and without control characters."""
+    line = visible(" ".join(redact(text, *secrets).split()))
+    return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE - 1]}…"
+
+
+def outcome_of_error(error: Exception, deadline: CallDeadline) -> Retry:
+    """Returns why there is no response, without the URL, which may be secret."""
+    if deadline.exceeded:
+        return DEADLINE_EXCEEDED
+    causes = list(_causes(error))
+    verification = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
+    if verification is not None:
+        return Retry(reason=f"the server's certificate is not trusted: {verification.verify_message}")
+    for each in causes:
+        match each:
+            case TimeoutError():
+                return DEADLINE_EXCEEDED
+            case ssl.SSLError():
+                return Retry(reason=f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}")
+            case ConnectionRefusedError():
+                return Retry(reason="connection refused")
+            case ConnectionError():
+                return Retry(reason="the connection was closed before the response")
+            case OSError(strerror=str(why)) if why:
+                return Retry(reason=f"unreachable: {why.lower()}")
+            case _:
+                pass
+    return Retry(reason=f"unreachable: {type(causes[-1]).__name__}")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the causes, the innermost first: it is the most specific and contains the least of the URL."""
+    found: list[BaseException] = []
+    queue: list[object] = [error]
+    while queue:
+        each = queue.pop(0)
+        if isinstance(each, BaseException) and each not in found:
+            found.append(each)
+            queue += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]
+    yield from reversed(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """The response of a server."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names are matched without regard to case."""
+    text: str
+    """The first MiB of the body."""
+
+
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
+) -> HttpResponse | Retry:
+    """Sends a POST request; returns the response, or why there is none.
+
+    Args:
+        url: may contain a user name and password.
+        body: sent unchanged.
+        headers: all headers to send.
+        seconds: the deadline.
+        ca_file: certificate authorities to trust instead of the public ones.
+    """
+    with CallDeadline(seconds) as deadline, requests.Session() as session:
+        credentials = get_auth_from_url(url)
+        # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
+        session.auth = credentials if any(credentials) else _unchanged
+        secure = url.lower().startswith("https:")
+        # By scheme: the URL that is sent may be spelled differently (`https://host?key` gets a /).
+        session.mount("https://" if secure else "http://", _Adapter(deadline, ca_file, secure=secure))
+        try:
+            response = session.post(
+                url,
+                data=body,
+                headers=headers,
+                timeout=seconds,
+                allow_redirects=False,
+                stream=True,
+                verify=True if ca_file is None else str(ca_file),
+            )
+            text = response.raw.read(_MAX_RESPONSE_BYTES, decode_content=True).decode(errors="replace")
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+            return outcome_of_error(error, deadline)
+        # A response that was cut off by the deadline may look complete.
+        if deadline.exceeded:
+            return DEADLINE_EXCEEDED
+        return HttpResponse(status=response.status_code, headers=response.headers, text=text)
+
+
+def post_for_outcome(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    ca_file: Path | None = None,
+    secrets: Sequence[str] = (),
+) -> Outcome:
+    """Sends a POST request to a server whose status decides the outcome; removes secrets from its reason.
+
+    Args:
+        url: any part of it may be secret.
+        body: sent unchanged.
+        headers: all headers to send.
+        seconds: the deadline.
+        ca_file: certificate authorities to trust instead of the public ones.
+        secrets: the secrets in the headers.
+    """
+    response = post(url, body, headers, seconds=seconds, ca_file=ca_file)
+    if isinstance(response, Retry):
+        return response
+    url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]
+    message = "" if response.status < 300 else excerpt(response.text, *secrets, url, *url_parts)
+    return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+
+
+def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+class _Adapter(HTTPAdapter):
+    """Connections that end at the deadline, without retries."""
+
+    def __init__(self, deadline: CallDeadline, ca_file: Path | None, *, secure: bool) -> None:
+        self._deadline = deadline
+        self._ca_file = ca_file
+        self._secure = secure
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        deadline = self._deadline
+
+        class SupervisedConnection(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                if self.sock is not None:
+                    deadline.supervise(self.sock)
+
+        class Pool(HTTPConnectionPool):
+            ConnectionCls = SupervisedConnection
+
+        if self._secure:
+            # Only here: loading all authorities takes longer than a request on a local network.
+            options["ssl_context"] = deadline.context(self._ca_file)
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        return super().proxy_manager_for(proxy, ssl_context=self._deadline.context(self._ca_file), **options)

@@ -9,20 +9,16 @@ What it means
 
     Five contracts are checked on every row; an audit checks the others on the newest rows, once a day:
 
-    - `every-record-decodes` breaks if a Kafka newer than this kraftwatch writes a record that kraftwatch does not know,
-      or if bytes are damaged.
-    - `every-row-can-be-applied`: kraftwatch failed on a row. It skips the row, keeps the state of before it, and
-      continues; the state lacks what the row reports.
-    - `every-rule-can-be-evaluated`: rules failed. What they would report is unknown; the other rules are evaluated.
+    - `every-record-decodes`: a Kafka newer than this kraftwatch wrote the record, or bytes are damaged.
+    - `every-row-can-be-applied`: kraftwatch failed on a row and skipped it; the state lacks what the row reports.
+    - `every-rule-can-be-evaluated`: rules failed and are unknown; the other rules are evaluated.
     - `every-status-can-be-rendered`: alerts are sent; the page and /metrics show an older status.
-    - `every-state-can-be-read`: the cluster's state in the checkpoint was damaged. It is copied into the quarantine,
-      and the cluster started with a new state. Alerts that can still be read keep firing; the voters and registrations
-      are unknown until the log reports them again.
+    - `every-state-can-be-read`: the cluster's stored state was damaged, and the cluster started with a new one. Alerts
+      that can still be read keep firing; voters and registrations are unknown until the log reports them again.
 
     With `source: kafka`, an alert with the subject `rows of NAME: WHAT` of the cluster `kraftwatch` is about the topic
-    of a relay: rows of that cluster were refused, because no relay of the cluster writes them. A relay's clock or
-    addresses are wrong, or another program has its credential. No state was changed by them, and the rows of the right
-    relay are accepted. `messages of topic NAME partition N`: messages of no monitored cluster.
+    of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
+    another program has its credential. `messages of topic NAME partition N`: messages of no monitored cluster.
 
     An alert with the subject `ledger` of the cluster `kraftwatch` is about the job itself: its ledger of alerts was
     damaged or lost. The job has restored it from memory or from Spark's state; some alerts may be sent twice.

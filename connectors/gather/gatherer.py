@@ -26,7 +26,7 @@ from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Appender, Publisher
-from connectors.journal.follow_position import FollowPosition
+from connectors.journal.follow_progress import FollowProgress
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
@@ -71,7 +71,7 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
 class GathererJournal(Appender, Protocol):
     """Where rows go, and where to continue each cluster."""
 
-    def follow_position(self, cluster: str) -> FollowPosition | None:
+    def follow_progress(self, cluster: str) -> FollowProgress | None:
         """Returns where to continue following a cluster; None if no row of it was ever recorded."""
 
 
@@ -157,7 +157,7 @@ class Gatherer:
             self._stats.write()
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
-        progress = self._journal.follow_position(cluster.name)
+        progress = self._journal.follow_progress(cluster.name)
         start = self._settings.resume.get(cluster.name)
         if start is None and progress is not None and progress.next_offset is not None:
             # Without the epoch a changed log cannot be detected: start at the beginning of the log.

@@ -14,7 +14,7 @@ from pathlib import Path
 from connectors.durable_file import sync_directory
 from connectors.errors import JournalError
 from connectors.journal import frame, position_file, segment
-from connectors.journal.follow_position import FollowPosition, advance
+from connectors.journal.follow_progress import FollowProgress, advance
 from connectors.journal.frame import BadFrameError
 from connectors.journal.position_file import JournalPosition
 from connectors.journal.reader import PUBLISHED, committed_sequence, missing_published, new_journal_id
@@ -35,7 +35,7 @@ class RecoveredJournal:
     """Byte offset of the newest entry in the active segment's index."""
     end: int
     """The sequence of the next row."""
-    positions: Mapping[str, FollowPosition]
+    positions: Mapping[str, FollowProgress]
     """By cluster name."""
     torn_bytes: int
     """How many bytes were cut off."""

@@ -18,8 +18,8 @@ from crc32c import crc32c
 
 from connectors.durable_file import replace_file
 from connectors.errors import JournalError
-from connectors.journal import follow_position, frame
-from connectors.journal.follow_position import FollowPosition
+from connectors.journal import follow_progress, frame
+from connectors.journal.follow_progress import FollowProgress
 from connectors.journal.frame import BadFrameError
 from connectors.observation import Observation
 
@@ -42,7 +42,7 @@ class SegmentHeader:
     journal_id: str
     first: int
     """Sequence of the first row."""
-    positions: Mapping[str, FollowPosition]
+    positions: Mapping[str, FollowProgress]
     """By cluster name, before the first row."""
     rows_at: int
     """Byte offset of the first row."""
@@ -60,7 +60,7 @@ def first_sequences(directory: Path) -> list[int]:
     return sorted(int(stem) for name in names if (stem := name.removesuffix(SUFFIX)) != name and stem.isdecimal())
 
 
-def create(directory: Path, journal_id: str, first: int, positions: Mapping[str, FollowPosition]) -> SegmentHeader:
+def create(directory: Path, journal_id: str, first: int, positions: Mapping[str, FollowProgress]) -> SegmentHeader:
     """Creates an empty segment. It is on disk, under its name, when this returns.
 
     Args:
@@ -75,7 +75,7 @@ def create(directory: Path, journal_id: str, first: int, positions: Mapping[str,
     content = {
         "journal_id": journal_id,
         "first": first,
-        _POSITIONS_KEY: {cluster: follow_position.to_json(position) for cluster, position in positions.items()},
+        _POSITIONS_KEY: {cluster: follow_progress.to_json(position) for cluster, position in positions.items()},
     }
     body = json.dumps(content, separators=(",", ":")).encode()
     path = segment_path(directory, first)
@@ -101,7 +101,7 @@ def read_header(file: BinaryIO, path: Path) -> SegmentHeader:
             return SegmentHeader(
                 journal_id=content["journal_id"],
                 first=content["first"],
-                positions={name: follow_position.from_json(of) for name, of in content[_POSITIONS_KEY].items()},
+                positions={name: follow_progress.from_json(of) for name, of in content[_POSITIONS_KEY].items()},
                 rows_at=_PREFIX.size + length,
             )
     raise damage_error(path, 0, "the header is damaged")

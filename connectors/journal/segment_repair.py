@@ -5,7 +5,7 @@ from pathlib import Path
 
 from connectors.errors import JournalError
 from connectors.journal import position_file, segment
-from connectors.journal.follow_position import FollowPosition
+from connectors.journal.follow_progress import FollowProgress
 from connectors.journal.position_file import JournalPosition
 from connectors.journal.reader import PUBLISHED, JournalReader
 
@@ -76,11 +76,11 @@ def _is_readable(directory: Path, first: int, end: int, journal_id: str) -> bool
     return readable >= max(first, end)
 
 
-def _clocks(directory: Path, firsts: list[int]) -> dict[str, FollowPosition]:
+def _clocks(directory: Path, firsts: list[int]) -> dict[str, FollowProgress]:
     """Returns, by cluster, the lower bound of its clock in the newest header that can be read, and no log position."""
     for first in reversed(firsts):
         path = segment.segment_path(directory, first)
         with suppress(JournalError), path.open("rb") as file:
             found = segment.read_header(file, path).positions
-            return {name: FollowPosition(observed_at_ms=each.observed_at_ms) for name, each in found.items()}
+            return {name: FollowProgress(observed_at_ms=each.observed_at_ms) for name, each in found.items()}
     return {}

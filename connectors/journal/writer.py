@@ -11,7 +11,7 @@ from typing import Self
 from connectors.durable_file import sync_directory
 from connectors.errors import JournalError
 from connectors.journal import frame, lock, position_file, recovery, retention, segment
-from connectors.journal.follow_position import FollowPosition, advance
+from connectors.journal.follow_progress import FollowProgress, advance
 from connectors.journal.position_file import JournalPosition
 from connectors.journal.reader import LOCK, PUBLISHED, RESTART, committed_sequence
 from connectors.journal.recovery import RecoveredJournal
@@ -108,7 +108,7 @@ class JournalWriter:
         """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
         return self._published
 
-    def follow_position(self, cluster: str) -> FollowPosition | None:
+    def follow_progress(self, cluster: str) -> FollowProgress | None:
         """Returns where to continue following a cluster; None if no row of it was ever recorded."""
         return self._positions.get(cluster)
 
@@ -166,7 +166,7 @@ class JournalWriter:
     def _forget_positions(self, now_ms: int | None) -> None:
         for cluster, position in list(self._positions.items()):
             newest_ms = position.observed_at_ms
-            self._positions[cluster] = FollowPosition(
+            self._positions[cluster] = FollowProgress(
                 observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
             )
         self._roll()

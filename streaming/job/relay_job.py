@@ -206,7 +206,7 @@ class Relay:
         before = relay_positions.usable(relay_positions.load(self._positions, self._section.topic), now_ms)
         with JournalWriter(self._folder.journal) as journal:
             added = [name for name in self._clusters if name not in before]
-            if any(journal.follow_position(name) is not None for name in added):
+            if any(journal.follow_progress(name) is not None for name in added):
                 # Another relay may have had the cluster meanwhile.
                 journal.read_logs_again(now_ms=now_ms)
             end = journal.publish()

@@ -108,7 +108,7 @@ def test_damaged_segment_is_replaced_before_the_logs_are_read_again(tmp_path: Pa
     assert (tmp_path / "spark.damaged-1" / "offsets" / "0").exists()
     checkpoint.check_journal()
     with JournalWriter(checkpoint.journal) as writer:
-        position = writer.follow_position("prod")
+        position = writer.follow_progress("prod")
         assert position is not None
         assert (writer.published_end, position.next_offset, position.observed_at_ms) == (4, None, 3)
     assert JournalReader(checkpoint.journal).beginning() == 4

@@ -9,7 +9,7 @@ from connectors.cluster_connection import ClusterConnection
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.gatherer import Gatherer
 from connectors.gather.gatherer_settings import GathererSettings
-from connectors.journal.follow_position import FollowPosition
+from connectors.journal.follow_progress import FollowProgress
 from connectors.kafka.event_loop import EventLoop
 from connectors.observation import Observation
 from tests.unit.connectors.gather.test_loop_heartbeat import block
@@ -24,7 +24,7 @@ class EmptyJournal:
     def publish(self) -> int:
         return 0
 
-    def follow_position(self, cluster: str) -> FollowPosition | None:
+    def follow_progress(self, cluster: str) -> FollowProgress | None:
         return None
 
 

@@ -63,7 +63,7 @@ def test_published_rows_survive_kills_of_the_writer_unchanged(tmp_path: Path) ->
         oldest = journal.first_sequence()
         assert [digest(row) for row in journal.read(oldest, len(digests))] == digests[oldest:]
     with JournalWriter(tmp_path) as last_writer:
-        position = last_writer.follow_position("alpha")
+        position = last_writer.follow_progress("alpha")
         for row in journal.read(len(digests), last_writer.published_end):
             next_offset = (row.last_offset or 0) + 1 if row.kind is ObservationKind.RECORDS else next_offset
         assert position is not None

@@ -90,7 +90,7 @@ def test_an_intact_journal_needs_no_repair(tmp_path: Path) -> None:
 def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
     recorded(tmp_path, 4)
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_position("prod")
+        position = writer.follow_progress("prod")
         assert position is not None
         assert position.next_offset == 4
         assert writer.read_logs_again() == 4
@@ -100,7 +100,7 @@ def test_logs_are_read_again_from_the_start(tmp_path: Path) -> None:
     assert [each.last_offset for each in reader.read(0, 5)] == [0, 1, 2, 3, 0]
     # A crash right after it changes nothing.
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_position("prod")
+        position = writer.follow_progress("prod")
         assert position is not None
         assert (position.next_offset, position.observed_at_ms) == (1, NOW + 3)
 
@@ -110,7 +110,7 @@ def test_rows_after_a_wrong_clock_begin_with_the_right_time(tmp_path: Path) -> N
     with JournalWriter(tmp_path) as writer:
         writer.read_logs_again(now_ms=NOW - 7_200_000)
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_position("prod")
+        position = writer.follow_progress("prod")
         assert position is not None
         assert (position.next_offset, position.observed_at_ms) == (None, NOW - 7_200_000)
 

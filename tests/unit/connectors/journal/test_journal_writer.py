@@ -285,17 +285,17 @@ def test_a_row_too_large_appends_no_row_of_its_call(tmp_path: Path) -> None:
 # -- follow position and retention ----------------------------------------------------------------------------
 
 
-def test_the_follow_position_survives_the_deletion_of_old_segments(tmp_path: Path) -> None:
+def test_the_follow_progress_survives_the_deletion_of_old_segments(tmp_path: Path) -> None:
     with JournalWriter(tmp_path, segment_bytes=200, keep_bytes=300) as writer:
         writer.append([records(batch(41, 6), base=41, last=41, epoch=6)])
         for at in range(30):
             writer.append([poll(at * 1000)])
             JournalReader(tmp_path).commit(writer.publish())
-        expected = writer.follow_position("alpha")
-        assert writer.follow_position("beta") is None
+        expected = writer.follow_progress("alpha")
+        assert writer.follow_progress("beta") is None
     assert JournalReader(tmp_path).first_sequence() > 0
     with JournalWriter(tmp_path) as writer:
-        position = writer.follow_position("alpha")
+        position = writer.follow_progress("alpha")
         assert position is not None
         assert position == expected
         assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (42, 6, 29_000)

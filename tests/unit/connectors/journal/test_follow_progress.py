@@ -1,14 +1,14 @@
-"""FollowPosition: where a restarted follower continues."""
+"""FollowProgress: where a restarted follower continues."""
 
 import json
 from functools import reduce
 
-from connectors.journal.follow_position import FollowPosition, SnapshotPosition, advance, from_json, to_json
+from connectors.journal.follow_progress import FollowProgress, SnapshotProgress, advance, from_json, to_json
 from connectors.observation import Observation
 from tests.unit.connectors.journal.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
-def after(*rows: Observation) -> FollowPosition:
+def after(*rows: Observation) -> FollowProgress:
     """The position after these rows. Also checks that it survives its stored form."""
     position = reduce(advance, rows, None)
     assert position is not None
@@ -40,14 +40,14 @@ def test_an_empty_response_to_a_fetch_of_offset_0() -> None:
 
 def test_polls_advance_only_the_clock_and_never_move_it_back() -> None:
     position = after(poll(5_000), poll(4_000))
-    assert position == FollowPosition(observed_at_ms=5_000)
+    assert position == FollowProgress(observed_at_ms=5_000)
 
 
 def test_following_continues_at_the_end_of_a_complete_snapshot() -> None:
     header, content, footer = batch(0, 3, control=SNAPSHOT_HEADER), batch(1, 3), batch(2, 3, control=SNAPSHOT_FOOTER)
     half = after(piece(0, header, content), piece(1, content))
     assert half.next_offset is None
-    assert half.snapshot == SnapshotPosition(
+    assert half.snapshot == SnapshotProgress(
         end_offset=500, epoch=3, pieces=2, payload_bytes=len(header + content + content), complete=False
     )
     whole = advance(half, piece(2, content, footer))

@@ -1,4 +1,4 @@
-"""FollowPosition: how far one cluster's log is recorded, so that a restarted follower continues there.
+"""FollowProgress: how far one cluster's log is recorded, so that a restarted follower continues there.
 
 The position is folded row by row. Every segment begins with the positions of all clusters before its first row, so
 the last segment alone is enough to rebuild them after a crash, whatever older segments were deleted.
@@ -15,7 +15,7 @@ _SNAPSHOT_FOOTER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotPosition:
+class SnapshotProgress:
     """How far the newest snapshot is recorded."""
 
     end_offset: int
@@ -29,7 +29,7 @@ class SnapshotPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowPosition:
+class FollowProgress:
     """Where to continue with one cluster, and the lower bound of its clock. Stored in segment headers as JSON."""
 
     observed_at_ms: int
@@ -40,12 +40,12 @@ class FollowPosition:
     """Leader epoch of the batch (or snapshot) before `next_offset`: Fetch's LastFetchedEpoch."""
     high_watermark: int | None = None
     """The newest one recorded."""
-    snapshot: SnapshotPosition | None = None
+    snapshot: SnapshotProgress | None = None
 
 
-def advance(position: FollowPosition | None, row: Observation) -> FollowPosition:
+def advance(position: FollowProgress | None, row: Observation) -> FollowProgress:
     """Returns the position after one more row of the same cluster."""
-    before = position if position is not None else FollowPosition(observed_at_ms=row.observed_at_ms)
+    before = position if position is not None else FollowProgress(observed_at_ms=row.observed_at_ms)
     after = replace(before, observed_at_ms=max(before.observed_at_ms, row.observed_at_ms))
     if row.high_watermark is not None:
         after = replace(after, high_watermark=row.high_watermark)
@@ -58,22 +58,22 @@ def advance(position: FollowPosition | None, row: Observation) -> FollowPosition
             return after
 
 
-def to_json(position: FollowPosition) -> dict[str, Any]:
+def to_json(position: FollowProgress) -> dict[str, Any]:
     """Returns the position as plain JSON values."""
     return asdict(position)
 
 
-def from_json(value: dict[str, Any]) -> FollowPosition:
+def from_json(value: dict[str, Any]) -> FollowProgress:
     """Returns the position that `to_json` wrote.
 
     Raises:
-        TypeError: the fields are not those of a FollowPosition.
+        TypeError: the fields are not those of a FollowProgress.
     """
     snapshot = value.get("snapshot")
-    return FollowPosition(**{**value, "snapshot": None if snapshot is None else SnapshotPosition(**snapshot)})
+    return FollowProgress(**{**value, "snapshot": None if snapshot is None else SnapshotProgress(**snapshot)})
 
 
-def _after_records(position: FollowPosition, row: Observation) -> FollowPosition:
+def _after_records(position: FollowProgress, row: Observation) -> FollowProgress:
     if row.last_offset is None:
         return position
     next_offset = row.last_offset + 1
@@ -86,7 +86,7 @@ def _after_records(position: FollowPosition, row: Observation) -> FollowPosition
     return replace(position, next_offset=next_offset, last_epoch=epoch)
 
 
-def _after_piece(position: FollowPosition, row: Observation) -> FollowPosition:
+def _after_piece(position: FollowProgress, row: Observation) -> FollowProgress:
     if row.base_offset is None or row.last_offset is None:
         return position
     before = position.snapshot
@@ -98,7 +98,7 @@ def _after_piece(position: FollowPosition, row: Observation) -> FollowPosition:
     if row.last_offset != 0 and not continues:
         # A piece without the pieces before it cannot be continued.
         return replace(position, snapshot=None)
-    snapshot = SnapshotPosition(
+    snapshot = SnapshotProgress(
         end_offset=row.base_offset,
         epoch=row.leader_epoch,
         pieces=row.last_offset + 1,

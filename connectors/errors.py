@@ -41,10 +41,6 @@ class JournalInUseError(JournalError):
     """Another process holds the journal's lock."""
 
 
-class LedgerError(KraftwatchError):
-    """The ledger of notifications cannot be read or written; the message names the file and the fix."""
-
-
 class StoreError(KraftwatchError):
     """A database cannot be read or written; the message names the file and the reason."""
 

@@ -1,7 +1,11 @@
-"""Parses JSON from a file that a crash, a disk or a person may have damaged."""
+"""JSON in files: what it can represent, and what a crash, a disk or a person may have damaged."""
 
 import json
+import math
+from collections.abc import Mapping
 from typing import Any
+
+from rules.finding import Plain
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -14,3 +18,20 @@ def parse_json(content: bytes | str) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def json_safe(evidence: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Returns evidence that JSON can represent: NaN and infinity become null, so that no alert is lost."""
+    return {name: _finite(value) for name, value in evidence.items()}
+
+
+def _finite(value: Plain) -> Plain:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case list():
+            return [_finite(each) for each in value]
+        case dict():
+            return json_safe(value)
+        case _:
+            return value

@@ -11,6 +11,7 @@ from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
@@ -115,9 +116,8 @@ def recorded_checkpoint(folder: Path) -> Checkpoint:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             writer.append(rows[first : first + _ROWS_AT_ONCE])
             writer.publish()
-    ledger = Ledger(checkpoint.ledger)
+    ledger = Ledger(job_database(checkpoint.folder))
     for alert in _alerts():
         ledger.record([alert], alert.observed_at_ms)
-    ledger.close()
     checkpoint.record_cluster_ids(TWO_CLUSTERS.cluster_ids)
     return checkpoint

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, CutOffAlerts, VisibilitySource
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.ledger_damage_alerts import LedgerDamageAlerts
 from connectors.delivery.sink_failure_alerts import SinkFailureAlerts
 from connectors.delivery.sink_worker import SinkWorker
 from connectors.errors import UsageError
@@ -39,7 +38,7 @@ class Dispatcher:
         """Adds the sinks to the ledger.
 
         Args:
-            ledger: opened beside the checkpoint.
+            ledger: that of the job.
             sinks: each with its own name.
             silences: for the sinks that notify people.
             visibility: which clusters are monitored, and of which nothing is observed.
@@ -47,7 +46,7 @@ class Dispatcher:
             patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
             UsageError: two sinks have the same name.
         """
         self._ledger = ledger
@@ -56,7 +55,6 @@ class Dispatcher:
         self._deadline_s = deadline_s
         self._patience_s = patience_s
         self._failure_alerts = SinkFailureAlerts(ledger.firing())
-        self._damage_alerts = LedgerDamageAlerts(ledger.firing())
         self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""
@@ -67,7 +65,7 @@ class Dispatcher:
         """Replaces the sinks; a sink that stays keeps its state.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
             UsageError: two sinks have the same name; nothing was changed.
         """
         names = [sink.options.name for sink in sinks]
@@ -98,10 +96,9 @@ class Dispatcher:
             now_ms: the wall clock: it becomes `sent_at` and drives silences, repetitions and retries.
 
         Raises:
-            LedgerError: the ledger cannot be written; the batch must not be committed.
+            StoreError: the ledger cannot be written; the batch must not be committed.
         """
-        damage = self._damage_alerts.due(self._ledger.damages, now_ms)
-        recorded = [*self._ledger.record([*alerts, *self._own_alerts, *damage], now_ms)]
+        recorded = [*self._ledger.record([*alerts, *self._own_alerts], now_ms)]
         # Before anything is sent: people are notified of it instead of the first cluster's alert.
         cut_off = self._cut_off_alerts.due(self._ledger.firing(), self._visibility(), now_ms)
         recorded += self._ledger.record(cut_off, now_ms)

@@ -51,7 +51,7 @@ class SinkPlanner:
         """Returns what to send now; records in the ledger what is never sent to this sink.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
         """
         inputs = (self._ledger.change_count, *silences)
         if self._empty_plan is not None and self._empty_plan.still_valid(inputs, now_ms):

@@ -28,7 +28,7 @@ class SinkWorker:
         """Adds the sink to the ledger.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
         """
         self.name = sink.options.name
         self.sink = sink
@@ -56,7 +56,7 @@ class SinkWorker:
         """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
         """
         self._result = SinkResult()
         self._collect(0.0, now_ms)
@@ -84,7 +84,7 @@ class SinkWorker:
         """Waits at most `timeout_s` for the call in progress and returns the result of this delivery.
 
         Raises:
-            LedgerError: the ledger cannot be written.
+            StoreError: the ledger cannot be written.
         """
         # An overdue call has already cost its deadline: no batch waits for it again.
         self._collect(0.0 if self._overdue else min(timeout_s, self._deadline_s), now_ms)

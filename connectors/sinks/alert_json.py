@@ -5,13 +5,11 @@ started_at, observed_at, sent_at, offset, fingerprint. The object of a silence i
 """
 
 import json
-import math
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from connectors.sinks.minimal_document import minimal_alert
-from connectors.stored_json import parse_json
+from connectors.stored_json import json_safe, parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -115,20 +113,3 @@ def from_iso(text: str) -> Millis:
         TypeError: the value is not a text, or the time has no time zone.
     """
     return Millis((datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND)
-
-
-def json_safe(evidence: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Returns evidence that JSON can represent: NaN and infinity become null, so that no alert is lost."""
-    return {name: _finite(value) for name, value in evidence.items()}
-
-
-def _finite(value: Plain) -> Plain:
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case list():
-            return [_finite(each) for each in value]
-        case dict():
-            return json_safe(value)
-        case _:
-            return value

@@ -26,7 +26,7 @@ from pydantic import SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.alert_json import iso, json_safe
+from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.links import MessageLinks
@@ -35,6 +35,7 @@ from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import PeopleSection, SinkConfig
 from connectors.sinks.sink_server import SinkServer, url_server
 from connectors.sinks.triggered_incidents import TriggeredIncidents
+from connectors.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain, Severity
 from rules.formatting import plural

@@ -6,10 +6,11 @@ queries are SQLAlchemy's; only this module knows SQLite.
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
@@ -17,6 +18,10 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError
 
+FILE_SUFFIXES = ("-wal", "-shm")
+"""Of the files that SQLite keeps beside a database."""
+SYNCHRONOUS = "FULL"
+"""Every commit is synced to the disk, also in WAL mode."""
 LOCK_WAIT_S = 30.0
 """How long a transaction waits for the one of another process."""
 
@@ -42,6 +47,15 @@ class Database:
         # A file has its tables from its first byte on.
         return self.path.is_file() and self.path.stat().st_size > 0
 
+    def create(self) -> None:
+        """Creates the file and its tables where they do not exist.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        with self.transaction():
+            pass
+
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Begins a transaction that may write; it is committed, and on the disk, when the block ends without an error.
@@ -49,6 +63,8 @@ class Database:
         Raises:
             StoreError: the database cannot be written; nothing was changed.
         """
+        if "_engine" in self.__dict__ and not self.exists:
+            raise self._error("it was deleted while it was in use")
         with self._errors(), self._writing.begin() as connection:
             yield connection
 
@@ -59,8 +75,12 @@ class Database:
         Raises:
             StoreError: the database cannot be read.
         """
-        with self._errors(), self._engine.begin() as connection:
-            yield connection
+        try:
+            with self._errors(), self._engine.begin() as connection:
+                yield connection
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            # A damaged disk may change a value without a trace in the structure of the file.
+            raise self._error(f"it is damaged: {error!r}") from error
 
     def damage(self) -> str | None:
         """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file."""
@@ -85,6 +105,18 @@ class Database:
                     connection.execute("VACUUM INTO ?", (str(path),))
             except sqlite3.Error as error:
                 raise self._error(str(error)) from error
+
+    def copy_readable(self, damaged: "Database") -> None:
+        """Adds each row of a damaged database that SQLite can still read.
+
+        Raises:
+            StoreError: this database cannot be written.
+        """
+        with self.transaction() as connection:
+            for table in self._tables.sorted_tables:
+                adding = f"INSERT OR IGNORE INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608
+                for row in _readable_rows(damaged.path, table.name):
+                    connection.exec_driver_sql(adding, tuple(row))
 
     def close(self) -> None:
         """Closes the file."""
@@ -119,9 +151,6 @@ class Database:
             raise self._error(str(error.orig)) from error
         except OSError as error:
             raise self._error((error.strerror or "unusable").lower()) from error
-        except (ValueError, RecursionError) as error:
-            # A damaged disk may change a value without a trace in the file's structure.
-            raise self._error(f"it is damaged: {error}") from error
 
     def _error(self, reason: str) -> StoreError:
         return StoreError(f"{self.path} cannot be used: {reason}; fix the cause and start again")
@@ -139,8 +168,16 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
     return connection
+
+
+def _readable_rows(path: Path, table: str) -> Iterator[Sequence[Any]]:
+    """Yields the rows before the first damaged page, and those after the last one."""
+    for order in ("ASC", "DESC"):
+        with suppress(sqlite3.Error), closing(_connected(path, read_only=True)) as connection:
+            yield from connection.execute(f"SELECT * FROM {table} ORDER BY rowid {order}")  # noqa: S608
+            return
 
 
 def _begin(connection: Connection) -> None:

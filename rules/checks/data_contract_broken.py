@@ -20,9 +20,6 @@ What it means
     of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
     another program has its credential. `messages of topic NAME partition N`: messages of no monitored cluster.
 
-    An alert with the subject `ledger` of the cluster `kraftwatch` is about the job itself: its ledger of alerts was
-    damaged or lost. The job has restored it from memory or from Spark's state; some alerts may be sent twice.
-
     Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
     because no later row corrects an earlier one.
 
@@ -39,9 +36,7 @@ What to do
        row is in the quarantine.
     4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
        the newest snapshot. Check the disk of the monitor's host.
-    5. For the subject `ledger`, check the disk of the monitor's host, and whether another program changes files of the
-       checkpoint. The evidence names the file in which the damaged ledger was kept.
-    6. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
+    5. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
     7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
     8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.

@@ -115,11 +115,10 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
 
 def _alert_sources(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[SentAlert]]":
     from streaming.data_quality.alert_table import jsonl_alerts, ledger_alerts
-    from streaming.pipeline.checkpoint import Checkpoint
 
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    ledger = [] if checkpoint is None else [ledger_alerts(Checkpoint(folder=checkpoint).ledger)]
+    ledger = [] if checkpoint is None else [ledger_alerts(checkpoint)]
     return [*ledger, *([] if alerts is None else [jsonl_alerts(alerts)])]
 
 

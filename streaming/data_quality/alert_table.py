@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.delivery import ledger_record
-from connectors.delivery.ledger_record import AlertRecorded
 from connectors.sinks.alert_json import from_iso, to_object
+from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from connectors.stored_json import parse_json
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
@@ -96,19 +96,14 @@ class AlertTable:
 _TIMES = ("started", "observed", "sent")
 
 
-def ledger_alerts(path: Path) -> Iterator[SentAlert]:
-    """Yields the alerts of a ledger, oldest first, each as recorded; none without a file.
+def ledger_alerts(checkpoint: Path) -> Iterator[SentAlert]:
+    """Yields the alerts of a job's ledger, oldest first, each as recorded; none without a ledger.
 
     Raises:
-        OSError: the file cannot be read.
+        StoreError: the database cannot be read.
     """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for content in file:
-            found = ledger_record.from_line(content.rstrip(b"\n"))
-            if isinstance(found, AlertRecorded):
-                yield SentAlert(number=found.number, fields=to_object(found.alert, found.recorded_at_ms))
+    for one in AlertStore(job_database(checkpoint, read_only=True)).alerts():
+        yield SentAlert(number=one.number, fields=to_object(one.alert, one.recorded_at_ms))
 
 
 def jsonl_alerts(path: Path) -> Iterator[SentAlert]:

@@ -37,9 +37,9 @@ Record = Callable[[str, ObservationsAudited], None]
 class DailyAudit:
     """Starts audits at an interval while entered."""
 
-    def __init__(self, *, journal: Path, ledger: Path, record: Record, every_s: Callable[[], float]) -> None:
+    def __init__(self, *, journal: Path, checkpoint: Path, record: Record, every_s: Callable[[], float]) -> None:
         """`every_s` returns the current interval in seconds; 0 turns audits off."""
-        self._paths = journal, ledger
+        self._paths = journal, checkpoint
         self._newest = journal.parent / "last-audit"
         """A file whose time is that of the last audit."""
         self._record = record

@@ -28,7 +28,7 @@ _REPORTED_MAX = 8
 _NICE = 10
 
 
-def audit_sample(journal: JournalReader, ledger: Path) -> Mapping[str, ObservationsAudited]:
+def audit_sample(journal: JournalReader, checkpoint: Path) -> Mapping[str, ObservationsAudited]:
     """Evaluates every contract on a sample; returns the result of each cluster in it.
 
     Raises:
@@ -40,7 +40,7 @@ def audit_sample(journal: JournalReader, ledger: Path) -> Mapping[str, Observati
     validator = Validator()
     audit = Audit(validator)
     audit.journal(journal.read(first, end), restarted_at=journal.restarted_at())
-    audit.alerts([*ledger_alerts(ledger)][-ALERTS_MAX:])
+    audit.alerts([*ledger_alerts(checkpoint)][-ALERTS_MAX:])
     # The replay itself reports what does not decode.
     broken = [one for one in validator.broken if one.contract.name != DECODES]
     return {
@@ -69,8 +69,8 @@ def _recorded(broken: ViolatedContract) -> BrokenContract:
 def main() -> int:
     """Prints the results."""
     os.nice(_NICE)
-    journal, ledger = map(Path, sys.argv[1:])
-    sys.stdout.buffer.write(AUDIT_RESULTS.dump_json(dict(audit_sample(JournalReader(journal), ledger))))
+    journal, checkpoint = map(Path, sys.argv[1:])
+    sys.stdout.buffer.write(AUDIT_RESULTS.dump_json(dict(audit_sample(JournalReader(journal), checkpoint))))
     return 0
 
 

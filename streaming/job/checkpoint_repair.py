@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.delivery.ledger_file import ledger_damage
 from connectors.durable_file import replace_file
 from connectors.errors import JournalError, UsageError
 from connectors.journal.position_repair import lower_committed, published_damage, restart_damage, restore_published
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.segment_repair import damaged_segment, replace_segments
 from connectors.journal.writer import JournalWriter
+from connectors.store.database import FILE_SUFFIXES, Database
+from connectors.store.tables import TABLES, job_database
 from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
@@ -58,8 +59,8 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
     yield from _identity(checkpoint)
     yield from _published(checkpoint)
-    yield from _spark(checkpoint, open_spark)
-    yield from _ledger(checkpoint)
+    damage = checkpoint.database_damage()
+    yield from _spark(checkpoint, open_spark) if damage is None else _database(checkpoint, damage)
 
 
 def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
@@ -250,16 +251,34 @@ def _write_metadata(checkpoint: Checkpoint) -> None:
     replace_file(path, new_metadata().encode())
 
 
-def _ledger(checkpoint: Checkpoint) -> Iterator[RepairStep]:
-    damage = ledger_damage(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
-    if damage is not None:
-        kept = "keeps it under another name and " if checkpoint.ledger.exists() else ""
+def _database(checkpoint: Checkpoint, damage: str) -> Iterator[RepairStep]:
+    """An alert that Spark's state knows to be firing may be lost, so Spark starts with a new state, which finds it."""
+    yield RepairStep(
+        found=damage,
+        repair="What can be read of the database is copied to a new one. Alerts whose delivery is not known are sent.",
+        apply=lambda: _replace_database(checkpoint),
+    )
+    source = checkpoint_source(checkpoint)
+    found = "alerts that are firing in Spark's state may be missing in the database"
+    if source is not None and source.kind == KAFKA:
         yield RepairStep(
-            found=f"{checkpoint.ledger} is damaged: {damage}",
-            repair=f"The next start {kept}restores it from Spark's state; alerts that may not have been sent are sent "
-            "again.",
-            apply=lambda: None,
+            found=found,
+            repair="spark/ is moved away; the next start builds the state again from the relay's topic.",
+            apply=lambda: _move_away(checkpoint.spark),
         )
+    elif checkpoint.spark_files.has_state:
+        yield from _logs_read_again(checkpoint, found)
+
+
+def _replace_database(checkpoint: Checkpoint) -> None:
+    database = job_database(checkpoint.folder)
+    kept = _free_name(database.path)
+    for suffix in ("", *FILE_SUFFIXES):
+        path = database.path.with_name(database.path.name + suffix)
+        if path.exists():
+            path.rename(kept.with_name(kept.name + suffix))
+    database.copy_readable(Database(kept, TABLES, read_only=True))
+    database.close()
 
 
 def _move_away(path: Path) -> None:

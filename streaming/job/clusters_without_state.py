@@ -54,7 +54,6 @@ class ClustersWithoutState:
             OSError: the names cannot be written.
         """
         if self._new_state:
-            # The ledger may have been restored since the start.
             self._new_state = False
             self._names = set(initial_conditions(self._ledger.history(), ()))
             self._write()

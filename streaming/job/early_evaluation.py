@@ -46,7 +46,7 @@ class EarlyEvaluation:
         Args:
             journal: that of the running gatherer.
             settings: by cluster name.
-            ledger: says which alerts are firing. A damaged one does not: nothing is evaluated early then.
+            ledger: says which alerts are firing.
             store: holds the statuses of the step.
             send: records and sends alerts, and what is pending.
         """
@@ -56,8 +56,6 @@ class EarlyEvaluation:
         self._clusters = {
             name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
         }
-        if ledger.damage is not None:
-            self._clusters.clear()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="early evaluation", daemon=True)
 

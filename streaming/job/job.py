@@ -34,7 +34,6 @@ from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
 from streaming.job.job_spec import JobSpec
-from streaming.job.ledger_from_state import restore_ledger
 from streaming.job.refused_rows import RefusedRows
 from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
@@ -173,10 +172,11 @@ class Job:
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
         self._database = job_database(checkpoint.folder)
+        # Before Spark has state: a database that is missing later is lost.
+        self._database.create()
         stack.callback(self._database.close)
         self._quarantine = quarantine_of(self._database)
-        self.ledger = Ledger(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
-        stack.callback(self.ledger.close)
+        self.ledger = Ledger(self._database)
         self._without_state = ClustersWithoutState(checkpoint, self.ledger)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
@@ -227,7 +227,7 @@ class Job:
         """Returns the scheduler of audits, which re-reads the configured interval."""
         return DailyAudit(
             journal=self._checkpoint.journal,
-            ledger=self._checkpoint.ledger,
+            checkpoint=self._checkpoint.folder,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             # Audits read the journal, which only a gatherer writes.
             every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
@@ -281,9 +281,8 @@ class Job:
         """Starts the streaming query.
 
         Raises:
-            JobError: Spark does not start it, or cannot read the state that a damaged ledger is restored from.
+            JobError: Spark does not start it.
         """
-        restore_ledger(self.ledger, spark, self._checkpoint, self._spec.settings)
         self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
         self._start_step()
 

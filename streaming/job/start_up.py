@@ -80,6 +80,7 @@ def _identified(
 ) -> tuple[TopicStart | None, ClusterIds]:
     """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
     checkpoint.check_spark()
+    checkpoint.check_database()
     if config.source == KAFKA:
         topic = topic_start(config, checkpoint)
         return topic, topic.ids

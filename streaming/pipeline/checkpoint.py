@@ -3,8 +3,7 @@
 cluster.json        the version of the folder, and the cluster ids that it belongs to, by cluster name
 journal/            every observation, in order (written by the gatherer)
 spark/              Spark's offsets, commits and state
-ledger.jsonl        alerts and their notifications, sent and pending; ledger.jsonl.end: the number of its last line
-kraftwatch.db       silences and the quarantine, with the files of SQLite beside it
+kraftwatch.db       alerts and their notifications, sent and pending; silences; what sinks remember; the quarantine
 lock                locked by the running job
 """
 
@@ -23,6 +22,7 @@ from connectors.errors import UsageError
 from connectors.journal.position_repair import published_damage
 from connectors.journal.reader import PUBLISHED, JournalReader
 from connectors.private_files import FOLDER_MODE, restrict_folder
+from connectors.store.tables import job_database
 from connectors.stored_json import parse_json
 from streaming.pipeline.spark_files import SparkFiles
 
@@ -65,11 +65,6 @@ class Checkpoint:
         """The command that spreads this checkpoint's state over another number of partitions."""
         folder = shlex.quote(str(self.folder))
         return f"kraftwatch checkpoint repartition --checkpoint {folder} --partitions {partitions}"
-
-    @property
-    def ledger(self) -> Path:
-        """Alerts and their notifications."""
-        return self.folder / "ledger.jsonl"
 
     @property
     def logs(self) -> Path:
@@ -219,6 +214,24 @@ class Checkpoint:
                 f"pipeline.partitions is {configured}, but the state in checkpoint {self.folder} has {existing}: run "
                 f"`{self.repartition_command(configured)}`, or set pipeline.partitions to {existing}"
             )
+
+    def check_database(self) -> None:
+        """Checks that the database is intact, and that it exists if Spark has state.
+
+        Raises:
+            UsageError: names the damage and the command that repairs the checkpoint.
+        """
+        damage = self.database_damage()
+        if damage is not None:
+            raise UsageError(f"{damage}: run `{self.repair_command}`")
+
+    def database_damage(self) -> str | None:
+        """Returns what is wrong with the database, as the beginning of a sentence that names it; None if nothing is."""
+        database = job_database(self.folder, read_only=True)
+        if not database.exists:
+            return f"{database.path} does not exist, but spark/ does" if self.spark_files.has_state else None
+        damage = database.damage()
+        return None if damage is None else f"{database.path} is damaged: {damage}"
 
     def check_spark(self) -> None:
         """Checks that Spark's files are not damaged, as far as their form shows it.

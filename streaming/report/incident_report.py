@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.delivery.ledger import read_alerts
+from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
 from connectors.journal.bundle_file import unpacked_bundle
 from connectors.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
+from connectors.store.database import Database
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.full_history import FullHistory
@@ -76,8 +76,8 @@ def make_report(
         say: prints progress.
 
     Raises:
-        UsageError: there is no journal, or it does not hold that cluster or that time; the ledger beside it cannot be
-            read.
+        UsageError: there is no journal, or it does not hold that cluster or that time.
+        StoreError: the ledger beside it cannot be read.
         JournalError: the journal is damaged.
     """
     recorded_alerts = ledger_alerts(request.folder)
@@ -128,27 +128,22 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
     return next(iter(replayed))
 
 
-def _checkpoint_of(folder: Path) -> Checkpoint:
-    """Returns the given checkpoint, the one that holds the given journal, or the one in a bundle."""
+def _database_of(folder: Path) -> Database:
+    """Returns the database of the given checkpoint, of the one that holds the given journal, or of a bundle's."""
     if folder.is_file():
         folder = unpacked_bundle(folder)
-    candidates = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
-    return next((one for one in candidates if one.ledger.exists() or job_database(one.folder).exists), candidates[0])
+    found = job_database(folder, read_only=True)
+    return found if found.exists else job_database(folder.absolute().parent, read_only=True)
 
 
 def ledger_alerts(folder: Path) -> Sequence[Alert] | None:
     """Returns the alerts in the ledger beside the journal; None where there is no ledger.
 
     Raises:
-        UsageError: it cannot be read.
+        StoreError: it cannot be read.
     """
-    ledger = _checkpoint_of(folder).ledger
-    try:
-        return read_alerts(ledger)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as problem:
-        raise UsageError(f"cannot read {ledger}: {(problem.strerror or 'unreadable').lower()}") from None
+    database = _database_of(folder)
+    return stored_alerts(database) if database.exists else None
 
 
 def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
@@ -169,7 +164,7 @@ def _view(
     name, quorum = machine.cluster, machine.quorum()
     evaluation = evaluate(quorum, thresholds)
     status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
-    stored = SilenceStore(job_database(_checkpoint_of(request.folder).folder, read_only=True))
+    stored = SilenceStore(_database_of(request.folder))
     return ClusterView(
         name=name,
         now_ms=to_ms,

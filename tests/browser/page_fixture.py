@@ -10,6 +10,7 @@ from pathlib import Path
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
@@ -69,7 +70,7 @@ class PageFixture:
         self.clusters = {name: FixtureCluster(name, now_ms=START) for name in names}
         self.store = StatusStore(names)
         self.silences: list[Silence] = []
-        self._ledger = Ledger(folder / "ledger.jsonl")
+        self._ledger = Ledger(job_database(folder))
         self._delivery = Dispatcher(self._ledger, sinks)
         view = FleetView(
             store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms), past=past
@@ -82,7 +83,6 @@ class PageFixture:
 
     def __exit__(self, *_: object) -> None:
         self._server.__exit__(None, None, None)
-        self._ledger.close()
 
     def url(self, path: str = "/") -> str:
         return f"http://127.0.0.1:{self._server.port}{path}"

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.delivery.ledger import Ledger
-from connectors.delivery.ledger_end import LedgerEnd
-from connectors.delivery.ledger_file import END_SUFFIX
 from connectors.errors import JournalError, UsageError
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.segment import segment_path
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.foreign_checkpoint import owned_by_another_user
@@ -94,7 +92,7 @@ def test_damaged_segment_is_replaced_before_the_logs_are_read_again(tmp_path: Pa
         (checkpoint.spark / log).mkdir(parents=True)
         (checkpoint.spark / log / "0").write_bytes(b"")
     (checkpoint.spark / "metadata").write_text('{"id": "a"}')
-    Ledger(checkpoint.ledger).close()
+    job_database(checkpoint.folder).create()
 
     dry, applied = repair(checkpoint.folder), repair(checkpoint.folder, "--apply")
 
@@ -128,19 +126,19 @@ def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path)
     assert (checkpoint.spark / "offsets" / "0").exists()
 
 
-def test_lost_ledger_is_not_said_to_be_kept(checkpoint: Checkpoint) -> None:
-    checkpoint.ledger.write_bytes(b"")
-    end = LedgerEnd(checkpoint.ledger.with_name(f"{checkpoint.ledger.name}{END_SUFFIX}"))
-    end.write(3)
-    end.close()
+def test_a_lost_database_is_replaced_and_the_logs_are_read_again(checkpoint: Checkpoint) -> None:
+    (checkpoint.spark / "commits").mkdir(parents=True)
+    (checkpoint.spark / "commits" / "0").write_bytes(b"")
+    path = job_database(checkpoint.folder).path
+    path.write_bytes(b"x" * 20_000)
     lines = repair(checkpoint.folder).stdout.splitlines()
-    kept = lines[lines.index(f"{checkpoint.ledger} is damaged: no line of it is intact") + 1]
-    checkpoint.ledger.unlink()
-    lines = repair(checkpoint.folder).stdout.splitlines()
-    lost = lines[lines.index(f"{checkpoint.ledger} is damaged: it does not exist") + 1]
 
-    assert kept.startswith("  repair: The next start keeps it under another name and restores it from Spark's state;")
-    assert lost.startswith("  repair: The next start restores it from Spark's state;")
+    assert lines[lines.index(f"{path} is damaged: file is not a database") + 1].startswith("  repair: What can be read")
+    assert "the gatherer reads each cluster's metadata log again" in lines[-1]
+    assert repair(checkpoint.folder, "--apply").exit_code == 0
+    assert path.with_name("kraftwatch.db.damaged-1").read_bytes() == b"x" * 20_000
+    assert checkpoint.database_damage() is None
+    assert repair(checkpoint.folder).exit_code == 0
 
 
 def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
+from connectors.store.tables import job_database
 from streaming.cli import app
 from tests.recordings import recorded_checkpoint
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
@@ -33,8 +35,9 @@ def test_journal_gives_log_events_and_the_alerts_of_the_ledger_in_order(checkpoi
         times = [one["at"] for one in found if one["cluster"] == name]
         assert times == sorted(times)
     assert {"election", "alert", "controller-start"} <= {one["kind"] for one in found}
-    ledger = (checkpoint / "ledger.jsonl").read_text() if (checkpoint / "ledger.jsonl").exists() else ""
-    assert not ledger or sum(one["kind"] == "alert" for one in found) > 0
+    assert (
+        not stored_alerts(job_database(checkpoint, read_only=True)) or sum(one["kind"] == "alert" for one in found) > 0
+    )
 
 
 def test_span_and_cluster_are_selected(checkpoint: Path) -> None:

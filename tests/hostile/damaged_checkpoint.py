@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
 from connectors.gather.endpoint_cache import NAME, EndpointCache
 from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
@@ -97,12 +98,14 @@ class DamagedCheckpoint:
         database = job_database(self._folder)
         silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=Millis(NOON_MS + 1), author="ada", comment="disks")
         SilenceStore(database).add(silence, now_ms=NOON_MS)
+        Ledger(database).record([alert()], NOON_MS)
         quarantine_of(database).put({"prod-1-0": {"cluster": "prod", "sequence": 1, "reason": "r"}})
         database.close()
 
     def _read_database(self) -> None:
         database = job_database(self._folder, read_only=True)
         try:
+            Ledger(database)
             SilenceStore(database).read()
             quarantine_of(database).items()
         finally:

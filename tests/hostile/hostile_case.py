@@ -15,7 +15,6 @@ from connectors.observation import Observation, ObservationKind
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
 from tests.hostile.damaged_journal import DamagedJournal
-from tests.hostile.damaged_ledger import DamagedLedger
 from tests.hostile.hostile_answer import HostileAnswers
 from tests.hostile.hostile_log import HostileLog, hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
@@ -57,7 +56,6 @@ class HostileCases:
         self._path = MonitoredPath()
         self._folder = tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._journal = DamagedJournal(Path(self._folder.name))
-        self._ledger = DamagedLedger(Path(self._folder.name))
         self._checkpoint = DamagedCheckpoint(Path(self._folder.name))
 
     def close(self) -> None:
@@ -84,8 +82,7 @@ class HostileCases:
             ("snapshot", self._snapshot): 10,
             ("answer", self._answer): 30,
             ("journal", self._journal.damage): 4,
-            ("ledger", self._ledger.damage): 4,
-            ("checkpoint", self._checkpoint.damage): 4,
+            ("checkpoint", self._checkpoint.damage): 8,
             ("state", self._state): 7,
         }
         return list(kinds), list(kinds.values())

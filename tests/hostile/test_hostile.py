@@ -20,8 +20,6 @@ def test_short_campaign_has_no_problem() -> None:
         ("answer", "refused"),
         ("journal", "read"),
         ("journal", "refused"),
-        ("ledger", "noticed"),
-        ("ledger", "read"),
         ("state", "applied"),
         ("checkpoint", "read"),
         ("checkpoint", "refused"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.journal.writer import JournalWriter
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess, JobProcessError
 from streaming.pipeline.checkpoint import Checkpoint
@@ -93,19 +94,21 @@ def test_a_new_state_keeps_the_alerts_of_the_ledger(job: JobProcess, killed: Che
     assert no_leader(job, since) == []
 
 
-def test_an_emptied_ledger_is_restored_from_the_state(job: JobProcess, killed: Checkpoint) -> None:
+def test_a_lost_database_is_refused_and_what_is_firing_is_sent_again_after_the_repair(
+    job: JobProcess, killed: Checkpoint
+) -> None:
     since = len(job.alerts())
-    killed.ledger.write_bytes(b"")
+    job_database(killed.folder).path.write_bytes(b"")
 
+    with pytest.raises(JobProcessError, match="kraftwatch checkpoint repair"):
+        job.start()
+    command = [sys.executable, "-m", "streaming", "checkpoint", "repair", "--checkpoint", str(killed.folder), "--apply"]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     job.start()
 
     job.wait_for("no-leader", since=since, within_s=120)
-    assert job.wait_for("data-contract-broken", since=since, within_s=60).subject == "ledger"
     wait_until_delivered(job)
     assert no_leader(job, since) == ["firing"]
-    assert (killed.folder / "ledger.jsonl.damaged-1").read_bytes() == b""
-    log = (killed.folder / "log" / "driver.log").read_text()
-    assert "From Spark's state 1 alerts were recorded again" in log
 
 
 def test_each_alert_resolved_once(job: JobProcess) -> None:

@@ -25,6 +25,7 @@ from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import open_sink
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis
@@ -162,7 +163,7 @@ def test_alerts_of_a_broker_outage_are_written_once_and_in_order(
     kafka: Lab, topic: str, entry: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (node,) = kafka.brokers
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = Ledger(job_database(tmp_path))
     dispatcher = waiting_dispatcher(ledger, open_entry(entry, tmp_path))
     now_ms = NOON_MS
 
@@ -184,8 +185,7 @@ def test_alerts_of_a_broker_outage_are_written_once_and_in_order(
     eventually(lambda: (deliver() or "").startswith("no broker is reachable"), within_s=30)
     deliver(alert("during", resolved=True), alert("stays"))
     # The job restarts with a new producer, which has no messages in flight.
-    ledger.close()
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = Ledger(job_database(tmp_path))
     dispatcher = waiting_dispatcher(ledger, open_entry(entry, tmp_path))
     deliver(alert("changes"))
     deliver(alert("changes", resolved=True))
@@ -200,7 +200,6 @@ def test_alerts_of_a_broker_outage_are_written_once_and_in_order(
         ("changes", "firing"),
         ("changes", "resolved"),
     ]
-    ledger.close()
 
 
 def test_too_large_alert_is_rejected_and_delays_no_other(

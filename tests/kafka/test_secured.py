@@ -26,6 +26,7 @@ from connectors.observation_event import ObservationFailed
 from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook
+from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from deploy.lab.security import Security
 from rules.alert import Alert
@@ -403,7 +404,7 @@ def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
     """Returns the documents that a webhook receives for these alerts."""
     with serving() as server:
         sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=server.url))), state_folder=folder)
-        dispatcher = Dispatcher(Ledger(folder / "ledger"), [sink], deadline_s=60, patience_s=60)
+        dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         for alert in alerts:
             dispatcher.deliver([alert], Millis(round(time.time() * 1000)))
         return [json.loads(request.body) for request in server.requests]

@@ -12,7 +12,9 @@ from typing import Any
 
 import yaml
 
-from connectors.delivery.ledger import Ledger
+from connectors.delivery.ledger import stored_alerts
+from connectors.store.alert_store import AlertStore, DeliveryStatus
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.kill_campaign import job_processes
@@ -89,33 +91,21 @@ class CampaignJob:
         return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
     def alerts(self) -> Sequence[Alert]:
-        """Returns the transitions of the ledger, oldest first; for a job that has ended."""
-        return self._ledger().history()
+        """Returns the transitions of the ledger, oldest first."""
+        return stored_alerts(job_database(self.checkpoint.folder, read_only=True))
 
     def pending(self) -> Mapping[str, int]:
         """Returns how many transitions are pending, by sink."""
-        ledger = self._ledger()
-        return {sink: ledger.pending_count(sink) for sink in ("record", PAGERDUTY, SLACK)}
+        sinks = AlertStore(job_database(self.checkpoint.folder, read_only=True)).sinks()
+        return {
+            sink: sum(each is DeliveryStatus.PENDING for each in sinks[sink].status.values())
+            for sink in ("record", PAGERDUTY, SLACK)
+        }
 
     def reported_damage(self) -> list[str]:
-        """Returns what the job took for damage: a kill damages nothing."""
-        files = sorted(self.checkpoint.folder.glob("*.damaged-*"))
-        return [f"the job took {file.name} for damaged" for file in files]
-
-    def _ledger(self) -> Ledger:
-        """Opens a copy: a ledger is opened by one process at a time, and opening it rewrites it."""
-        copy = self.folder / "ledger-copy" / self.checkpoint.ledger.name
-        copy.parent.mkdir(exist_ok=True)
-        for old in copy.parent.iterdir():
-            old.unlink()
-        name = self.checkpoint.ledger.name
-        # The file with the number of the last line first: the running job may append lines meanwhile.
-        for file in (name + ".end", name):
-            with suppress(FileNotFoundError):
-                (copy.parent / file).write_bytes((self.checkpoint.folder / file).read_bytes())
-        ledger = Ledger(copy, keep_entries=1_000_000)
-        ledger.close()
-        return ledger
+        """Returns what is damaged: a kill damages nothing."""
+        damage = self.checkpoint.database_damage()
+        return [] if damage is None else [damage]
 
     def stop(self) -> int:
         """Ends the job with SIGTERM and returns its exit code; kills it if it does not end."""

@@ -20,6 +20,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
@@ -59,7 +60,7 @@ class SentNotifications:
     def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int, route: Route = ALL) -> None:
         spec = SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook")), route=route)
         sink = open_sink(spec, state_folder=folder)
-        self._dispatcher = Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
+        self._dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         self._server, self._start_ms = server, start_ms
         self.lines: list[str] = []
 

@@ -15,6 +15,7 @@ from connectors.secret import Secret
 from connectors.sinks.alertmanager import REPEAT_S, Alertmanager
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import open_sink
+from connectors.store.tables import job_database
 from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.finding import Severity
@@ -82,7 +83,7 @@ class TimedDelivery:
 
     def __init__(self, sink: Sink, tmp_path: Path) -> None:
         self._began_ms = now_ms()
-        self._dispatcher = Dispatcher(Ledger(tmp_path / "ledger"), [sink], deadline_s=60, patience_s=60)
+        self._dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [sink], deadline_s=60, patience_s=60)
 
     def deliver(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
         """Delivers and returns why the delivery failed."""

@@ -16,6 +16,7 @@ from connectors.secret import Secret
 from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from tests.eventually import eventually
@@ -51,7 +52,7 @@ def pagerduty_sink(url: str, ca_file: Path, folder: Path) -> Sink:
 def deliver_firing(url: str, ca_file: Path, folder: Path) -> None:
     """Runs in another process, which is killed while it waits for the response."""
     sink = pagerduty_sink(url, ca_file, folder)
-    Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=600, patience_s=600).deliver([FIRING], NOON_MS)
+    Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=600, patience_s=600).deliver([FIRING], NOON_MS)
 
 
 def kill_after_acceptance(server: HttpDouble, double: PagerdutyDouble, ca_file: Path, folder: Path) -> None:
@@ -82,7 +83,7 @@ def test_an_incident_that_was_accepted_before_a_kill_is_resolved(
     double, ca_file = PagerdutyDouble(), Path(trusted.file)
     kill_after_acceptance(server, double, ca_file, tmp_path)
     dispatcher = Dispatcher(
-        Ledger(tmp_path / "ledger.jsonl"),
+        Ledger(job_database(tmp_path)),
         [pagerduty_sink(server.url, ca_file, tmp_path)],
         silences=lambda _: silences,
         deadline_s=120,
@@ -103,7 +104,7 @@ def test_an_incident_that_was_silenced_from_beginning_to_end_is_not_sent_after_a
     server.behave = double.reply
     for alerts, seconds in (([FIRING], 10), ([], 20), ([RESOLVED], 60)):
         dispatcher = Dispatcher(
-            Ledger(tmp_path / "ledger.jsonl"),
+            Ledger(job_database(tmp_path)),
             [pagerduty_sink(server.url, ca_file, tmp_path)],
             silences=lambda _: (SILENCE,),
             deadline_s=120,

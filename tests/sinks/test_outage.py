@@ -25,6 +25,7 @@ from connectors.sinks.alertmanager import Alertmanager
 from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -124,19 +125,18 @@ def patient_dispatcher(ledger: Ledger, sinks: Sequence[Sink]) -> Dispatcher:
 
 
 def simulated_hour(
-    open_sinks: OpenSinks, set_reachable: SetReachable, ledger_file: Path, *, began_ms: int
+    open_sinks: OpenSinks, set_reachable: SetReachable, folder: Path, *, began_ms: int
 ) -> Mapping[str, Sequence[int]]:
     """Runs the scenario; returns how many notifications each sink accepted per minute after the outage."""
     events = transitions_by_minute(began_ms)
-    ledger = Ledger(ledger_file)
+    ledger = Ledger(job_database(folder))
     dispatcher = patient_dispatcher(ledger, open_sinks())
     delivered: dict[str, list[int]] = {}
     for minute in range(END):
         if minute in (OUTAGE_BEGINS, OUTAGE_ENDS):
             set_reachable(minute == OUTAGE_ENDS)
         if minute == RESTART:
-            ledger.close()
-            ledger = Ledger(ledger_file)
+            ledger = Ledger(job_database(folder))
             dispatcher = patient_dispatcher(ledger, open_sinks())
         now_ms = Millis(began_ms + minute * _MINUTE_MS)
         # Spark repeats a batch that was not committed before the restart.
@@ -149,7 +149,6 @@ def simulated_hour(
                 delivered.setdefault(name, []).append(result.delivered)
     for name in delivered:
         assert not ledger.pending(name), "nothing is lost"
-    ledger.close()
     return delivered
 
 
@@ -168,9 +167,7 @@ def test_a_sink_for_people_after_an_outage(
             service.reachable = reachable
             accepted_before[:] = [len(service.accepted)]
 
-        (delivered,) = simulated_hour(
-            lambda: [service.open()], set_reachable, tmp_path / "ledger", began_ms=now_ms()
-        ).values()
+        (delivered,) = simulated_hour(lambda: [service.open()], set_reachable, tmp_path, began_ms=now_ms()).values()
         assert sum(delivered) == len(INCIDENTS), "each incident once, with all its new transitions"
         since = "".join(service.accepted[accepted_before[0] :])
         # PagerDuty only gets a resolve for an incident that already ended.
@@ -213,7 +210,7 @@ def test_what_a_service_refuses_or_no_formatter_renders_delays_nothing_else(
     with serving(certificate) as server:
         service = RefusingService(subject, server)
         sink = subject.open(server.url, Path(trusted.file), tmp_path)
-        ledger = Ledger(tmp_path / "ledger")
+        ledger = Ledger(job_database(tmp_path))
         dispatcher = patient_dispatcher(ledger, [sink, record])
 
         def deliver(*alerts: Alert, second: int) -> SinkResult:
@@ -247,7 +244,6 @@ def test_what_a_service_refuses_or_no_formatter_renders_delays_nothing_else(
         # Alertmanager gets what is firing again and again; all others get each notification once.
         times = [service.times(cluster) for cluster in (*REFUSED, "accepted", "later", "odd")]
         assert min(times) >= 1 if sink.options.repeat_s else times == [1] * 6
-        ledger.close()
 
 
 def test_a_sink_that_rejects_every_document_is_failing(
@@ -257,13 +253,12 @@ def test_a_sink_that_rejects_every_document_is_failing(
     with serving(certificate) as server:
         server.behave = lambda _: HttpReply(status=400)
         sink = SINK_KINDS[0].open(server.url, Path(trusted.file), tmp_path)
-        ledger = Ledger(tmp_path / "ledger")
+        ledger = Ledger(job_database(tmp_path))
         dispatcher = patient_dispatcher(ledger, [sink, record])
         result = SinkResult()
         for second in range(0, 400, 10):
             new = [alert("one"), alert("two")] if second == 0 else []
             result = dispatcher.deliver(new, Millis(now_ms() + second * 1000)).sinks[sink.options.name]
-        ledger.close()
         assert (result.failing, result.pending, result.set_aside) == ("HTTP 400", 2, 0)
         assert [(each.rule, each.state) for each in record.transitions[2:]] == [("monitor-blind", "firing")]
         assert "has failed since" in record.transitions[-1].summary
@@ -288,7 +283,7 @@ def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monk
     with full_disk(monkeypatch) as set_reachable:
         opened = SinkSpec(config=Jsonl(path=path))
         (delivered,) = simulated_hour(
-            lambda: [open_sink(opened, state_folder=tmp_path)], set_reachable, tmp_path / "ledger", began_ms=began_ms
+            lambda: [open_sink(opened, state_folder=tmp_path)], set_reachable, tmp_path, began_ms=began_ms
         ).values()
     assert sum(delivered) == TRANSITIONS
     transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
@@ -309,7 +304,7 @@ def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
         simulated_hour(
             lambda: [open_sink(opened, state_folder=tmp_path)],
             set_reachable,
-            tmp_path / "ledger",
+            tmp_path,
             # The scenario ends now, because Alertmanager uses the wall clock.
             began_ms=now_ms() - END * _MINUTE_MS,
         )
@@ -338,7 +333,7 @@ def test_all_sinks_together_after_an_outage(
             ]
 
         sinks = opened()
-        delivered = simulated_hour(opened, set_reachable, tmp_path / "ledger", began_ms=began_ms)
+        delivered = simulated_hour(opened, set_reachable, tmp_path, began_ms=began_ms)
     for sink in sinks:
         since = delivered[sink.options.name]
         if sink.options.mode is DeliveryMode.INCIDENTS and sink.options.repeat_s is None:

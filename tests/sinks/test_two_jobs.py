@@ -13,6 +13,7 @@ from connectors.secret import Secret
 from connectors.sinks.alertmanager import Alertmanager
 from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -35,7 +36,7 @@ def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
 def dispatcher(config: Pagerduty | Alertmanager, folder: Path) -> Dispatcher:
     folder.mkdir()
     sink = open_sink(SinkSpec(config=config), state_folder=folder)
-    return Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
+    return Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
 
 
 def observed(seconds: int, *, later_ms: int = 0, resolved: bool = False, started_s: int = 0) -> Alert:

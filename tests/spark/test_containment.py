@@ -55,7 +55,7 @@ class TwoClusters:
         self.writer.__enter__()
 
     def start(self, broken: Mapping[str, Thresholds], *, cluster_id: str = "cluster-id") -> None:
-        ledger = Ledger(self.checkpoint.ledger)
+        ledger = Ledger(job_database(self.checkpoint.folder))
         dispatcher = Dispatcher(ledger, [JsonlSink(self.alerts_file)], deadline_s=120)
         deliver = Deliver(
             dispatcher,

@@ -55,7 +55,7 @@ class Fleet:
     def start(self, partitions: int) -> None:
         self.spark.conf.set(PARTITIONS, str(partitions))
         self.checkpoint.check_partitions(partitions)
-        ledger = Ledger(self.checkpoint.ledger, must_exist=self.checkpoint.spark_files.has_state)
+        ledger = Ledger(job_database(self.checkpoint.folder))
         deliver = Deliver(
             Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
             quarantine_of(job_database(self.checkpoint.folder)),

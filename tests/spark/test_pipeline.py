@@ -57,7 +57,7 @@ class Pipeline:
         self.writer.__enter__()
 
     def start(self, *more: Sink) -> None:
-        ledger = Ledger(self.checkpoint.ledger)
+        ledger = Ledger(job_database(self.checkpoint.folder))
         # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
         dispatcher = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rules.checks import data_contract_broken
 from rules.finding import Severity
 from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
 
@@ -93,8 +92,3 @@ def test_consequence_and_remedy_of_each_contract(contract: str, consequence: str
 
     assert f" {consequence} Contract: " in finding.summary
     assert finding.remedy == remedy
-
-
-def test_page_explains_the_alert_about_the_ledger() -> None:
-    """The job itself raises it (`connectors.delivery.ledger_damage_alerts`)."""
-    assert "`ledger` of the cluster `kraftwatch`" in data_contract_broken.RULE.text

@@ -10,6 +10,7 @@ from connectors.delivery.cut_off_alerts import SETTLED_MS, Visibility
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -40,7 +41,7 @@ class Host:
 
     def restart(self) -> None:
         self._dispatcher = Dispatcher(
-            Ledger(self.folder / "ledger"),
+            Ledger(job_database(self.folder)),
             [*self.sinks, self.record],
             visibility=lambda: Visibility(monitored=self.monitored, blind=self.pending),
             deadline_s=30,

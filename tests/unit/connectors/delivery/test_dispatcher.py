@@ -1,7 +1,5 @@
 """The dispatcher records, sends and marks as delivered: nothing is lost, and a failing sink does not affect others."""
 
-import errno
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +12,11 @@ from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_call import SinkCall
-from connectors.errors import LedgerError, UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
+from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -35,7 +35,7 @@ def later(seconds: float) -> Millis:
 
 def dispatcher_with(path: Path, *sinks: Sink, **more: Any) -> Dispatcher:
     """Returns a dispatcher that waits for its sinks, however slow the machine is, unless the test changes that."""
-    return Dispatcher(Ledger(path / "ledger"), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
+    return Dispatcher(Ledger(job_database(path)), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
 
 
 def test_every_sink_receives_each_transition_once_and_in_order(tmp_path: Path) -> None:
@@ -286,10 +286,10 @@ def test_a_full_disk_under_the_ledger_raises_an_error_and_nothing_is_sent(
     dispatcher = dispatcher_with(tmp_path, sink)
 
     def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise StoreError("kraftwatch.db cannot be used: database or disk is full")
 
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(LedgerError, match="ledger cannot be used: No space left on device"):
+    monkeypatch.setattr(AlertStore, "_write", full)
+    with pytest.raises(StoreError, match="disk is full"):
         dispatcher.deliver([FIRST], NOON_MS)
     monkeypatch.undo()
     assert sink.calls == 0

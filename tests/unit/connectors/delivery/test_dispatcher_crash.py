@@ -1,6 +1,7 @@
 """Crashes at any step of a delivery, any number of times: the jsonl file holds each transition once, in order.
 
-The process ends at the n-th call that changes a file: before it, after it, or, for a write, after some of the bytes.
+The process ends at the n-th call that changes a file or the database: before it, after it, or, for a write to a file,
+after some of the bytes.
 Then everything is opened again and the batch is delivered again, as Spark does.
 """
 
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,9 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store import database
+from connectors.store.alert_store import AlertStore
+from connectors.store.tables import job_database
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 BATCHES = [
@@ -60,7 +65,7 @@ def crashing_at(point: CrashPoint) -> Iterator[None]:
                 return real(*args, **named)
             if calls - 1 > point.call:
                 raise Crash
-            if real in (os_write, os_pwrite):
+            if real is os_write:
                 real(args[0], args[1][: int(len(args[1]) * point.part)], *args[2:])
             elif point.after:
                 real(*args, **named)
@@ -68,33 +73,33 @@ def crashing_at(point: CrashPoint) -> Iterator[None]:
 
         return call
 
-    os_write, os_pwrite = os.write, os.pwrite
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("write", "pwrite", "fsync", "ftruncate"):
-            patch.setattr(os, name, counted(getattr(os, name)))
-        patch.setattr(Path, "replace", counted(Path.replace))
+    os_write = os.write
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("write", "fsync", "ftruncate"):
+            patched.setattr(os, name, counted(getattr(os, name)))
+        patched.setattr(AlertStore, "_write", counted(AlertStore._write))
         yield
 
 
 def run(directory: Path, done: int) -> Iterator[int]:
     """Delivers the batches from `done` on; yields how many are committed."""
-    ledger = Ledger(directory / "ledger")
+    opened = job_database(directory)
     try:
         dispatcher = Dispatcher(
-            ledger, [JsonlSink(directory / "alerts.jsonl"), RecordingSink()], deadline_s=60, patience_s=60
+            Ledger(opened), [JsonlSink(directory / "alerts.jsonl"), RecordingSink()], deadline_s=60, patience_s=60
         )
         for batch in BATCHES[done:]:
             dispatcher.deliver(batch, NOON_MS)
             done += 1
             yield done
     finally:
-        ledger.close()
+        opened.close()
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(crash_points, min_size=1, max_size=5), st.booleans())
 def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoint], new_checkpoint: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, patch.object(database, "SYNCHRONOUS", "OFF"):
         directory = Path(folder)
         done = 0
         for point in crashes:
@@ -106,12 +111,11 @@ def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoi
                 # A crash between delivery and Spark's commit: Spark repeats the batch.
                 done = max(0, done - 1)
         if new_checkpoint:
-            for path in directory.glob("ledger*"):
+            for path in directory.glob("kraftwatch.db*"):
                 path.unlink()
             done = 0
         assert list(run(directory, done))[-1:] in ([], [len(BATCHES)])
         assert list(run(directory, len(BATCHES) - 1)) == [len(BATCHES)]
         lines = (directory / "alerts.jsonl").read_bytes().splitlines()
         assert [key_of(line) for line in lines] == EXPECTED
-        # What a crash leaves behind is never taken for damage.
-        assert list(directory.glob("*.damaged-*")) == []
+        assert job_database(directory).damage() is None

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode, Outcome, Retry
+from connectors.store import database
+from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
@@ -117,7 +119,7 @@ class SimulatedJob:
         self._start()
 
     def _start(self) -> None:
-        self.ledger = Ledger(self.folder / "ledger")
+        self.ledger = Ledger(job_database(self.folder))
         self.dispatcher = Dispatcher(
             self.ledger, self.sinks, silences=lambda _: self.silences, deadline_s=60, patience_s=60
         )
@@ -139,7 +141,6 @@ class SimulatedJob:
                     for sink in self.sinks:
                         sink.unreachable = unreachable
                 case JobRestart() if self.restarts:
-                    self.ledger.close()
                     self._start()
                 case JobRestart():
                     pass
@@ -194,10 +195,8 @@ class SimulatedJob:
 
 def simulated(steps: Sequence[Step], *, restarts: bool = True) -> SimulatedJob:
     # Other tests check that the ledger is synced; here it would only cost time.
-    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
-        simulation = SimulatedJob(Path(folder), restarts=restarts).execute(steps).settle()
-        simulation.ledger.close()
-        return simulation
+    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(database, "SYNCHRONOUS", "OFF"):
+        return SimulatedJob(Path(folder), restarts=restarts).execute(steps).settle()
 
 
 def about_clusters(transitions: Iterable[Alert]) -> list[Alert]:
@@ -315,7 +314,7 @@ def test_the_same_steps_give_the_same_notifications_also_with_restarts(steps: li
 @given(step_lists(TIME_PASSES, SILENCES), st.integers(0, 60))
 @settings(max_examples=15)
 def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
+    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(database, "SYNCHRONOUS", "OFF"):
         simulation = SimulatedJob(Path(folder)).execute(steps[:at])
         simulation.people.loses_responses = True
         simulation.execute(steps[at:]).settle()
@@ -323,7 +322,6 @@ def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:
         for history in simulation.alert_histories().values():
             if history[-1].state is AlertState.RESOLVED and any(each.key in sent for each in history[:-1]):
                 assert history[-1].key in sent
-        simulation.ledger.close()
 
 
 def test_the_steps_do_what_their_names_say() -> None:

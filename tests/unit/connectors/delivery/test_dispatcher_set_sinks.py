@@ -10,6 +10,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.sinks.sink import Delivered, Outcome
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from tests.eventually import eventually
@@ -34,7 +35,7 @@ class SlowSink(RecordingSink):
 
 
 def dispatcher_with(path: Path, *sinks: RecordingSink, patience_s: float = 30) -> Dispatcher:
-    return Dispatcher(Ledger(path / "ledger"), sinks, deadline_s=30, patience_s=patience_s)
+    return Dispatcher(Ledger(job_database(path)), sinks, deadline_s=30, patience_s=patience_s)
 
 
 def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.standby_hold import StandbyHold, standby_hold
 from connectors.sinks.sink import DeliveryMode
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import NotifyReason
@@ -25,7 +26,7 @@ class StandbyJob:
 
     def start(self) -> None:
         sinks = [self.people, self.record]
-        ledger = Ledger(self._folder / "ledger.jsonl")
+        ledger = Ledger(job_database(self._folder))
         self._dispatcher = Dispatcher(ledger, sinks, silences=lambda _: [self.hold] if self.hold else [], patience_s=60)
 
     def first_job_runs(self, seconds: int) -> None:

@@ -46,7 +46,7 @@ def journal(tmp_path: Path) -> Path:
 
 def violated(journal: Path) -> set[str]:
     """Returns the contracts that the job's sample and the command find violated; both find the same."""
-    sampled = audit_sample(JournalReader(journal), journal.with_name("ledger.jsonl"))["prod"].broken
+    sampled = audit_sample(JournalReader(journal), journal.parent)["prod"].broken
     ended = CliRunner().invoke(app, ["audit", "--journal", str(journal)])
     found = {one.contract for one in sampled}
     assert {name for name in found if name in ended.stdout} == found

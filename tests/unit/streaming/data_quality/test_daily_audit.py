@@ -37,7 +37,7 @@ class Job:
     def daily_audit(self) -> DailyAudit:
         return DailyAudit(
             journal=self.folder / "journal",
-            ledger=self.folder / "ledger.jsonl",
+            checkpoint=self.folder,
             record=self.found.__setitem__,
             every_s=lambda: self.every_s,
         )

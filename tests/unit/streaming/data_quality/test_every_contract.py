@@ -12,6 +12,7 @@ from connectors.log_event import PartitionSet, RecordPosition, Undecodable, Vote
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from connectors.sinks.alert_json import to_object
+from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
@@ -236,17 +237,14 @@ def test_each_contract_of_alerts() -> None:
 
 
 def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.jsonl", keep_entries=2)
+    ledger = Ledger(job_database(tmp_path), keep_entries=2)
     ledger.add_sink("people")
-    # Deleted lines: the ledger is rewritten without them.
-    ledger.mark_delivered("people", [], notified_ms={f"incident {number}": Millis(NOON_MS) for number in range(1_100)})
     one_minute = 60_000
     for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):
         began = NOON_MS + (0 if subject == "stands" else 3 * one_minute)
         ledger.record([alert(subject, started_at_ms=began, resolved=resolved)], Millis(NOON_MS + (at + 2) * one_minute))
-    ledger.close()
     rows = AlertTable()
-    for line in ledger_alerts(tmp_path / "ledger.jsonl"):
+    for line in ledger_alerts(tmp_path):
         rows.add(line)
 
     assert len(rows.table.rows) == 3

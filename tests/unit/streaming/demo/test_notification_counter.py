@@ -7,6 +7,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook
+from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -16,7 +17,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 def delivered(counter: NotificationCounter, folder: Path, *alerts: Alert) -> None:
     sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=counter.url))), state_folder=folder)
-    dispatcher = Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
+    dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
     for each in alerts:
         dispatcher.deliver([each], each.observed_at_ms)
     # What was collected is sent.

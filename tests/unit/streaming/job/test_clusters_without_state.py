@@ -7,6 +7,7 @@ import pytest
 
 from connectors.delivery.ledger import Ledger
 from connectors.journal.writer import JournalWriter
+from connectors.store.tables import job_database
 from rules.model.monitoring import Vantage
 from streaming.job import checkpoint_repair
 from streaming.job.clusters_without_state import ClustersWithoutState
@@ -31,9 +32,8 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
         cluster.batch(leaderless(), restarted=False)
     (alert,) = [ALERT.validate_json(row.body) for row in cluster.taken("alert")]
     checkpoint = Checkpoint(folder=tmp_path)
-    ledger = Ledger(checkpoint.ledger)
+    ledger = Ledger(job_database(checkpoint.folder))
     ledger.record([alert], alert.observed_at_ms)
-    ledger.close()
     return checkpoint
 
 
@@ -41,11 +41,10 @@ class JobRun:
     """A start of the job: what it passes to the query, and the batches that Spark delivers and commits."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        ledger = Ledger(checkpoint.ledger)
+        ledger = Ledger(job_database(checkpoint.folder))
         self.checkpoint = checkpoint
         self.clusters = ClustersWithoutState(checkpoint, ledger)
         self.step = self.clusters.step(SETTINGS)
-        ledger.close()
 
     def batch(self, *clusters: str, committed: bool = True) -> None:
         self.clusters.batch_delivered(clusters)
@@ -127,9 +126,8 @@ def test_a_damaged_file_costs_no_alert(checkpoint: Checkpoint) -> None:
 
 def test_cluster_that_is_not_configured_now_is_remembered(checkpoint: Checkpoint) -> None:
     JobRun(checkpoint).batch("early")
-    ledger = Ledger(checkpoint.ledger)
+    ledger = Ledger(job_database(checkpoint.folder))
     assert type(ClustersWithoutState(checkpoint, ledger).step({"early": SETTINGS["early"]})) is Step
-    ledger.close()
 
     assert JobRun(checkpoint).knows_the_alert()
 

@@ -38,7 +38,7 @@ class Batch:
 
 @pytest.fixture
 def deliver(tmp_path: Path) -> Iterator[Deliver]:
-    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger = Ledger(job_database(tmp_path))
     dispatcher = Dispatcher(ledger, [JsonlSink(tmp_path / "alerts.jsonl")], deadline_s=60)
 
     def unreachable(_cluster: str, _due: Millis) -> None:
@@ -47,7 +47,6 @@ def deliver(tmp_path: Path) -> Iterator[Deliver]:
     yield Deliver(
         dispatcher, quarantine_of(job_database(tmp_path)), store=StatusStore(["prod"]), request_poll=unreachable
     )
-    ledger.close()
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(

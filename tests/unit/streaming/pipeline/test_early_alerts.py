@@ -161,7 +161,7 @@ class StartingJob:
 
     def __init__(self, folder: Path, journal: JournalWriter) -> None:
         self.journal = journal
-        self.ledger = Ledger(folder / "ledger.jsonl")
+        self.ledger = Ledger(job_database(folder))
         self.sink = RecordingSink()
         self.store = StatusStore(["prod"])
         self.deliver = Deliver(
@@ -198,7 +198,6 @@ def job(tmp_path: Path) -> Iterator[StartingJob]:
     with JournalWriter(tmp_path / "journal") as journal:
         job = StartingJob(tmp_path, journal)
         yield job
-        job.ledger.close()
 
 
 def test_alert_before_spark_is_up_is_sent_once_although_the_step_knows_the_condition_for_longer(

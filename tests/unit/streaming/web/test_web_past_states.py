@@ -14,10 +14,11 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from connectors.delivery.ledger import read_alerts
+from connectors.delivery.ledger import stored_alerts
 from connectors.journal.reader import JournalReader
 from connectors.secret import Secret
 from connectors.sinks.alert_json import iso
+from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.cli import app
@@ -55,7 +56,7 @@ class PastPage:
         self.first_ms, self.last_ms = span
         self.past = PastStates(checkpoint / "journal", monitored)
         store = StatusStore(NAMES)
-        alerts = read_alerts(checkpoint / "ledger.jsonl")
+        alerts = stored_alerts(job_database(checkpoint))
         store._delivery = NewestDelivery(history=alerts, sinks={}, at_ms=Millis(self.last_ms))
         view = FleetView(store=store, now_ms=lambda: Millis(self.last_ms + 60_000), past=self.past)
         self.server = Server(("127.0.0.1", 0), [pages(view), api(view)], access=access)

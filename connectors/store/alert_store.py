@@ -1,0 +1,183 @@
+"""AlertStore: alerts, their delivery to each sink, and the incidents that sinks were notified of, in the database."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from sqlalchemy import Executable, bindparam, delete, insert, select, update
+
+from connectors.store.database import Database
+from connectors.store.tables import ALERTS, DELIVERIES, NOTIFIED, SINKS
+from connectors.stored_json import json_safe
+from rules.alert import Alert, AlertState
+from rules.finding import Severity
+from rules.model.identifiers import Millis
+
+
+class DeliveryStatus(StrEnum):
+    """How far the delivery of one transition to one sink is."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    """The sink accepted it."""
+    DISCARDED = "discarded"
+    """It is never sent to this sink, and does not count as delivered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRecord:
+    """A transition of an alert."""
+
+    number: int
+    """A higher number is newer."""
+    recorded_at_ms: Millis
+    incident: str
+    """The id of the alert's incident (`rules.notifications.incident`)."""
+    escalations: int
+    """How often the incident had escalated, this transition included."""
+    alert: Alert
+
+    @property
+    def alert_id(self) -> tuple[str, Millis]:
+        """The same for all transitions of one alert from firing to resolved."""
+        return self.alert.fingerprint, self.alert.started_at_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRecord:
+    """What is stored of one sink."""
+
+    status: dict[int, DeliveryStatus]
+    """By the number of the transition."""
+    notified_ms: dict[str, Millis]
+    """When it was last notified, by incident."""
+
+
+_Step: TypeAlias = tuple[Executable, Sequence[Mapping[str, Any]]]
+"""A statement and its parameters: it is executed with each of them."""
+
+
+class AlertStore:
+    """Written by one process: the job that delivers. A method that writes is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        """`database`: of a job."""
+        self._database = database
+
+    def alerts(self) -> Iterator[AlertRecord]:
+        """Yields every transition, oldest first.
+
+        Raises:
+            StoreError: the database cannot be read, or is damaged.
+        """
+        if not self._database.exists:
+            return
+        with self._database.reading() as connection:
+            for row in connection.execute(select(ALERTS).order_by(ALERTS.c.number)):
+                yield AlertRecord(**{**row._mapping, "alert": _from_plain(row.alert)})
+
+    def sinks(self) -> dict[str, SinkRecord]:
+        """Returns what is stored of each known sink, by name.
+
+        Raises:
+            StoreError: the database cannot be read, or is damaged.
+        """
+        if not self._database.exists:
+            return {}
+        with self._database.reading() as connection:
+            names = connection.scalars(select(SINKS.c.name).order_by(SINKS.c.number))
+            found = {name: SinkRecord(status={}, notified_ms={}) for name in names}
+            for row in connection.execute(select(DELIVERIES).order_by(DELIVERIES.c.number)):
+                found[row.sink].status[row.number] = DeliveryStatus(row.status)
+            for row in connection.execute(select(NOTIFIED)):
+                found[row.sink].notified_ms[row.incident] = Millis(row.at_ms)
+        return found
+
+    def add(self, records: Sequence[AlertRecord], sinks: Collection[str]) -> None:
+        """Stores new transitions; each is pending for each sink.
+
+        Raises:
+            StoreError: the database cannot be written; nothing was changed.
+        """
+        rows = [
+            {**{name: getattr(one, name) for name in _PLAIN_COLUMNS}, "alert": _to_plain(one.alert)} for one in records
+        ]
+        pending = [
+            {"sink": sink, "number": one.number, "status": DeliveryStatus.PENDING.value}
+            for sink in sinks
+            for one in records
+        ]
+        self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending))
+
+    def add_sink(self, sink: str, status: Mapping[int, DeliveryStatus]) -> None:
+        """Stores a new sink and the status of each transition for it.
+
+        Raises:
+            StoreError: the database cannot be written; nothing was changed.
+        """
+        rows = [{"sink": sink, "number": number, "status": each.value} for number, each in status.items()]
+        self._write((insert(SINKS), [{"name": sink}]), (insert(DELIVERIES), rows))
+
+    def note(
+        self, sink: str, status: Mapping[int, DeliveryStatus], notified_ms: Mapping[str, Millis] | None = None
+    ) -> None:
+        """Stores the new status of transitions for a sink, and the incidents that it was notified of, and when.
+
+        Raises:
+            StoreError: the database cannot be written; nothing was changed.
+        """
+        changed = [{"of_sink": sink, "of_number": number, "status": each.value} for number, each in status.items()]
+        notified = [{"sink": sink, "incident": one, "at_ms": at_ms} for one, at_ms in (notified_ms or {}).items()]
+        of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
+        self._write(
+            (update(DELIVERIES).where(of_row).values(status=bindparam("status")), changed),
+            (_forget_incident(), [{"of_sink": sink, "of_incident": one["incident"]} for one in notified]),
+            (insert(NOTIFIED), notified),
+        )
+
+    def drop(self, numbers: Iterable[int], incidents: Iterable[tuple[str, str]], sinks: Iterable[str]) -> None:
+        """Removes transitions, the notes of (sink, incident), and sinks.
+
+        Raises:
+            StoreError: the database cannot be written; nothing was changed.
+        """
+        dropped = [{"of_number": number} for number in numbers]
+        absent = [{"of_sink": sink} for sink in sinks]
+        self._write(
+            (delete(ALERTS).where(ALERTS.c.number == bindparam("of_number")), dropped),
+            (delete(DELIVERIES).where(DELIVERIES.c.number == bindparam("of_number")), dropped),
+            (_forget_incident(), [{"of_sink": sink, "of_incident": incident} for sink, incident in incidents]),
+            (delete(SINKS).where(SINKS.c.name == bindparam("of_sink")), absent),
+            (delete(DELIVERIES).where(DELIVERIES.c.sink == bindparam("of_sink")), absent),
+            (delete(NOTIFIED).where(NOTIFIED.c.sink == bindparam("of_sink")), absent),
+        )
+
+    def _write(self, *steps: _Step) -> None:
+        due = [(statement, parameters) for statement, parameters in steps if parameters]
+        if due:
+            with self._database.transaction() as connection:
+                for statement, parameters in due:
+                    connection.execute(statement, parameters)
+
+
+_PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")
+
+
+def _forget_incident() -> Executable:
+    return delete(NOTIFIED).where(
+        NOTIFIED.c.sink == bindparam("of_sink"), NOTIFIED.c.incident == bindparam("of_incident")
+    )
+
+
+def _to_plain(alert: Alert) -> dict[str, Any]:
+    return {**asdict(alert), "evidence": json_safe(alert.evidence)}
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Alert:
+    typed = {
+        "severity": Severity(plain["severity"]),
+        "state": AlertState(plain["state"]),
+        "remedy": tuple(plain["remedy"]),
+    }
+    return Alert(**{**plain, **typed})

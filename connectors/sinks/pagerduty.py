@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import SecretStr, model_validator
+from pydantic import SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
@@ -34,7 +34,7 @@ from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import PeopleSection, SinkConfig
 from connectors.sinks.sink_server import SinkServer, url_server
-from connectors.sinks.triggered_incidents import TriggeredIncidents
+from connectors.sinks.sink_state import SinkState
 from connectors.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain, Severity
@@ -123,7 +123,9 @@ class PagerdutySink:
         self.options = options
         self._config = config
         self._links = links
-        self._triggered = TriggeredIncidents(state_folder, options.name)
+        self._triggered = SinkState(
+            state_folder, options.name, TypeAdapter(str), if_lost="PagerDuty may get a resolved incident again"
+        )
         problem = _key_problem(config.routing_key.read())
         if problem is not None:
             raise UsageError(f"routing_key{config.routing_key.place} {problem}")
@@ -154,11 +156,11 @@ class PagerdutySink:
     def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
         key = deduplication_key(incident, notification.escalations)
-        missed = resolved and not notification.previously_notified and incident not in self._triggered
+        missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
         if missed or not resolved:
             client.send_event("trigger", dedup_key=key, **content)
         if missed:
-            self._triggered.add(incident)
+            self._triggered.put(incident, key)
         for superseded in range(notification.escalations_before, notification.escalations):
             client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
         if resolved:

@@ -93,8 +93,7 @@ def open_sink(spec: SinkSpec, *, state_folder: Path) -> Sink:
 
     Args:
         spec: the kind, the destination and the common options.
-        state_folder: a folder beside the ledger, which exists once the first notification is sent. A sink that
-            keeps state has a file in it that is named after the sink.
+        state_folder: the job's checkpoint: its database holds what a sink remembers.
 
     Raises:
         UsageError: the destination cannot be written, or a file of the config cannot be read.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
@@ -27,8 +27,8 @@ from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
 from connectors.sinks.sink_config import PeopleSection, SinkConfig
 from connectors.sinks.sink_server import SinkServer, url_server
+from connectors.sinks.sink_state import SinkState
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
-from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -158,6 +158,20 @@ class SlackSection(PeopleSection):
         return SlackWebhook(url=self.required_secret("webhook_url"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackMessageRecord:
+    """The message of an incident."""
+
+    channel: str
+    ts: str
+    """Slack's id of the message within the channel."""
+    digest: str
+    """Identifies the notification that was sent last, completely."""
+
+
+_MESSAGE = TypeAdapter(SlackMessageRecord)
+
+
 class SlackSink:
     """A bot in one channel."""
 
@@ -170,7 +184,9 @@ class SlackSink:
         self.options = options
         self._config = config
         self._links = links
-        self._messages = SlackMessageStore(state_folder, options.name)
+        self._messages = SinkState(
+            state_folder, options.name, _MESSAGE, if_lost="incidents that are firing are posted again"
+        )
         config.token.read()
 
     def send(
@@ -199,7 +215,7 @@ class SlackSink:
         return Delivered()
 
     def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
-        message = self._messages.find(notification.incident)
+        message = self._messages.get(notification.incident)
         digest = _digest(notification)
         if message is not None:
             message = self._updated(client, message, document)

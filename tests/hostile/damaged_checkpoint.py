@@ -13,7 +13,6 @@ from connectors.gather.loop_heartbeat import read_heartbeat
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.journal.reader import JournalReader
 from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
 from connectors.store.collection import quarantine_of
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
@@ -29,10 +28,9 @@ from tests.hostile.byte_mutation import mutated
 from tests.recordings import recorded_checkpoint
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-_SLACK = "slack:#kafka"
 _ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 _FILES = (
-    *("cluster.json", "kraftwatch.db", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
+    *("cluster.json", "kraftwatch.db", "alerts.jsonl", "log/gather-stats.json"),
     *(f"journal/{NAME}", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
 )
 
@@ -65,9 +63,6 @@ class DamagedCheckpoint:
 
     def _write_others(self, checkpoint: Checkpoint) -> None:
         JsonlSink(self._folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
-        SlackMessageStore(self._folder, _SLACK).put(
-            "incident", SlackMessageRecord(channel="#kafka", ts="1.2", digest="3")
-        )
         endpoint = Endpoint(listener="CONTROLLER", host="c1.kafka.example", port=9093)
         EndpointCache(checkpoint.journal).update({"prod": KnownEndpoints(voters={NodeId(1): (endpoint,)})})
         checkpoint.logs.mkdir()
@@ -152,7 +147,6 @@ class DamagedCheckpoint:
             checkpoint.check_spark,
             self._read_database,
             lambda: EndpointCache(checkpoint.journal).of("prod"),
-            lambda: SlackMessageStore(self._folder, _SLACK).find("incident"),
             lambda: read_heartbeat(stats),
             lambda: list(self._metrics.collect()),
             write_alert,

@@ -3,6 +3,7 @@
 import importlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -52,7 +53,8 @@ def test_alerts_of_the_recording_fire_change_and_resolve(tmp_path: Path) -> None
     assert sum(alert.state is AlertState.RESOLVED for alert in alerts) > 60
     assert recorded.rows_before(0) < recorded.rows_before(100) < len(recorded.rows)
     recording.write(recorded, tmp_path / "rows")
-    assert tuple(recording.read(tmp_path / "rows")) == recorded.rows
+    # The journal numbers the rows.
+    assert [*recording.read(tmp_path / "rows")] == [replace(row, sequence=-1) for row in recorded.rows]
     assert recording.record(7, faults=30).rows == recorded.rows
 
 

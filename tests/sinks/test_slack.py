@@ -266,13 +266,13 @@ def test_an_unwritable_message_store_does_not_repeat_messages(
     assert workspace.send(STARTED) == Delivered()
     assert workspace.send(ENDED) == Delivered()
     assert [each.color for each in workspace.slack.channel_messages] == [GREEN]
-    assert caplog.text.count("after a restart, incidents are posted again") == 1
+    assert caplog.text.count("after a restart, incidents that are firing are posted again") == 1
 
 
 def test_a_damaged_message_store_costs_one_more_message(workspace: SlackWorkspace, tmp_path: Path) -> None:
     workspace.send(STARTED)
-    (file,) = tmp_path.glob("sink-slack-kafka-*.json")
-    file.write_text('{"version": 1, "messages": {"1n": {"chan')
+    (tmp_path / "kraftwatch.db").write_bytes(b"")
+    (tmp_path / "kraftwatch.db-wal").unlink()
     workspace.restarted()
     workspace.send(WORSE)
     assert len(workspace.slack.channel_messages) == 2

@@ -1,24 +1,12 @@
 """LogSummary: how many records of each type one file of the metadata log holds."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from connectors.metadata.dump_log import CONTROL_NAMES, DumpedRecord, DumpGap, RecordText
 
 _CONTROL: frozenset[str | None] = frozenset(CONTROL_NAMES.values())
 _SNAPSHOT_HEADER = "SnapshotHeader"
-
-
-class RecordCounts(NamedTuple):
-    """Many metadata records, all of which can be read."""
-
-    counts: Mapping[str, int]
-    """By type."""
-    offset: int
-    """Offset and epoch of one record, which comes after all records that were counted before."""
-    epoch: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,14 +22,8 @@ class LogSummary:
     last_offset: int | None = None
     last_epoch: int | None = None
 
-    def add(self, entry: DumpedRecord | RecordText | RecordCounts | DumpGap) -> None:
-        """Adds a record, many records, or a gap; a gap without bytes is not counted."""
-        if isinstance(entry, RecordCounts):
-            self.records.update(entry.counts)
-            if self.first_offset is None:
-                self.first_offset = entry.offset
-            self.last_offset, self.last_epoch = entry.offset, entry.epoch
-            return
+    def add(self, entry: DumpedRecord | RecordText | DumpGap) -> None:
+        """Adds a record or a gap; a gap without bytes is not counted."""
         if isinstance(entry, DumpGap):
             self.undecodable += entry.size > 0
             return

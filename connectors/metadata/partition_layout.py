@@ -11,7 +11,7 @@ import numpy as np
 
 from connectors.event_block import Flags, Octets, Positions
 from connectors.metadata.byte_views import ByteViews
-from connectors.metadata.partition_fast_path import PARTITION_CHANGE
+from connectors.metadata.partition_rows import PARTITION_CHANGE
 from connectors.metadata.partition_shape import (
     ADDING,
     DIRECTORIES,

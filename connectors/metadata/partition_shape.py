@@ -1,6 +1,6 @@
 """Partition records as numpy arrays: which have the shape that Kafka writes, where their fields are, and their values.
 
-`partition_fast_path` reads one such record; a record that is not of this shape, or has a value that no Kafka writes,
+`partition_rows` reads one such record; a record that is not of this shape, or has a value that no Kafka writes,
 is left to it and to the schema's reader.
 """
 
@@ -20,7 +20,7 @@ from connectors.event_block import (
     States,
 )
 from connectors.metadata.byte_views import ByteViews, Cursor
-from connectors.metadata.partition_fast_path import PARTITION, PARTITION_CHANGE, UNCHANGED_LEADER
+from connectors.metadata.partition_rows import PARTITION, PARTITION_CHANGE, UNCHANGED_LEADER
 
 KEY_SIZE: Final = 20
 """Bytes of partition and topic id, with which both records begin."""

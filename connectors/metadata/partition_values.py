@@ -16,8 +16,8 @@ from connectors.event_block import (
     States,
 )
 from connectors.metadata.byte_views import ByteViews, uuid_texts
-from connectors.metadata.partition_fast_path import UNCHANGED_LEADER
 from connectors.metadata.partition_layout import UniformPartitions, uniform_partitions
+from connectors.metadata.partition_rows import UNCHANGED_LEADER
 from connectors.metadata.partition_shape import (
     ELR,
     ISR,

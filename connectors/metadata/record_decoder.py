@@ -4,7 +4,6 @@
 """
 
 from functools import cache, partial
-from struct import error as StructError
 from typing import Any, TypeAlias
 
 from connectors.errors import UndecodableError
@@ -13,18 +12,19 @@ from connectors.event_columns import event_row
 from connectors.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import Values
-from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
+from connectors.metadata.partition_rows import row_of
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
     FramedRecord,
     control_type,
-    framed_records,
+    framed_record,
     value_header,
 )
+from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_readers import read_values
-from connectors.metadata.record_schemas import merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
-from connectors.metadata.redaction import BLANK, CREDENTIAL_FIELDS
+from connectors.metadata.redaction import BLANK
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
@@ -34,8 +34,20 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 def decode_batch(payload: bytes, batch: RecordBatch, rows: Rows, snapshot: SnapshotId | None) -> None:
     """Appends the events of one batch to `rows`."""
-    for record in framed_records(payload, batch):
-        decode_record(payload, batch, record, rows, snapshot)
+    at = batch.leader_epoch, batch.base_timestamp, snapshot is not None
+    for position, delta, layout, found in read_records(payload, batch):
+        if layout is None:
+            decode_record(payload, batch, found, rows, snapshot)
+            continue
+        if layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
+            continue
+        known = row_of(layout)
+        row = None if known is None else known[1](found)
+        if row is None:
+            decode_record(payload, batch, framed_record(payload, position, batch, delta), rows, snapshot)
+        else:
+            assert known is not None
+            rows.append((known[0], batch.base_offset + delta, *at, *row))
 
 
 def decode_record(
@@ -47,19 +59,6 @@ def decode_record(
         start = payload[at : at + 3] if end - at >= 3 else b""
         if start in skipped_prefixes() and payload[end - 1] != BLANK:
             return
-        fast = _fast_path_readers().get(start)
-        if fast is not None:
-            type_, reader = fast
-            try:
-                columns = reader(payload, at + 3, end)
-            except (IndexError, StructError, UnusualShape):
-                # The reader made from the schema decodes the record or finds the error.
-                pass
-            else:
-                offset = batch.base_offset + record.delta
-                timestamp = batch.base_timestamp + record.timestamp_delta
-                rows.append((type_, offset, batch.leader_epoch, timestamp, snapshot is not None, *columns))
-                return
     event = _event(payload, batch, record, snapshot)
     if event is not None:
         rows.append(event_row(event))
@@ -155,9 +154,3 @@ def skipped_prefixes() -> frozenset[bytes]:
         if schema.name not in CONVERTERS and schema.name not in CREDENTIAL_FIELDS
         for version in schema.versions
     )
-
-
-@cache
-def _fast_path_readers() -> dict[bytes, tuple[str, PartitionReader]]:
-    """Returns the event's `type` and the reader of each record of the fast path, by the same three bytes."""
-    return {bytes((FRAME_VERSION, *version)): reader for version, reader in PARTITION_READERS.items()}

@@ -45,15 +45,23 @@ def is_noop(chunk: bytes, batch: RecordBatch) -> bool:
     return batch.length == NOOP_SIZE - 12 and chunk[batch.position + HEADER.size : batch.end] == NOOP
 
 
-def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
+def framed_records(
+    chunk: bytes, batch: RecordBatch, position: int | None = None, first: int = 0
+) -> Iterator[FramedRecord]:
     """Yields the records of a batch in order; never raises.
 
     Every byte after the batch's header belongs to exactly one of the records: if a record's length is invalid, or
     bytes remain after the last record, one record with a fault covers the rest.
+
+    Args:
+        chunk: holds the batch.
+        batch: a whole batch.
+        position: where the record `first` begins; None: the batch's first record.
+        first: the offset delta of the first record that is yielded.
     """
-    position = batch.body
+    position = batch.body if position is None else position
     end = batch.end
-    for delta in range(batch.record_count):
+    for delta in range(first, batch.record_count):
         try:
             record = framed_record(chunk, position, batch, delta)
         except (IndexError, UndecodableError):

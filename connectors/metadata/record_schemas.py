@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
+
+CREDENTIAL_FIELDS: Final = {
+    "ConfigRecord": frozenset({"value"}),
+    "UserScramCredentialRecord": frozenset({"salt", "salted_password", "stored_key", "server_key"}),
+    "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
+    "RemoveDelegationTokenRecord": frozenset({"token_id"}),
+}
+"""The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

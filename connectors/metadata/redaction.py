@@ -8,7 +8,7 @@ types are overwritten completely. Lengths, offsets and framing stay; the decoder
 as undecodable.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Final, TypeAlias
@@ -20,34 +20,23 @@ from connectors.metadata.batches import (
     HEADER,
     MAGIC,
     MAGIC_AT,
-    MOST_BYTES,
     BadBatch,
     RecordBatch,
     ScanItem,
     scan,
     write_crc,
 )
-from connectors.metadata.complete_bodies import BodyPattern, body_pattern
 from connectors.metadata.field_readers import FieldReader, Span, field_reader, read_body
 from connectors.metadata.record_framing import (
-    FRAME_VERSION,
     FramedRecord,
     control_type,
-    framed_records,
+    framed_record,
     is_noop,
     value_header,
 )
-from connectors.metadata.record_schemas import merged_schemas
+from connectors.metadata.record_layouts import is_text, read_records
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
 
-CREDENTIAL_FIELDS: Final = {
-    "ConfigRecord": frozenset({"value"}),
-    "UserScramCredentialRecord": frozenset({"salt", "salted_password", "stored_key", "server_key"}),
-    "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
-    "RemoveDelegationTokenRecord": frozenset({"token_id"}),
-}
-"""The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
-FEWEST_RECORDS: Final = 128
-"""Fewer records are redacted one by one: numpy's fixed cost is higher."""
 STAR: Final = b"*"
 _ZERO: Final = b"\0"
 BLANK: Final = 0xFF
@@ -69,14 +58,12 @@ def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[Sc
 
     Args:
         batches: record batches, of which the last may be cut off.
-        rare: is called for each record of undamaged batches, except for complete partitions and topics, for other
-            complete records of numbers alone, and for most configurations.
+        rare: is called for each record of undamaged batches that has no layout.
         items: what `scan` finds in the batches, if the caller has scanned them.
     """
     rare = rare or _ignore
     out: bytearray | None = None
     next_offset: int | None = None
-    run: list[RecordBatch] = []
     for item in scan(batches) if items is None else items:
         header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
         expected, next_offset = next_offset, None if header is None else header.last_offset + 1
@@ -84,37 +71,13 @@ def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[Sc
             out = _edited(batches, out, None, _damaged_batch_edits(batches, item, expected))
         elif is_noop(batches, header):
             continue
-        elif header.is_control or not isinstance(item, RecordBatch):
-            out = _edited(batches, out, header, _batch_edits(batches, header, rare))
         else:
-            run.append(header)
-            if header.end - run[0].position >= MOST_BYTES:
-                out = _edited_run(batches, out, run, rare)
-                run = []
-    if run:
-        out = _edited_run(batches, out, run, rare)
+            out = _edited(batches, out, header, _batch_edits(batches, header, rare))
     return batches if out is None else bytes(out)
 
 
 def _ignore(api_key: int, position: int) -> None:
     pass
-
-
-def _edited_run(chunk: bytes, out: bytearray | None, run: list[RecordBatch], rare: RareRecord) -> bytearray | None:
-    """Redacts undamaged batches of metadata records; returns the changed copy of the chunk, None if there is none."""
-    if sum(batch.record_count for batch in run) < FEWEST_RECORDS:
-        for batch in run:
-            out = _edited(chunk, out, batch, _batch_edits(chunk, batch, rare))
-        return out
-    # Imported here, because a chunk with few records needs no numpy.
-    from connectors.metadata.column_redaction import run_edits
-
-    patterns = _patterns()
-    found = run_edits(chunk, run, lambda record: _record_edits(chunk, record, patterns, rare))
-    out = found.values.overwrite(chunk, out)
-    for index, edits in found.by_batch.items():
-        out = _edited(chunk, out, run[index], edits)
-    return out
 
 
 def _edited(chunk: bytes, out: bytearray | None, header: RecordBatch | None, edits: Iterable[Edit]) -> bytearray | None:
@@ -159,29 +122,28 @@ def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord) -> Iterato
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
-    patterns = _patterns()
-    for record in framed_records(chunk, header):
-        if record.fault is None and header.is_control:
-            yield from _control_record_edits(chunk, record)
+    for position, delta, layout, found in read_records(chunk, header):
+        if layout is None:
+            yield from (_control_record_edits if found.fault is None and header.is_control else _record_edits)(
+                chunk, found, rare
+            )
+        elif all(map(is_text, layout.plain_texts(found))):
+            for start, end in layout.credentials:
+                yield position + start, position + end, STAR
         else:
-            yield from _record_edits(chunk, record, patterns, rare)
+            yield from _record_edits(chunk, framed_record(chunk, position, header, delta), rare)
 
 
-def _record_edits(
-    chunk: bytes, record: FramedRecord, patterns: Mapping[bytes, BodyPattern], rare: RareRecord
-) -> Iterator[Edit]:
+def _record_edits(chunk: bytes, record: FramedRecord, rare: RareRecord) -> Iterator[Edit]:
     """Yields the edits of a metadata record, or of any record with a fault."""
     value = record.value
     if record.fault is not None or record.key is not None or value is None:
         yield record.content_start, record.end, _ZERO
         return
-    start, end = value
-    pattern = patterns.get(chunk[start : start + 3])
-    if pattern is None or not pattern.matches(chunk, start + 3, end):
-        yield from _value_edits(chunk, start, end, rare)
+    yield from _value_edits(chunk, *value, rare)
 
 
-def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
+def _control_record_edits(chunk: bytes, record: FramedRecord, _: RareRecord) -> Iterator[Edit]:
     """Yields the edits of a control record: KRaft's own hold no credentials, an unknown or incomplete one may."""
     key, value = record.key, record.value
     if key is None or key[1] - key[0] != _CONTROL_KEY:
@@ -249,18 +211,6 @@ def _spans(value: object) -> Iterator[Span]:
             yield from _spans(list(fields.values()))
         case _:
             return
-
-
-@cache
-def _patterns() -> dict[bytes, BodyPattern]:
-    """Returns patterns of complete bodies without credentials, by frame version, api key and version."""
-    return {
-        bytes((FRAME_VERSION, schema.type, version)): pattern
-        for schema in merged_schemas().records.values()
-        if schema.name not in CREDENTIAL_FIELDS
-        for version, (fields, *others) in schema.versions.items()
-        if not others and (pattern := body_pattern(fields)) is not None
-    }
 
 
 @cache

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.color import ColorSystem
@@ -26,17 +26,14 @@ from connectors.metadata.dump_log import (
     DumpProgress,
     RecordText,
     dump_records,
+    dump_texts,
 )
-from connectors.metadata.log_summary import LogSummary, RecordCounts
+from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.record_schemas import kafka_versions
-
-if TYPE_CHECKING:
-    from connectors.metadata.partition_text import FieldStyle
+from connectors.metadata.record_text import FieldStyle
 
 PATIENCE_S = 2.0
 """The progress bar appears after this time."""
-_LARGE = 1 << 17
-"""Bytes of a file from which on it is decoded with numpy, whose import takes as long as decoding this many bytes."""
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
 _UTC_MAX_MS = 253_402_300_799_999
@@ -47,9 +44,8 @@ _DIM = Style(dim=True)
 _OFFSET = Style(color="cyan")
 _TYPE = Style(bold=True)
 _NOT_DECODED = Style(color="yellow")
-EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | RecordCounts | DumpGap], object]
-"""Prints one record, or counts records; a gap is only counted."""
-_NOT_PRINTED = DumpGap | RecordCounts
+EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
+"""Prints or counts one record; a gap is only counted."""
 
 
 def decode(
@@ -99,9 +95,8 @@ def decode(
     complete = True
     summary = LogSummary()
     try:
-        style: FieldStyle | None = None if summarize else "json" if as_json else "text"
         write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
-        entries = _entries(segment, kafka=kafka, secrets=show_secrets, style=style)
+        entries = _entries(segment, kafka, "json" if as_json else "text", secrets=show_secrets)
         complete = _write_entries(path, len(segment), entries, write)
         if summarize:
             _print_summary(path.name, segment, summary, as_json=as_json)
@@ -112,9 +107,17 @@ def decode(
     raise typer.Exit(0 if complete else 1)
 
 
-def _write_entries(
-    path: Path, size: int, entries: Iterator[DumpEntry | RecordText | RecordCounts], write: EntryWriter
-) -> bool:
+def _entries(
+    segment: bytes, kafka: str | None, style: FieldStyle, *, secrets: bool
+) -> Iterator[DumpEntry | RecordText]:
+    """Yields the records of a file; with the schemas of any Kafka, the frequent ones as text."""
+    if kafka is None:
+        yield from dump_texts(segment, style=style, secrets=secrets)
+    else:
+        yield from dump_records(segment, kafka=kafka, secrets=secrets)
+
+
+def _write_entries(path: Path, size: int, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
     """Writes every entry, and each problem to stderr; returns whether there was none."""
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     complete = True
@@ -161,23 +164,10 @@ def _read_log(path: Path) -> bytes:
     return segment
 
 
-def _entries(
-    segment: bytes, *, kafka: str | None, secrets: bool, style: "FieldStyle | None"
-) -> Iterator[DumpEntry | RecordText | RecordCounts]:
-    """Yields the records of a file; from a large file, the frequent ones as text, or as counts without a style."""
-    if kafka is not None or len(segment) < _LARGE:
-        return dump_records(segment, kafka=kafka, secrets=secrets)
-    # Imported here, because a small file needs no numpy.
-    from connectors.metadata.dump_text import dump_texts
-    from connectors.metadata.record_counts import count_records
-
-    return count_records(segment) if style is None else dump_texts(segment, style=style, secrets=secrets)
-
-
-def _problem(entry: DumpedRecord | RecordText | RecordCounts | DumpGap) -> str | None:
+def _problem(entry: DumpedRecord | RecordText | DumpGap) -> str | None:
     """Returns what is damaged or missing, or None."""
     match entry:
-        case RecordText() | RecordCounts():
+        case RecordText():
             return None
         case DumpedRecord():
             return f"offset {entry.offset}: {entry.reason}" if entry.damaged else None
@@ -189,11 +179,11 @@ def _record_writer(*, as_json: bool) -> EntryWriter:
     """Returns the function that prints one record; for people, prints the column headings first."""
     write = sys.stdout.write
     if as_json:
-        return lambda entry: None if isinstance(entry, _NOT_PRINTED) else write(_json_line(entry))
+        return lambda entry: None if isinstance(entry, DumpGap) else write(_json_line(entry))
     console = Console(highlight=False)
     colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
     write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
-    return lambda entry: None if isinstance(entry, _NOT_PRINTED) else write(_text_line(colors, entry))
+    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(colors, entry))
 
 
 def _json_line(record: DumpedRecord | RecordText) -> str:

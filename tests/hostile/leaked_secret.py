@@ -10,8 +10,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.field_readers import field_reader, read_body
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
-from connectors.metadata.record_schemas import merged_schemas
-from connectors.metadata.redaction import CREDENTIAL_FIELDS
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
 
 
 def leaked_secret(payload: bytes, secret: bytes) -> str | None:

@@ -6,8 +6,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from connectors.metadata.record_schemas import FieldType, MergedSchema, merged_schemas
-from connectors.metadata.redaction import CREDENTIAL_FIELDS
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, MergedSchema, merged_schemas
 from tests.unit.connectors.metadata.metadata_bytes import data, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 

@@ -5,8 +5,14 @@ import pytest
 from connectors.event import Event
 from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode_records
-from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
-from connectors.metadata.redaction import CREDENTIAL_FIELDS, redact
+from connectors.metadata.record_schemas import (
+    CREDENTIAL_FIELDS,
+    FieldType,
+    kafka_versions,
+    merged_schemas,
+    record_schemas,
+)
+from connectors.metadata.redaction import redact
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 

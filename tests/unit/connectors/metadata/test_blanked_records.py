@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from connectors.errors import UndecodableError
 from connectors.log_event import Undecodable
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.complete_bodies import body_pattern
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.field_readers import field_reader, read_body
-from connectors.metadata.record_schemas import FieldType, merged_schemas, record_schemas
-from connectors.metadata.redaction import CREDENTIAL_FIELDS, redact
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, merged_schemas, record_schemas
+from connectors.metadata.redaction import redact
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -126,39 +125,6 @@ def test_a_complete_record_without_credentials_is_not_changed(
 
     # Unknown tagged fields are drawn at any depth.
     assert changed == (not complete(fields, written(fields, value)))
-
-
-PATTERNS = [
-    pytest.param(fields, id=f"{schema.name} v{version}")
-    for schema in merged_schemas().records.values()
-    for version, (fields, *_) in schema.versions.items()
-    if body_pattern(fields) is not None
-]
-
-
-def test_partition_records_are_checked_by_patterns() -> None:
-    ids = {param.id for param in PATTERNS}
-
-    assert {
-        f"{name} v{version}" for name in ("PartitionRecord", "PartitionChangeRecord") for version in range(3)
-    } <= ids
-
-
-@pytest.mark.parametrize("fields", PATTERNS)
-@settings(max_examples=60)
-@given(st.data(), st.integers(0, 500), st.integers(0, 255), st.integers(0, 3))
-def test_a_pattern_matches_only_what_the_reader_reads_completely(
-    fields: FieldType, drawn: st.DataObject, at: int, byte: int, cut: int
-) -> None:
-    pattern = body_pattern(fields)
-    assert pattern is not None
-    body = written(fields, drawn.draw(values(fields)))
-    changed = bytearray(body)
-    changed[at % len(body)] = byte
-
-    for one in (body, bytes(changed), body[: len(body) - cut], body + bytes(cut)):
-        assert complete(fields, one) or not pattern.matches(b"?" + one + b"?", 1, 1 + len(one))
-    assert pattern.matches(body, 0, len(body)) == complete(fields, body)
 
 
 @settings(max_examples=300)

@@ -2,9 +2,14 @@
 
 import pytest
 
-from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
+from connectors.metadata.record_schemas import (
+    CREDENTIAL_FIELDS,
+    FieldType,
+    kafka_versions,
+    merged_schemas,
+    record_schemas,
+)
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
-from connectors.metadata.redaction import CREDENTIAL_FIELDS
 
 
 def tags(type_: FieldType) -> dict[str, int]:

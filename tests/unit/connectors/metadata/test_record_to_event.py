@@ -28,9 +28,8 @@ from connectors.log_event import (
     VotersReplaced,
 )
 from connectors.metadata.decoder import decode_records
-from connectors.metadata.record_schemas import FieldType, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
 from connectors.metadata.record_to_event import CONVERTERS
-from connectors.metadata.redaction import CREDENTIAL_FIELDS
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter

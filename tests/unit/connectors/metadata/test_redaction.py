@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.metadata import redaction
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.redaction import redact
 from tests.unit.connectors.metadata.metadata_bytes import (
@@ -50,30 +49,6 @@ def test_a_config_value_is_replaced_by_stars_and_everything_else_stays() -> None
     assert after[21:] == before[21:].replace(SECRET_BYTES, b"*" * len(SECRET))
     (whole,) = scan(after)
     assert isinstance(whole, RecordBatch), "the CRC is valid again"
-
-
-@pytest.mark.parametrize("records", [1, 200], ids=["record by record", "by column"])
-def test_a_long_value_is_redacted_before_one_that_was_redacted_already(records: int) -> None:
-    head = b"\x04" + text("1") + text("listener.name.tls.ssl.keystore.key")
-    first = batch([data(4, 0, head + text("hunter2-" + "x" * 500) + b"\0")] * records)
-    second = batch([data(4, 0, head + text("*" * 1_000) + b"\0")] * records, base_offset=records)
-
-    after = redact(first + second)
-
-    assert after == redact(first) + second
-    assert all(isinstance(one, RecordBatch) for one in scan(after)), "the CRCs are valid"
-
-
-@pytest.mark.parametrize("records", [1, 200], ids=["record by record", "by column"])
-def test_each_of_many_runs_of_batches_is_redacted(records: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches are redacted together up to a size; what was redacted before stays redacted."""
-    monkeypatch.setattr(redaction, "MOST_BYTES", 1)
-    before = [batch([data(4, 0, CONFIG + b"\0")] * records, base_offset=records * at) for at in range(3)]
-
-    after = redact(b"".join(before))
-
-    assert SECRET_BYTES not in after
-    assert after == b"".join(map(redact, before))
 
 
 @pytest.mark.parametrize(

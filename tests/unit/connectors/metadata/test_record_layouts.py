@@ -1,0 +1,197 @@
+"""Records that have a layout are decoded, redacted and printed as by their schema's reader, for any bytes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.metadata import record_layouts
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records
+from connectors.metadata.dump_log import DumpedRecord, DumpProgress, RecordText, dump_texts
+from connectors.metadata.record_layouts import read_records
+from connectors.metadata.record_schemas import record_schemas
+from connectors.metadata.record_text import FieldStyle
+from connectors.metadata.redaction import redact
+from tests.hostile.hostile_log import hostile_log, hostile_snapshot
+from tests.unit.connectors.metadata.metadata_bytes import (
+    batch,
+    batch_of,
+    control,
+    data,
+    noop,
+    text,
+    tinylog,
+    tinysnapshot,
+    uvarint,
+)
+from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
+from tests.unit.connectors.metadata.unusual_records import UNUSUAL, UNUSUAL_FRAMING, USUAL, mutated_batches
+
+SECRET = "hunter2"
+CONFIGS = {
+    "value": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET) + b"\0"),
+    "null value": data(4, 0, b"\2" + text("a") + text("b") + text(None) + b"\0"),
+    "empty value": data(4, 0, b"\2" + text("") + text("") + text("") + b"\0"),
+    "already redacted": data(4, 0, b"\2" + text("a") + text("b") + text("*" * 9) + b"\0"),
+    "long value": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 2000) + b"\0"),
+    "longer than Kafka's strings": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 5000) + b"\0"),
+    "longest value of a layout": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 18) + b"\0"),
+    "shortest other value": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET * 18 + "a") + b"\0"),
+    "value in UTF-8": data(4, 0, b"\2" + text("a") + text("b") + text(SECRET + "é") + b"\0"),
+    "name in UTF-8": data(4, 0, b"\2" + text("é") + text('"\n') + text(SECRET) + b"\0"),
+    "a name that is no text": data(4, 0, b"\2\2\xff" + text("b") + text(SECRET) + b"\0"),
+    "a tag": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\1\7\x07" + SECRET.encode()),
+    "bytes after it": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\0" + SECRET.encode()),
+    "another version": data(4, 1, b"\2" + text("a") + text("b") + text(SECRET) + b"\0"),
+    "scram": data(11, 0, text("alice") + b"\1" + text(SECRET) * 3 + (4096).to_bytes(4, "big") + b"\0"),
+}
+"""Configurations and a credential, of which a few have no layout."""
+
+
+@contextmanager
+def without_layouts() -> Iterator[None]:
+    """Every record is left to its schema's reader."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_layouts, "_layouts", {})
+        patch.setattr(record_layouts, "_learn", lambda *_: None)
+        yield
+
+
+def redacted(payload: bytes) -> bytes:
+    """Redacts, decodes and prints the payload in both ways; returns it redacted."""
+    record_layouts._layouts.clear()
+    # Once to find the layouts, once with them.
+    results = [_results(payload), _results(payload)]
+    with without_layouts():
+        results.append(_results(payload))
+    assert results[0] == results[1] == results[2]
+    return redact(payload)
+
+
+def _results(payload: bytes) -> list[object]:
+    after = redact(payload)
+    assert redact(after) is after
+    printed = [
+        [_line(each) for each in dump_texts(content, secrets=secrets, style="json") if _is_record(each)]
+        for content in (payload, after)
+        for secrets in (True, False)
+    ]
+    events = [
+        decode_records(content, base_offset=None, last_offset=None, leader_epoch=None, high_watermark=None).columns()
+        for content in (payload, after)
+    ]
+    return [after, printed, events]
+
+
+def _is_record(entry: object) -> bool:
+    return isinstance(entry, RecordText | DumpedRecord)
+
+
+def _line(entry: Any) -> tuple[object, ...]:
+    fields = json.loads(entry.data) if isinstance(entry, RecordText) else entry.data
+    reason = None if isinstance(entry, RecordText) else entry.reason
+    return entry.offset, entry.epoch, entry.timestamp, entry.type, entry.version, fields, reason
+
+
+def _batches(payload: bytes) -> list[RecordBatch]:
+    return [item for item in scan(payload) if isinstance(item, RecordBatch)]
+
+
+@pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
+def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
+    record_layouts._layouts.clear()
+    (one,) = _batches(payload := batch([USUAL[name]] * 3))
+
+    assert [layout is None for _, _, layout, _ in read_records(payload, one)] == [True, False, False]
+    assert redacted(payload) is payload
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_an_unusual_record_is_read_as_by_the_reader(name: str) -> None:
+    usual = [*USUAL.values()]
+    for values_ in ([UNUSUAL[name]], [*usual, UNUSUAL[name], *usual], [*usual, UNUSUAL[name]]):
+        redacted(batch(values_, base_offset=30))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_credentials_are_redacted(name: str) -> None:
+    usual = [*USUAL.values()]
+    for values_ in ([CONFIGS[name]], [*usual, CONFIGS[name], *usual], [CONFIGS[name]] * 3):
+        after = redacted(batch(values_) + batch(values_, base_offset=len(values_)))
+
+        assert SECRET.encode() not in after
+        assert len(_batches(after)) == 2, "each CRC is valid"
+
+
+@pytest.mark.parametrize("name", UNUSUAL_FRAMING)
+def test_a_batch_of_unusual_framing_is_read_in_its_place(name: str) -> None:
+    usual = batch([*USUAL.values(), *CONFIGS.values()], base_offset=30)
+    count = len(USUAL) + len(CONFIGS)
+    odd = batch_of(UNUSUAL_FRAMING[name], 1, base_offset=30 + count)
+    damaged = bytearray(batch([*CONFIGS.values()], base_offset=31 + count))
+    damaged[-1] ^= 1
+    more = batch([*CONFIGS.values()], base_offset=31 + count + len(CONFIGS))
+
+    for payload in (odd, usual + odd, usual + odd + bytes(damaged) + more, odd + odd, usual + odd + odd[:70]):
+        assert SECRET.encode() not in redacted(payload)
+
+
+@pytest.mark.parametrize(("style", "first"), [("json", '{"partitionId":'), ("text", "partitionId=")])
+def test_usual_records_are_printed_as_text(style: FieldStyle, first: str) -> None:
+    header = batch([control(3, b"\0\0" + bytes(8) + b"\0")])
+    segment = header + batch([noop(), USUAL["partition v2"]] * 2, base_offset=1)
+    # From now on the layouts are known.
+    list(dump_texts(segment, style=style))
+
+    _, after_header, empty, record, *_, end = dump_texts(segment, style=style)
+
+    assert after_header == DumpProgress(position=len(header))
+    assert isinstance(empty, RecordText)
+    assert isinstance(record, RecordText)
+    assert record.data.startswith(first)
+    assert end == DumpProgress(position=len(segment))
+
+
+@pytest.mark.parametrize("file", [tinylog, tinysnapshot])
+def test_files_that_kafka_wrote_are_read_alike(file: Any) -> None:
+    redacted(file()[0])
+    for payload in mutated_batches(file()[0], count=15):
+        redacted(payload)
+
+
+@pytest.mark.parametrize("first", range(0, 1200, 300))
+def test_hostile_logs_and_snapshots_are_read_alike(first: int) -> None:
+    for seed in range(first, first + 300):
+        rng = Random(seed)
+        redacted(hostile_log(rng, base_offset=5, secret=SECRET).payload)
+        if seed % 4 == 0:
+            redacted(hostile_snapshot(rng, secret=SECRET).payload)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [*((key, version) for key in (3, 5) for version in (0, 1, 2)), (2, 0), (4, 0), (14, 0)]
+)
+@settings(max_examples=30)
+@given(st.data())
+def test_any_frequent_records_are_read_alike(api_key: int, version: int, data: st.DataObject) -> None:
+    fields = record_schemas().records[api_key].versions[version]
+    drawn = data.draw(st.lists(kafka_values(fields) | values(fields), min_size=1, max_size=6))
+
+    head = uvarint(1) + uvarint(api_key) + uvarint(version)
+    redacted(batch([head + written(fields, value) for value in drawn]))
+
+
+def test_a_log_of_odd_records_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_layouts, "_MOST_LAYOUTS", 3)
+    record_layouts._layouts.clear()
+
+    for size in range(1, 20):
+        redact(batch([data(4, 0, b"\2" + text("a") + text("b") + text("c" * size) + b"\0")]))
+
+    assert sum(map(len, record_layouts._layouts.values())) <= 3

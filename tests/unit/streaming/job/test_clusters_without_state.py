@@ -1,7 +1,6 @@
 """The job is killed while only some clusters have state in a new Spark checkpoint: the others keep their alerts."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,9 +59,8 @@ class JobRun:
         """Returns the transitions with the rows of a healthy cluster, from no state."""
         cluster = OneCluster(sequence=100)
         Step._cache.clear()
-        state: Any = cluster.state
         for _ in range(40):
-            for frame in self.step(("prod", 0), iter([cluster.frame(healthy())]), state):
+            for frame in cluster.pass_to(self.step, cluster.frame(healthy())):
                 cluster.output += list(frame.itertuples(index=False))
         return [state for rule, _, state in cluster.alerts() if rule == "no-leader"]
 

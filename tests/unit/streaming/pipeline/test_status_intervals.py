@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from connectors.event import Event
@@ -37,9 +36,8 @@ class Fleet:
     def second(self, now_s: float, *events: Event) -> list[int]:
         """Applies one observation; returns the times of the statuses that the step yields, in ms since NOW."""
         frame = self.cluster.frame(events, NOW + round(1_000 * now_s))
-        state: Any = self.cluster.state
         output: list[Any] = []
-        for each in self.step(("prod", 0), iter([pd.concat([frame])]), state):
+        for each in self.cluster.pass_to(self.step, frame):
             assert len(each), "no frame without a row"
             output += list(each.itertuples(index=False))
             self.frames += 1

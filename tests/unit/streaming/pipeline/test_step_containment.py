@@ -72,10 +72,14 @@ class OneCluster:
             vantage=Vantage.INSIDE,
             thresholds=self.thresholds,
         )
+        for frame in self.pass_to(Step({"prod": settings}), pd.concat(frames)):
+            self.output += list(frame.itertuples(index=False))
+
+    def pass_to(self, step: Step, frame: pd.DataFrame) -> list[pd.DataFrame]:
+        """Passes rows that `frame` made to a step; returns its output."""
         state: Any = self.state
         with patch("streaming.pipeline.step.decoded_row", decoded):
-            for frame in Step({"prod": settings})(("prod", 0), iter([pd.concat(frames)]), state):
-                self.output += list(frame.itertuples(index=False))
+            return [*step(("prod", 0), iter([frame]), state)]
 
     def frame(self, events: Iterable[Event], observed_at_ms: int | None = None) -> pd.DataFrame:
         self.sequence += 1

@@ -5,9 +5,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from connectors.durable_file import Synced, replace_file
@@ -45,8 +43,7 @@ class PagedCluster(OneCluster):
     def apply(self, *events: Event, restarted: bool = False) -> None:
         if restarted:
             Step._cache.clear()
-        state: Any = self.state
-        for frame in self.step(("prod", 0), iter([pd.concat([self.frame(events)])]), state):
+        for frame in self.pass_to(self.step, self.frame(events)):
             self.output += list(frame.itertuples(index=False))
         assert self.state.blob is not None
         self.states.append(self.state.blob)

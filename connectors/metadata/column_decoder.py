@@ -21,7 +21,7 @@ from connectors.metadata.name_shape import (
     is_topic_record,
     topic_shape,
 )
-from connectors.metadata.partition_shape import is_partition_record
+from connectors.metadata.partition_layout import is_partition_record
 from connectors.metadata.partition_values import PartitionValues
 from connectors.metadata.record_decoder import Rows, decode_batch, decode_record, skipped_prefixes
 from connectors.metadata.record_framing import framed_record

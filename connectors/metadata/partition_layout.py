@@ -1,7 +1,6 @@
 """Partition records of the same layout: each field is at the same place in each, so they are the rows of a matrix.
 
-Nearly all partition records of a snapshot, and most of a log, have one of few layouts. `partition_shape` finds the
-fields of all others, and gives the same for these.
+Nearly all partition records of a snapshot, and most of a log, have one of few layouts. All others are read one by one.
 """
 
 from dataclasses import dataclass, field
@@ -11,25 +10,30 @@ import numpy as np
 
 from connectors.event_block import Flags, Octets, Positions
 from connectors.metadata.byte_views import ByteViews
-from connectors.metadata.partition_rows import PARTITION_CHANGE
-from connectors.metadata.partition_shape import (
-    ADDING,
-    DIRECTORIES,
-    ELR,
-    ISR,
-    KEY_SIZE,
-    LAST_KNOWN_ELR,
-    LEADER,
-    NODE_SIZE,
-    REMOVING,
-    REPLICAS,
-    STATE,
-    TAGS,
-    UUID_SIZE,
-)
+from connectors.metadata.partition_rows import PARTITION, PARTITION_CHANGE
 
+KEY_SIZE: Final = 20
+"""Bytes of partition and topic id, with which both records begin."""
+TOPIC_ID_AT: Final = 4
+UUID_SIZE: Final = 16
+NODE_SIZE: Final = 4
+_LAST_VERSION: Final = 2
+REPLICAS, ISR, ELR, LAST_KNOWN_ELR, REMOVING, ADDING = range(6)
+"""Indices of the lists of nodes."""
+STATE, LEADER, DIRECTORIES = "state", "leader", "directories"
+_SET_TAGS: Final[dict[int, int | str]] = {0: STATE}
+_CHANGE_TAGS: Final[dict[int, int | str]] = {0: ISR, 1: LEADER, 2: REPLICAS, 3: REMOVING, 4: ADDING, 5: STATE}
+TAGS: Final[dict[tuple[bool, int], dict[int, int | str]]] = {
+    (False, 0): _SET_TAGS,
+    (False, 1): _SET_TAGS,
+    (False, 2): _SET_TAGS | {1: ELR, 2: LAST_KNOWN_ELR},
+    (True, 0): _CHANGE_TAGS,
+    (True, 1): _CHANGE_TAGS | {8: DIRECTORIES},
+    (True, 2): _CHANGE_TAGS | {6: ELR, 7: LAST_KNOWN_ELR, 8: DIRECTORIES},
+}
+"""What each tag holds, by whether the record is a PartitionChangeRecord, and by its version."""
 FEWEST_ROWS: Final = 64
-"""Fewer records of one length are left to `partition_shape`: numpy's fixed cost is higher."""
+"""Fewer records of one length are read one by one: numpy's fixed cost is higher."""
 _MOST_LENGTHS: Final = 16
 """Lengths of records that are looked at, the most frequent first."""
 _MOST_LAYOUTS: Final = 4
@@ -46,7 +50,7 @@ class PartitionLayout:
     decisive: list[int] = field(default_factory=list)
     """The bytes that make the layout: numbers of elements, tags and sizes."""
     lists: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By index of PartitionShape's lists, for those that are present: where the first node is, and their number."""
+    """By index, for the lists that are present: where the first node is, and their number."""
     leader: int | None = None
     """Where the leader is; the leader's epoch and the partition epoch follow it in a PartitionRecord."""
     state: int | None = None
@@ -65,8 +69,14 @@ class UniformPartitions:
     """One row for each."""
 
 
+def is_partition_record(type_: Octets, version: Octets) -> Flags:
+    """Returns which types and versions have layouts here."""
+    found: Flags = ((type_ == PARTITION) | (type_ == PARTITION_CHANGE)) & (version <= _LAST_VERSION)
+    return found
+
+
 def partition_layout(body: bytes, *, changed: bool, version: int) -> PartitionLayout | None:
-    """Returns the layout of a record; None if `partition_shape` does not call it usual."""
+    """Returns the layout of a record; None if it does not have the shape that Kafka writes."""
     layout = PartitionLayout()
     try:
         position = KEY_SIZE if changed else _fixed_fields(layout, body, directories=version >= 1)
@@ -144,19 +154,14 @@ def _tagged_field(
 
 def uniform_partitions(
     views: ByteViews, type_: Octets, version: Octets, body: Positions, end: Positions
-) -> tuple[list[UniformPartitions], Positions]:
-    """Finds the layouts that many of these partition records have.
-
-    Returns:
-        The records of each layout, and the indices of all other records.
-    """
+) -> list[UniformPartitions]:
+    """Returns the records of each layout that many of these partition records have."""
     size = end - body
     kind = np.minimum(size, _LONGEST_BODY) << 3 | version.astype(np.int64) << 1 | (type_ == PARTITION_CHANGE)
     counts = np.bincount(kind)
     counts[_LONGEST_BODY << 3 :] = 0
     counts[: (KEY_SIZE + 1) << 3] = 0
     found: list[UniformPartitions] = []
-    uniform: Flags = np.zeros(len(body), np.bool_)
     for each in np.argsort(-counts, kind="stable")[:_MOST_LENGTHS].tolist():
         if counts[each] < FEWEST_ROWS:
             break
@@ -172,13 +177,12 @@ def uniform_partitions(
             same = _same_layout(layout, bodies)
             alike = same.all()
             chosen = rows if alike else rows[same]
-            uniform[chosen] = True
             of_layout = bodies if alike else bodies[same]
             found.append(UniformPartitions(changed=changed, layout=layout, rows=chosen, bodies=of_layout))
             if alike:
                 break
             rows, bodies = rows[~same], bodies[~same]
-    return found, np.flatnonzero(~uniform)
+    return found
 
 
 def _same_layout(layout: PartitionLayout, bodies: Octets) -> Flags:

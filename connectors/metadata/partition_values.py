@@ -16,9 +16,7 @@ from connectors.event_block import (
     States,
 )
 from connectors.metadata.byte_views import ByteViews, uuid_texts
-from connectors.metadata.partition_layout import UniformPartitions, uniform_partitions
-from connectors.metadata.partition_rows import UNCHANGED_LEADER
-from connectors.metadata.partition_shape import (
+from connectors.metadata.partition_layout import (
     ELR,
     ISR,
     KEY_SIZE,
@@ -26,11 +24,10 @@ from connectors.metadata.partition_shape import (
     NODE_SIZE,
     REPLICAS,
     TOPIC_ID_AT,
-    are_nodes,
-    distinct_lengths,
-    partition_shape,
-    valid_partitions,
+    UniformPartitions,
+    uniform_partitions,
 )
+from connectors.metadata.partition_rows import UNCHANGED_LEADER
 
 _LISTS: Final = (REPLICAS, ISR, ELR, LAST_KNOWN_ELR)
 _FEW_NODES: Final = 8
@@ -53,11 +50,8 @@ class PartitionValues:
         self._lengths: dict[int, Numbers] = {which: np.full(count, UNCHANGED, np.int32) for which in _LISTS}
         self._nodes: dict[int, list[tuple[Positions, Numbers]]] = {which: [] for which in _LISTS}
         """Of some records each: their indices, and their lists of nodes of one length above 0, one row each."""
-        uniform, others = uniform_partitions(views, type_, version, body, end)
-        for each in uniform:
+        for each in uniform_partitions(views, type_, version, body, end):
             self._add_uniform(each)
-        if others.size:
-            self._add_others(views, others, type_[others], version[others], body[others], end[others])
 
     def _add_uniform(self, of: UniformPartitions) -> None:
         rows, bodies, layout = of.rows, of.bodies, of.layout
@@ -87,33 +81,12 @@ class PartitionValues:
                 self._lengths[which][rows] = length
             if length:
                 nodes = _numbers(bodies, first, length)
-                valid &= are_nodes(nodes)
+                valid &= _are_nodes(nodes)
                 if which in self._nodes:
                     self._nodes[which].append((rows, nodes))
             elif which == REPLICAS:
                 valid[:] = False
         self.valid[rows] = valid
-
-    def _add_others(
-        self, views: ByteViews, rows: Positions, type_: Octets, version: Octets, body: Positions, end: Positions
-    ) -> None:
-        shape = partition_shape(views, type_, version, body, end)
-        good = np.flatnonzero(valid_partitions(shape, views))
-        rows, body = rows[good], body[good]
-        self.valid[rows] = True
-        self._changed[rows] = shape.changed[good]
-        self._partition[rows] = views.int32[body]
-        self._topic_id[rows] = views.uuids(body + TOPIC_ID_AT)
-        self._leader[rows] = shape.leader[good]
-        for column, epoch in zip(self._epochs, (shape.partition_leader_epoch, shape.partition_epoch), strict=True):
-            column[rows] = epoch[good]
-        self._state[rows] = shape.state[good]
-        for which in _LISTS:
-            lengths, firsts = shape.lengths[which][good], shape.firsts[which][good]
-            self._lengths[which][rows] = lengths
-            for length in distinct_lengths(lengths):
-                of_length = np.flatnonzero(lengths == length)
-                self._nodes[which].append((rows[of_length], views.nodes(firsts[of_length], length)))
 
     def columns(self, *, offset: Positions, epoch: Numbers, timestamp: Positions) -> PartitionColumns:
         """Returns the events of the valid records; the arrays have one element for each of them."""
@@ -170,3 +143,18 @@ def _numbers(bodies: Octets, at: int, count: int) -> Numbers:
     """Returns `count` int32 from one place in each body on."""
     numbers: Numbers = bodies[:, at : at + NODE_SIZE * count].view(">i4").astype(np.int32)
     return numbers
+
+
+def _are_nodes(nodes: Numbers) -> Flags:
+    """Returns which rows hold no negative id and none twice."""
+    good: Flags = np.ones(len(nodes), np.bool_)
+    count = nodes.shape[1]
+    if count > _FEW_NODES:
+        ordered = np.sort(nodes, axis=1)
+        good &= (ordered[:, 0] >= 0) & (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
+        return good
+    for one in range(count):
+        good &= nodes[:, one] >= 0
+        for other in range(one):
+            good &= nodes[:, one] != nodes[:, other]
+    return good

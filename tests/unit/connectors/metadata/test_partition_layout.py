@@ -1,4 +1,4 @@
-"""A layout is found exactly for the records that `partition_shape` calls usual, and for all records alike."""
+"""A layout is found only for records that their schema reads completely, and for all records alike."""
 
 import numpy as np
 import pytest
@@ -6,24 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.metadata.byte_views import ByteViews
+from connectors.metadata.field_readers import field_reader, read_body
 from connectors.metadata.partition_layout import partition_layout, uniform_partitions
-from connectors.metadata.partition_shape import partition_shape
 from connectors.metadata.record_schemas import record_schemas
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
 from tests.unit.connectors.metadata.unusual_records import PARTITIONS, USUAL, change, numbers, partition
 
 
-def is_usual(body: bytes, api_key: int, version: int) -> bool:
-    views = ByteViews(body, 0, len(body))
-    at = np.zeros(1, np.int64)
-    shape = partition_shape(views, np.array([api_key]), np.array([version]), at, at + len(body))
-    return bool(shape.usual[0])
-
-
 def assert_layout(body: bytes, api_key: int, version: int) -> None:
-    layout = partition_layout(body, changed=api_key == 5, version=version)
-
-    assert (layout is not None) == is_usual(body, api_key, version)
+    """A record of a layout is read completely by its schema."""
+    if partition_layout(body, changed=api_key == 5, version=version) is not None:
+        read_body(field_reader(record_schemas().records[api_key].versions[version]), body)
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
@@ -61,10 +54,9 @@ def test_records_of_one_length_and_several_layouts_are_distinguished() -> None:
     at = np.arange(count) * size
     of_type, version = np.full(count, 3, np.uint8), np.full(count, 2, np.uint8)
 
-    found, others = uniform_partitions(views, of_type, version, at, at + size)
+    found = uniform_partitions(views, of_type, version, at, at + size)
 
     assert [each.rows.tolist() for each in found] == [[*range(70), 150], [*range(70, 150)]]
-    assert not others.size
     assert [each.layout.lists[1][1] for each in found] == [2, 4]
     assert [each.bodies.tobytes() for each in found] == [one[3:] * 71, other[3:] * 80]
     assert not any(each.changed for each in found)
@@ -79,8 +71,7 @@ def test_a_record_of_another_number_of_tags_or_another_tag_or_size_is_of_no_layo
     views = ByteViews(leader_and_state * 70 + bytes(other), 0, 71 * size)
     begin = np.arange(71) * size
 
-    found, others = uniform_partitions(views, np.full(71, 5), np.full(71, 2), begin, begin + size)
+    found = uniform_partitions(views, np.full(71, 5), np.full(71, 2), begin, begin + size)
 
     assert [each.rows.tolist() for each in found] == [[*range(70)]]
-    assert others.tolist() == [70]
     assert all(each.changed for each in found)

@@ -55,7 +55,7 @@ QUORUM_HEAD = """## Quorum metrics
 
 The first are those of KIP-595, KIP-853 and KIP-856, in Prometheus spelling.
 """
-NOT_VISIBLE = "Only the node's own JMX has these, where Kafka implements them at all:"
+NOT_VISIBLE = "Only the node's own JMX has:"
 RELAY_HEAD = """## Metrics of the relay
 
 `kraftwatch relay --listen 127.0.0.1:9848` serves these ([Relay](relay.md)).

@@ -223,7 +223,7 @@ def _stored_rows() -> list[Observation]:
     """Returns the rows of the recorded journal, moved to the beginning of the recording."""
     rows = TWO_CLUSTERS.observations()
     shift_ms = START_MS - rows[0].observed_at_ms
-    return [replace(row, observed_at_ms=row.observed_at_ms + shift_ms) for row in rows]
+    return [replace(row, observed_at_ms=row.observed_at_ms + shift_ms, sequence=-1) for row in rows]
 
 
 def _monitor(cluster: RecordedCluster) -> ClusterMonitor:

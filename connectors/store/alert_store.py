@@ -1,17 +1,17 @@
 """AlertStore: alerts, their delivery to each sink, and the incidents that sinks were notified of, in the database."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from sqlalchemy import Executable, bindparam, delete, insert, select, update
 
+from connectors.alert_codec import ALERT
 from connectors.store.database import Database
 from connectors.store.tables import ALERTS, DELIVERIES, NOTIFIED, SINKS
 from connectors.stored_json import json_safe
-from rules.alert import Alert, AlertState
-from rules.finding import Severity
+from rules.alert import Alert
 from rules.model.identifiers import Millis
 
 
@@ -75,7 +75,7 @@ class AlertStore:
             return
         with self._database.reading() as connection:
             for row in connection.execute(select(ALERTS).order_by(ALERTS.c.number)):
-                yield AlertRecord(**{**row._mapping, "alert": _from_plain(row.alert)})
+                yield AlertRecord(**{**row._mapping, "alert": ALERT.validate_python(row.alert)})
 
     def sinks(self) -> dict[str, SinkRecord]:
         """Returns what is stored of each known sink, by name.
@@ -171,13 +171,4 @@ def _forget_incident() -> Executable:
 
 
 def _to_plain(alert: Alert) -> dict[str, Any]:
-    return {**asdict(alert), "evidence": json_safe(alert.evidence)}
-
-
-def _from_plain(plain: Mapping[str, Any]) -> Alert:
-    typed = {
-        "severity": Severity(plain["severity"]),
-        "state": AlertState(plain["state"]),
-        "remedy": tuple(plain["remedy"]),
-    }
-    return Alert(**{**plain, **typed})
+    return {**ALERT.dump_python(alert), "evidence": json_safe(alert.evidence)}

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
+from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
@@ -25,7 +26,7 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.early_alerts import continued
-from streaming.pipeline.output_rows import ALERT, TOPIC, OutputKind
+from streaming.pipeline.output_rows import TOPIC, OutputKind
 from streaming.replay.failure_reason import failure_reason
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json

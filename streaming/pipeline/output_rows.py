@@ -6,13 +6,6 @@ import zlib
 from enum import StrEnum
 from typing import TypeAlias
 
-from pydantic import TypeAdapter
-
-from rules.alert import Alert
-
-ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
-"""The JSON form of an Alert between the step and `deliver`."""
-
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
 space."""

@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
+from connectors.alert_codec import ALERT
 from connectors.errors import UsageError
 from connectors.log_event import LeaderChanged
 from rules.alert import Alert
@@ -26,7 +27,7 @@ from rules.finding import Thresholds
 from rules.lifecycle import next_due
 from rules.model.monitoring import ContractViolation
 from streaming.pipeline.frame_rows import observations, output_frame
-from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
+from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms

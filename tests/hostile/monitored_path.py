@@ -16,6 +16,7 @@ import pandas as pd
 from flask import Flask
 from pyspark.sql.streaming.state import GroupState
 
+from connectors.alert_codec import ALERT
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.journal import frame
 from connectors.observation import Observation
@@ -28,7 +29,7 @@ from streaming.metrics.cluster_sample import ClusterSample
 from streaming.metrics.exporter import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, family
 from streaming.metrics.rates import Rates
-from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.pipeline.output_rows import OutputKind
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings

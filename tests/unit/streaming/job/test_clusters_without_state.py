@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.alert_codec import ALERT
 from connectors.delivery.ledger import Ledger
 from connectors.journal.writer import JournalWriter
 from connectors.store.tables import job_database
@@ -12,7 +13,6 @@ from streaming.job import checkpoint_repair
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts
-from streaming.pipeline.output_rows import ALERT
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster, healthy, leaderless

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row
 
+from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError
@@ -15,7 +16,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.output_rows import ALERT, OutputKind, quarantine_row
+from streaming.pipeline.output_rows import OutputKind, quarantine_row
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import alert
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.event import Event, to_json
@@ -25,7 +26,6 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyCluster, continued
-from streaming.pipeline.output_rows import ALERT
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore

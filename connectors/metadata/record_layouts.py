@@ -6,6 +6,7 @@ are not values are the same. The schema's own reader reads all other records, an
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, TypeAlias
@@ -135,8 +136,6 @@ _DELTA: Final = ""
 _DELTA_AT: Final = 1
 _layouts: dict[bytes, list[RecordLayout]] = {}
 """By the first two bytes of the record."""
-_deltas: list[bytes] = []
-"""The varint of each offset delta."""
 
 
 def read_records(chunk: bytes, batch: RecordBatch) -> Iterator[FoundRecord]:
@@ -144,14 +143,13 @@ def read_records(chunk: bytes, batch: RecordBatch) -> Iterator[FoundRecord]:
     position, end, most = batch.body, batch.end, batch.record_count
     if batch.is_control:
         most = 0
-    _deltas.extend(map(_zigzag, range(len(_deltas), min(most, batch.length))))
     delta = 0
     while delta < most:
         for layout in _layouts.get(chunk[position : position + 2], ()):
             after = position + layout.size
             if after <= end:
                 values = layout.unpack(chunk, position)
-                if values[_DELTA_AT] == _deltas[delta] and layout.constants(values) == layout.expected:
+                if values[_DELTA_AT] == _zigzag(delta) and layout.constants(values) == layout.expected:
                     yield position, delta, layout, values
                     position = after
                     break
@@ -177,7 +175,9 @@ def is_text(value: bytes) -> bool:
     return True
 
 
+@lru_cache(maxsize=1 << 17)
 def _zigzag(delta: int) -> bytes:
+    """Returns the varint of an offset delta."""
     out, value = bytearray(), delta << 1
     while value >= _ONE_BYTE:
         out.append(value & 0x7F | _ONE_BYTE)

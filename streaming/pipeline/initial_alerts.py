@@ -13,6 +13,7 @@ from pyspark.sql.streaming.state import GroupState
 from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
+from streaming.pipeline.early_alerts import EARLY_RULES
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -49,6 +50,8 @@ def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Map
     """Returns, by cluster name, the conditions of the firing alerts.
 
     Rows before the newest recorded transition of a cluster are replayed, but change no alert: their alerts were sent.
+    Transitions of `EARLY_RULES` do not count: they may have been recorded before any other rule was evaluated, and
+    `early_alerts.continued` drops theirs that are repeated.
 
     Args:
         history: every transition in the ledger.
@@ -57,9 +60,10 @@ def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Map
     conditions: dict[str, dict[str, TrackedCondition]] = {}
     for alert in firing:
         conditions.setdefault(alert.cluster, {})[f"{alert.rule} {alert.subject}"] = _condition(alert)
-    newest_ms: dict[str, Millis] = {}
+    newest_ms = dict.fromkeys(conditions, Millis(0))
     for alert in history:
-        newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), alert.observed_at_ms)
+        if alert.rule not in EARLY_RULES:
+            newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), alert.observed_at_ms)
     return {
         cluster: TrackedConditions(now_ms=now_ms, conditions=conditions.get(cluster, {}))
         for cluster, now_ms in newest_ms.items()
@@ -74,6 +78,8 @@ def _condition(alert: Alert) -> TrackedCondition:
         started_at_ms=alert.started_at_ms,
         due_at_ms=alert.due_at_ms,
         last_seen_at_ms=alert.observed_at_ms,
+        # Rows before it are evaluated again: it can only end after them.
+        clearing_since_ms=alert.observed_at_ms if alert.rule in EARLY_RULES else None,
         notified_severity=alert.severity,
         summary=alert.summary,
         evidence=alert.evidence,

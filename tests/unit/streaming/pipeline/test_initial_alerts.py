@@ -1,0 +1,65 @@
+"""A new state begins with the alerts of the ledger; those of the early evaluation mute no other rule."""
+
+from dataclasses import replace
+
+from rules.alert import Alert, AlertState
+from rules.model.identifiers import Millis
+from streaming.pipeline.early_alerts import continued
+from streaming.pipeline.initial_alerts import initial_conditions
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.decoded_row import decoded_row
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+from tests.unit.streaming.pipeline.test_early_alerts import SETTINGS, EarlyRows, rows
+from tests.unit.streaming.pipeline.test_step_containment import healthy, leaderless
+
+CLUSTER = SETTINGS.name
+
+
+def early_alert() -> Alert:
+    """Returns the alert that the early evaluation sends after eight seconds without a leader."""
+    (fired,) = EarlyRows().observe(rows(leaderless(), range(8)))
+    return fired
+
+
+def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
+    """Returns what a new state sends of the early alert's rule, of a quorum that has a leader from some second on."""
+    monitor = ClusterMonitor(SETTINGS)
+    monitor.tracked = initial_conditions([tracked_by], [tracked_by])[CLUSTER]
+    before = healthy() if leader else leaderless()
+    observed = [*rows(before, range(round(seconds))), *rows(healthy(), range(round(seconds), 40))]
+    alerts = [
+        one
+        for sequence, row in enumerate(observed)
+        for one in monitor.observe([decoded_row(replace(row, sequence=sequence))])
+    ]
+    alerts = [one for one in alerts if one.rule == tracked_by.rule]
+    return continued(alerts, lambda fingerprint: tracked_by if fingerprint == tracked_by.fingerprint else None)
+
+
+def test_rows_before_the_newest_alert_of_the_step_are_muted() -> None:
+    sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
+
+    assert initial_conditions([sent], [])[CLUSTER].now_ms == NOON_MS
+
+
+def test_early_alert_mutes_no_row_of_another_rule() -> None:
+    sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
+    early = replace(early_alert(), observed_at_ms=Millis(NOON_MS + 60_000))
+
+    assert initial_conditions([sent, early], [early])[CLUSTER].now_ms == NOON_MS
+    assert initial_conditions([early], [early])[CLUSTER].now_ms == 0
+    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], []) == {}
+
+
+def test_early_alert_that_the_step_finds_too_is_sent_once_and_ends_once() -> None:
+    (ended,) = later(20, leader=False, tracked_by=early_alert())
+
+    assert ended.state is AlertState.RESOLVED
+
+
+def test_early_alert_that_the_step_does_not_find_ends_after_it() -> None:
+    early = early_alert()
+    (ended,) = later(0, leader=True, tracked_by=early)
+
+    assert ended.state is AlertState.RESOLVED
+    assert ended.observed_at_ms > early.observed_at_ms

@@ -49,10 +49,16 @@ def refusal_of_run(*arguments: str) -> str:
     return sentence
 
 
+_OF_SQLITE = (".db-shm", ".db-wal")
+
+
 def hashes(folder: Path) -> dict[str, str]:
-    """Returns the hash of each file of a checkpoint, without its logs: an ending Java still deletes files there."""
+    """Returns the hash of each file of a checkpoint, without its logs and the files that SQLite makes to read.
+
+    An ending Java still deletes files in the folder of the logs.
+    """
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and folder / "log" not in path.parents)
-    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
+    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files if path.suffix not in _OF_SQLITE}
 
 
 def test_checkpoint_in_use_is_refused(lab: Lab, job: JobProcess, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.wheel import install_wheel
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
+@pytest.mark.long
 def test_wheel_runs_by_spark_submit_on_two_workers(folder: Path, lab: Lab) -> None:
     with standalone_cluster(folder / "spark", workers=2) as master:
         with submitted(folder, lab, master) as job:

@@ -60,6 +60,7 @@ def configure(job: ConfiguredJob, lab: Lab, sinks: CountedSinks, *rules: str, **
     )
 
 
+@pytest.mark.long
 def test_replaced_disk_is_one_alert_and_printed_commands_fix_it(lab: Lab, job: ConfiguredJob) -> None:
     node = combined_node(lab)
     lab.create_topic("orders", partitions=2, assignment=[[node, lab.brokers[-1]], [lab.brokers[-1], node]])

@@ -81,6 +81,7 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     assert [path for path, content in files_in(job.folder) if SECRET.encode() in content] == [job.file]
 
 
+@pytest.mark.long
 def test_severity_and_enabled_of_a_rule_change_while_the_job_runs(lab: Lab, job: ConfiguredJob) -> None:
     clusters = [section("first", lab)]
     for rules, expected in (

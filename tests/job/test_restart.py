@@ -46,6 +46,7 @@ def rule_subject_state(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
     return [(each.rule, each.subject, each.state) for each in alerts]
 
 
+@pytest.mark.long
 def test_job_killed_before_firing_and_before_resolving(lab: Lab, job: JobProcess) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     node = next(node for node in lab.controllers if node != leader)
@@ -112,6 +113,7 @@ def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(j
     assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
 
 
+@pytest.mark.long
 def test_gatherer_ends_when_the_job_is_killed(job: JobProcess) -> None:
     (gatherer,) = gatherers(job.pid)
 
@@ -131,6 +133,7 @@ def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> N
     job.start()
 
 
+@pytest.mark.long
 def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
     lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
 ) -> None:

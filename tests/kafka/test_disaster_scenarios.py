@@ -58,6 +58,7 @@ def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: P
     assert monitor.rules == {"voter-log-regressed"}
 
 
+@pytest.mark.long
 def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> None:
     before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
     restored = [node for node in lab.controllers if node != before.leader_id]
@@ -85,6 +86,7 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
     assert monitor.rules == {"committed-metadata-lost"}, "the loss inhibits raft-invariant-broken"
 
 
+@pytest.mark.long
 def test_forced_voter_set_fires_for_a_limited_time(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}

@@ -98,6 +98,7 @@ def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: 
     assert len({one.baseline for one in messages}) == 1
 
 
+@pytest.mark.long
 def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
     relay: RelayProcess, kafka: Lab, topic_lab: Lab
 ) -> None:

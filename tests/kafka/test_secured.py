@@ -460,6 +460,7 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
     await_voters(lab)
 
 
+@pytest.mark.long
 def test_certificate_that_expires_soon_is_one_alert_until_it_is_renewed(
     lab: Lab, tmp_path: Path, allowed: None
 ) -> None:

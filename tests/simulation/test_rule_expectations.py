@@ -36,7 +36,7 @@ NOT_PRODUCED = {
 """Subjects of these rules that the simulation does not produce."""
 ALLOWED = ("connectors.log_event", "connectors.observation_event", "connectors.event", "rules.model")
 """What the expected alerts and the simulated quorum import of the product: records, observations, ids and types."""
-PLAIN_OBSERVATION = "streaming.replay.cluster_monitor"
+PLAIN_OBSERVATION = "streaming.replay.decoded_row"
 """The gatherer imports `DecodedRow` from here, and nothing else."""
 
 

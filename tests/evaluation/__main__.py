@@ -1,9 +1,10 @@
 """`make evaluate [ONLY=WORD,...]`: injects faults into a real quorum by hand, as an SRE who evaluates kraftwatch does.
 
-The real job monitors five controllers and two brokers and notifies a webhook, Slack, PagerDuty and Alertmanager. For
-each fault it counts the notifications, reads the texts, compares the page, `status` and `check`, and runs Kafka's own
-tools at the same moment. Each result is stored in docs/evaluation.json, from which the table of docs/comparison.md is
-written. ONLY selects the faults whose names contain a word. Exits with 1 if anything was not as expected.
+The real job monitors five controllers and two brokers (some faults need other clusters: `EvaluatedQuorum`) and notifies
+a webhook, Slack, PagerDuty and Alertmanager. For each fault it counts the notifications, reads the texts, compares the
+page, `status` and `check`, and runs Kafka's own tools at the same moment. Each result is stored in
+docs/evaluation.json, from which the table of docs/comparison.md is written. ONLY selects the faults whose names contain
+a word. Exits with 1 if anything was not as expected.
 """
 
 import json
@@ -15,27 +16,27 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from deploy.lab.lab import Lab
 from tests.bench.__main__ import commit, load, machine
 from tests.browser.chromium import Browser, chromium
 from tests.evaluation.comparison_page import RESULTS, write_page
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.evaluation.evaluated_fault import EvaluatedFault
+from tests.evaluation.evaluated_quorum import CLUSTER, EvaluatedQuorum, sections, started_labs
 from tests.evaluation.evaluation_run import EvaluationRun
 from tests.evaluation.quorum_faults import FAULTS, THRESHOLDS
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob
 from tests.kill_campaign.campaign_job import ROOT, STARTUP
 from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.kill_campaign.job_processes import VARIABLE
 
 CLEAR_S = 3.0
 CONSOLE = Console(highlight=False, soft_wrap=True)
-CLUSTER = "prod"
 
 
 def main() -> int:
@@ -44,13 +45,17 @@ def main() -> int:
     faults = [fault for fault in FAULTS if not only or any(word in fault.name for word in only)]
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-evaluation-"))
     began, wrong = time.monotonic(), 0
-    with ExitStack() as stack:
-        run = started(folder, stack)
-        CONSOLE.print(f"started after {time.monotonic() - began:.0f} s in {folder}", markup=False)
-        for number, fault in enumerate(faults, 1):
-            result = _evaluate(run, fault, f"[{number}/{len(faults)}]")
-            wrong += bool(result["problems"])
-            write_page(stored_with(result))
+    number = 0
+    for quorum, group in groupby(faults, key=lambda fault: fault.quorum):
+        with ExitStack() as stack:
+            starting = time.monotonic()
+            run = started(folder / quorum.name.lower(), stack, quorum)
+            CONSOLE.print(f"{quorum}: started after {time.monotonic() - starting:.0f} s in {folder}", markup=False)
+            for fault in group:
+                number += 1
+                result = _evaluate(run, fault, f"[{number}/{len(faults)}]")
+                wrong += bool(result["problems"])
+                write_page(stored_with(result))
     seconds = time.monotonic() - began
     CONSOLE.print(f"{len(faults)} faults, {wrong} with problems, {seconds:.0f} s; {folder}", markup=False)
     return 1 if wrong else 0
@@ -70,13 +75,12 @@ def stored_with(result: dict[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def started(folder: Path, stack: ExitStack) -> EvaluationRun:
+def started(folder: Path, stack: ExitStack, quorum: EvaluatedQuorum) -> EvaluationRun:
     """Starts the quorum, the sinks, the job and, where it is installed, the browser."""
-    lab = stack.enter_context(
-        Lab(folder / "lab", controllers=5, brokers=2, named=True, properties={"broker.session.timeout.ms": "3000"})
-    )
+    folder.mkdir()
+    labs = started_labs(quorum, folder, stack)
     sinks = stack.enter_context(counted_sinks(folder))
-    job = _job(folder, lab, sinks)
+    job = _job(folder, sections(quorum, labs), sinks)
     stack.enter_context(job)
     browser: Browser | None = None
     if shutil.which("chromium") and shutil.which("chromedriver"):
@@ -84,7 +88,7 @@ def started(folder: Path, stack: ExitStack) -> EvaluationRun:
     pictures = folder / "pictures"
     pictures.mkdir()
     return EvaluationRun(
-        lab=lab,
+        labs=labs,
         job=job,
         sinks=sinks,
         browser=browser,
@@ -93,7 +97,7 @@ def started(folder: Path, stack: ExitStack) -> EvaluationRun:
     )
 
 
-def _job(folder: Path, lab: Lab, sinks: CountedSinks) -> ConfiguredJob:
+def _job(folder: Path, clusters: list[dict[str, Any]], sinks: CountedSinks) -> ConfiguredJob:
     """Returns the job; its PagerDuty and Slack have the addresses of the doubles, as in the kill campaign."""
     services = sinks.services
     settings = Settings(
@@ -109,7 +113,7 @@ def _job(folder: Path, lab: Lab, sinks: CountedSinks) -> ConfiguredJob:
         rule, _, name = key.partition(".")
         thresholds.setdefault(rule, {"clear": CLEAR_S})[name] = value
     job.write_config(
-        clusters=[section(CLUSTER, lab, hosts_file=str(lab.hosts_file))],
+        clusters=clusters,
         sinks=[f"jsonl:{job.jsonl}", *sinks.entries],
         thresholds=thresholds,
     )

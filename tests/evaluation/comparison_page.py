@@ -15,11 +15,11 @@ RESULTS = ROOT / "docs" / "evaluation.json"
 BEGIN, END = "<!-- evaluation -->", "<!-- /evaluation -->"
 Results = Mapping[str, Any]
 _TEXT = """\
-`make evaluate` injects faults by hand into a real quorum of five controllers and two brokers, as an SRE who evaluates a
-tool does. The real job notifies a webhook, Slack and PagerDuty (doubles that validate each call by the documented
-schema) and Debian's Alertmanager. Holds are short, so that a fault takes a minute ({holds}); *after the hold* does
-not depend on them. Notifications are those of the webhook, when the fault begins / gets worse / ends; Slack and
-PagerDuty got as many.
+`make evaluate` injects faults by hand into a real quorum of five controllers and two brokers, or into the clusters
+that the fault names, as an SRE who evaluates a tool does. The real job notifies a webhook, Slack and PagerDuty
+(doubles that validate each call by the documented schema) and Debian's Alertmanager. Holds are short, so that a fault
+takes a minute ({holds}); *after the hold* does not depend on them. Notifications are those of the webhook, when the
+fault begins / gets worse / ends; Slack and PagerDuty got as many.
 
 {right} of {all} faults went as expected: these notifications and no other, texts that begin with the conclusion,
 remedies that begin with the right step (both compared with patterns), and the same answer from the page, `status` and

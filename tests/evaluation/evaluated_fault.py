@@ -4,11 +4,22 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
 from streaming.demo.scenario import ScenarioContext
+from tests.evaluation.evaluated_quorum import EvaluatedQuorum
 
-Inject = Callable[[ScenarioContext], None]
-Fix = Callable[[ScenarioContext, Sequence[AlertLine]], None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationContext(ScenarioContext):
+    """What a fault works with."""
+
+    labs: Sequence[Lab]
+    """The clusters that the job monitors; `lab` is the first."""
+
+
+Inject = Callable[[EvaluationContext], None]
+Fix = Callable[[EvaluationContext, Sequence[AlertLine]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +32,10 @@ class ExpectedText:
     """A regular expression for the first sentence of its summary: the conclusion."""
     step: str
     """A regular expression for the first line of its remedy."""
+    subject: str = ""
+    """A part of the alert's subject."""
+    hold: str = "hold"
+    """The threshold of the rule that holds this alert."""
     within_s: float = 90.0
 
     def sentence_is_right(self, alert: AlertLine) -> bool:
@@ -38,6 +53,7 @@ class EvaluatedFault:
 
     name: str
     """A few words for a table."""
+    quorum: EvaluatedQuorum = EvaluatedQuorum.FIVE
     inject: Inject
     expected: ExpectedText | None
     """None: nobody needs to be notified."""
@@ -45,14 +61,17 @@ class EvaluatedFault:
     worsen: Inject | None = None
     worse: tuple[ExpectedText, ...] = ()
     """The alerts after `worsen`, or those that follow from the same fault; each makes it worse."""
+    separate: bool = False
+    """Whether each alert of `worse` is a fault of its own, with notifications of its own."""
     silent: tuple[str, ...] = ()
     """Rules of which no alert may fire."""
 
     @property
     def notifications(self) -> dict[str, int]:
         """How many notifications are right: one when it begins, one each time it gets worse, one when it ends."""
-        notified = int(self.expected is not None)
-        return {"begin": notified, "worse": len(self.worse), "end": notified, "other": 0}
+        worse = 0 if self.separate else len(self.worse)
+        notified = int(self.expected is not None) + len(self.worse) - worse
+        return {"begin": notified, "worse": worse, "end": notified, "other": 0}
 
 
 def first_sentence(text: str) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
 from streaming.demo.job_process import AlertLine, JobProcessError
-from streaming.demo.scenario import Print, ScenarioContext
+from streaming.demo.scenario import Print
 from tests.browser.chromium import Browser
 from tests.evaluation.compared_views import compared_views
 from tests.evaluation.counted_sinks import CountedSinks
-from tests.evaluation.evaluated_fault import EvaluatedFault, ExpectedText, first_sentence
+from tests.evaluation.evaluated_fault import EvaluatedFault, EvaluationContext, ExpectedText, first_sentence
+from tests.evaluation.fault_actions import await_whole_quorum
 from tests.evaluation.kafka_view import NodeReadings, describe_status, metrics_view
-from tests.evaluation.quorum_faults import THRESHOLDS, await_whole_quorum
+from tests.evaluation.quorum_faults import THRESHOLDS
 from tests.job.configured_job import ConfiguredJob
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
 
@@ -29,9 +30,9 @@ QUIET_S = 15.0
 
 @dataclass(slots=True, kw_only=True)
 class EvaluationRun:
-    """One quorum, one job and its sinks."""
+    """One quorum, or several, one job and its sinks."""
 
-    lab: Lab
+    labs: Sequence[Lab]
     job: ConfiguredJob
     sinks: CountedSinks
     browser: Browser | None
@@ -42,17 +43,18 @@ class EvaluationRun:
 
     def run(self, fault: EvaluatedFault) -> dict[str, Any]:
         """Injects a fault, observes, fixes it, waits for its end; returns what is stored."""
-        context = ScenarioContext(lab=self.lab, job=self.job, say=self.say)
+        context = EvaluationContext(lab=self.lab, labs=self.labs, job=self.job, say=self.say)
         since, marks = len(self.job.alerts()), self.sinks.marks()
         began = time.time()
         fault.inject(context)
         found: dict[str, Any] = {"name": fault.name, "injected_s": round(time.time() - began, 1), "problems": []}
         alerts: list[AlertLine] = []
         with _problems(found):
-            self._await_alerts(found, fault, since, began, alerts)
+            self._await_alerts(found, fault, context, since, began, alerts)
         with _problems(found):
             fault.fix(context, alerts)
-            await_whole_quorum(self.lab)
+            for lab in self.labs:
+                await_whole_quorum(lab)
             wait_until_resolved(self.job, within_s=RESOLVED_S)
             # No sink has anything left to send: nothing is notified late.
             wait_until_delivered(self.job)
@@ -60,8 +62,19 @@ class EvaluationRun:
         self._count(found, fault, since, marks)
         return found
 
+    @property
+    def lab(self) -> Lab:
+        """The cluster whose views are compared."""
+        return self.labs[0]
+
     def _await_alerts(
-        self, found: dict[str, Any], fault: EvaluatedFault, since: int, began: float, alerts: list[AlertLine]
+        self,
+        found: dict[str, Any],
+        fault: EvaluatedFault,
+        context: EvaluationContext,
+        since: int,
+        began: float,
+        alerts: list[AlertLine],
     ) -> None:
         """Waits for all alerts of a fault, and observes it before it gets worse by hand, or else at its worst."""
         if fault.expected is None:
@@ -71,16 +84,20 @@ class EvaluationRun:
         if fault.worsen is not None:
             found |= self._observe(fault)
             began = time.time()
-            fault.worsen(ScenarioContext(lab=self.lab, job=self.job, say=self.say))
+            fault.worsen(context)
         alerts += [self._await(found, worse, since, began) for worse in fault.worse]
         if fault.worsen is None:
             found |= self._observe(fault)
 
     def _await(self, found: dict[str, Any], expected: ExpectedText, since: int, began: float) -> AlertLine:
         """Waits for an alert and its notification, and compares its text."""
-        hold = THRESHOLDS.get(f"{expected.rule}.hold", 0.0)
+        hold = THRESHOLDS.get(f"{expected.rule}.{expected.hold}", 0.0)
         alert = self.job.wait_for(
-            expected.rule, severity=expected.severity, since=since, within_s=hold + expected.within_s
+            expected.rule,
+            subject=expected.subject,
+            severity=expected.severity,
+            since=since,
+            within_s=hold + expected.within_s,
         )
         received = self._received(alert, began)
         text = {

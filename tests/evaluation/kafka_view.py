@@ -40,7 +40,7 @@ class MetricsView:
 
 def describe_status(lab: Lab) -> ToolOutput:
     """Runs Kafka's tool as an operator does."""
-    arguments = ["--bootstrap-controller", ",".join(lab.bootstrap), "describe", "--status"]
+    arguments = ["--bootstrap-controller", ",".join(lab.bootstrap), *lab.admin_options, "describe", "--status"]
     command = lab.jvm.tool_command("kafka-metadata-quorum", arguments)
     began = time.monotonic()
     try:

@@ -1,24 +1,11 @@
-"""The faults of the evaluation, for a quorum of five controllers and two brokers."""
+"""The faults of the evaluation, and what must be read of each. What is done to a quorum is in `fault_actions`."""
 
-import re
-import signal
-from collections.abc import Sequence
+from dataclasses import replace
 
-from deploy.lab.lab import Lab
-from streaming.demo.job_process import AlertLine
-from streaming.demo.scenario import ScenarioContext
-from streaming.demo.scenarios import (
-    controller_names,
-    drop_names,
-    elect_uncleanly,
-    followers,
-    leader,
-    replace_disk,
-    restart_brokers,
-)
+from streaming.demo.scenarios import drop_names, elect_uncleanly, replace_disk, restart_brokers
+from tests.evaluation import fault_actions as actions
 from tests.evaluation.evaluated_fault import EvaluatedFault, ExpectedText
-from tests.kafka.forged_log import append_to_every_log, begin_transaction
-from tests.kafka.lab_helpers import start_new_controller
+from tests.evaluation.evaluated_quorum import EvaluatedQuorum
 
 THRESHOLDS = {
     "no-leader.hold": 10.0,
@@ -29,101 +16,19 @@ THRESHOLDS = {
     "failure-tolerance.hold": 12.0,
     "voter-lagging.hold": 15.0,
     "broker-fenced.hold": 20.0,
+    "broker-flapping.fencings": 3.0,
+    "broker-flapping.window": 90.0,
+    "monitor-blind.hold": 30.0,
+    "monitor-blind.controller_hold": 75.0,
     "unclean-election.keep_firing_for": 90.0,
 }
 """Holds are shorter than the defaults and in the same order, so that a fault takes a minute. That of no-leader is
-longer: on a busy machine an election takes seconds."""
+longer: on a busy machine an election takes seconds. A refused certificate is found within a minute, before
+controller_hold, as with the defaults."""
 _START = r"# Start controller \d+ so that it listens at"
+_RENEW = r"# Renew the certificate of controller \d+"
 _COPY_FIRST = r"# Do not start or restart broker \d+ before you have copied"
 _HANGS = r"# Controller \d+ hangs, .*take a thread dump .*before you restart it"
-
-
-def restore(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
-    """Resumes the controllers that are paused and starts every node that is stopped."""
-    lab = context.lab
-    for node in lab.controllers:
-        if lab.node(node).running:
-            lab.resume(node)
-    stopped = [node for node in (*lab.controllers, *lab.brokers) if not lab.node(node).running]
-    lab.start(*stopped)
-
-
-def await_whole_quorum(lab: Lab) -> None:
-    """Waits until every controller that is a voter has fetched what is committed now."""
-    now = lab.await_state(lambda state: True, what="a leader").high_watermark
-    lab.await_state(
-        lambda state: all(voter.log_end_offset > now for voter in state.voters), what=f"every voter beyond offset {now}"
-    )
-
-
-def kill_follower(context: ScenarioContext) -> None:
-    """Kills a controller that does not lead."""
-    context.lab.kill(followers(context)[0])
-
-
-def kill_leader(context: ScenarioContext) -> None:
-    """Kills the active controller."""
-    context.lab.kill(leader(context))
-
-
-def pause_leader(context: ScenarioContext) -> None:
-    """Stops the active controller with SIGSTOP: it accepts connections and does not answer."""
-    before = leader(context)
-    context.lab.pause(before)
-    context.lab.await_state(lambda state: state.leader_id != before, what="another leader")
-
-
-def pause_follower(context: ScenarioContext) -> None:
-    """Stops another controller that does not lead with SIGSTOP."""
-    state = context.lab.await_state(lambda state: True, what="a leader")
-    active = [voter.id for voter in state.voters if voter.log_end_offset >= state.high_watermark - 20]
-    context.lab.pause(next(node for node in reversed(active) if node != state.leader_id))
-
-
-def kill_majority(context: ScenarioContext) -> None:
-    """Kills the leader and two other voters of five."""
-    context.lab.kill(leader(context), *followers(context)[:2])
-
-
-def move_port(context: ScenarioContext) -> None:
-    """Restarts a controller at another port; it sends the leader its new endpoint."""
-    lab, node = context.lab, followers(context)[0]
-    lab.stop(node)
-    lab.move_endpoint(node)
-    lab.start(node)
-    lab.await_state(
-        lambda state: lab.node(node).endpoint in state.endpoints.get(node, ()), what=f"voter {node}'s new endpoint"
-    )
-
-
-def restore_dropped_names(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
-    """Adds the controllers' names again."""
-    context.lab.names.add(*controller_names(context))
-
-
-def run_printed_remedy(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
-    """Runs exactly the commands of the first alert, for the controller that its subject names."""
-    found = re.search(r"\d+", alerts[0].subject)
-    assert found is not None, alerts[0].subject
-    node = int(found.group())
-    for line in alerts[0].remedy:
-        context.lab.run_remedy(line, node_properties=context.lab.node(node).properties_file)
-
-
-def stop_broker(context: ScenarioContext) -> None:
-    """Kills the broker that holds no partition of the other faults alone."""
-    context.lab.node(context.lab.brokers[-1]).running_process().signal(signal.SIGKILL)
-
-
-def leave_transaction_open(context: ScenarioContext) -> None:
-    """Kills all controllers; their logs end with the beginning of a metadata transaction."""
-    context.lab.kill(*context.lab.controllers)
-    append_to_every_log(context.lab, begin_transaction("evaluation"))
-
-
-def add_observer(context: ScenarioContext) -> None:
-    """Starts a new controller, which is not a voter yet."""
-    start_new_controller(context.lab)
 
 
 def _not_fetching(step: str) -> ExpectedText:
@@ -137,15 +42,27 @@ _NO_LEADER = ExpectedText(
     sentence=r"No leader since .*: no metadata change is possible",
     step=r"# Start controller \d+ at",
 )
+_FENCED = ExpectedText(
+    rule="broker-fenced", severity="warning", sentence=r"Broker \d+ is fenced", step=r"# Start (broker|controller) \d+"
+)
 FAULTS = (
-    EvaluatedFault(name="a follower is killed", inject=kill_follower, expected=_not_fetching(_START), fix=restore),
-    EvaluatedFault(name="the leader is killed", inject=kill_leader, expected=_not_fetching(_START), fix=restore),
-    EvaluatedFault(name="the leader hangs (SIGSTOP)", inject=pause_leader, expected=_not_fetching(_HANGS), fix=restore),
+    EvaluatedFault(
+        name="a follower is killed", inject=actions.kill_follower, expected=_not_fetching(_START), fix=actions.restore
+    ),
+    EvaluatedFault(
+        name="the leader is killed", inject=actions.kill_leader, expected=_not_fetching(_START), fix=actions.restore
+    ),
+    EvaluatedFault(
+        name="the leader hangs (SIGSTOP)",
+        inject=actions.pause_leader,
+        expected=_not_fetching(_HANGS),
+        fix=actions.restore,
+    ),
     EvaluatedFault(
         name="two voters stop fetching, one after the other",
-        inject=kill_follower,
+        inject=actions.kill_follower,
         expected=_not_fetching(_START),
-        worsen=pause_follower,
+        worsen=actions.pause_follower,
         worse=(
             ExpectedText(
                 rule="failure-tolerance",
@@ -154,10 +71,17 @@ FAULTS = (
                 step=f"{_START}|{_HANGS}",
             ),
         ),
-        fix=restore,
+        fix=actions.restore,
     ),
-    EvaluatedFault(name="the majority is killed and started", inject=kill_majority, expected=_NO_LEADER, fix=restore),
-    EvaluatedFault(name="a controller moves to another port", inject=move_port, expected=None, fix=restore),
+    EvaluatedFault(
+        name="the majority is killed and started",
+        inject=actions.kill_majority,
+        expected=_NO_LEADER,
+        fix=actions.restore,
+    ),
+    EvaluatedFault(
+        name="a controller moves to another port", inject=actions.move_port, expected=None, fix=actions.restore
+    ),
     EvaluatedFault(
         name="the controllers' names are dropped",
         inject=drop_names,
@@ -167,7 +91,7 @@ FAULTS = (
             sentence=r"Voter \d+'s recorded endpoint \S+ does not resolve",
             step="# Do not restart",
         ),
-        fix=restore_dropped_names,
+        fix=actions.restore_dropped_names,
     ),
     EvaluatedFault(
         name="a controller's disk is replaced",
@@ -178,21 +102,19 @@ FAULTS = (
             sentence=r"Controller \d+ has a new directory id and is not a voter",
             step=r"kafka-metadata-quorum\.sh .* (add|remove)-controller",
         ),
-        fix=run_printed_remedy,
+        fix=actions.run_printed_remedy,
     ),
     EvaluatedFault(
         name="a broker is killed",
-        inject=stop_broker,
-        expected=ExpectedText(
-            rule="broker-fenced", severity="warning", sentence=r"Broker \d+ is fenced", step=r"# Start broker \d+ at"
-        ),
+        inject=actions.stop_broker,
+        expected=_FENCED,
         fix=restart_brokers,
     ),
     EvaluatedFault(
         name="an unclean election; partitions stay RECOVERING",
         inject=elect_uncleanly,
         expected=ExpectedText(
-            rule="unclean-election", severity="warning", sentence=r"\d+ unclean leader election", step=_COPY_FIRST
+            rule="unclean-election", severity="critical", sentence=r"\d+ unclean leader election", step=_COPY_FIRST
         ),
         worse=(
             ExpectedText(
@@ -201,26 +123,118 @@ FAULTS = (
                 sentence=r"\d+ partitions? of topic \S+ (has|have) been RECOVERING since",
                 step=_COPY_FIRST,
             ),
-            ExpectedText(rule="broker-fenced", severity="critical", sentence=r"Broker \d+ is fenced", step=_COPY_FIRST),
         ),
         fix=restart_brokers,
     ),
     EvaluatedFault(
         name="all controllers are killed inside a metadata transaction",
-        inject=leave_transaction_open,
+        inject=actions.leave_transaction_open,
         expected=_NO_LEADER,
-        fix=restore,
+        fix=actions.restore,
         silent=("open-transaction",),
     ),
     EvaluatedFault(
         name="a new controller is not a voter",
-        inject=add_observer,
+        inject=actions.add_observer,
         expected=ExpectedText(
             rule="observer-could-be-voter",
             severity="info",
             sentence=r"Controller \d+ is an observer and could be a voter",
             step=r"# Add controller \d+ together with another one, or keep it as a spare",
         ),
-        fix=run_printed_remedy,
+        fix=actions.run_printed_remedy,
+    ),
+    EvaluatedFault(
+        name="a broker is fenced again and again",
+        inject=actions.flap_broker,
+        expected=ExpectedText(
+            rule="broker-flapping",
+            severity="warning",
+            sentence=r"Broker \d+ was fenced \d+ times within",
+            step=r"# Check the host of broker \d+ for long pauses",
+        ),
+        fix=actions.restore,
+        silent=("broker-fenced",),
+    ),
+    EvaluatedFault(
+        name="the majority is killed while a broker is fenced",
+        inject=actions.stop_broker,
+        expected=_FENCED,
+        worsen=actions.kill_majority,
+        worse=(_NO_LEADER,),
+        separate=True,
+        fix=actions.restore,
+    ),
+    EvaluatedFault(
+        name="the monitor is stopped while there is no leader",
+        inject=actions.stop_monitor_without_leader,
+        expected=None,
+        fix=actions.restore,
+        silent=("no-leader", "monitor-blind"),
+    ),
+    EvaluatedFault(
+        name="the job starts on a starved host, without a leader",
+        inject=actions.start_starved_without_leader,
+        expected=replace(
+            # The job has observed no leader before: nothing is known of the voters.
+            _NO_LEADER,
+            sentence=r"No leader: no metadata change is possible",
+            step=r"# Start the controllers at .*: connections are refused there",
+        ),
+        fix=actions.end_starvation,
+    ),
+    EvaluatedFault(
+        name="a certificate has expired; then the leader is killed",
+        quorum=EvaluatedQuorum.SECURED,
+        inject=actions.expire_certificate,
+        expected=ExpectedText(
+            rule="stale-voter-endpoint",
+            severity="warning",
+            sentence=r"Voter \d+'s recorded endpoint \S+ presents a certificate that expired at",
+            step=_RENEW,
+        ),
+        worsen=actions.kill_leader,
+        worse=(replace(_NO_LEADER, step=_RENEW),),
+        separate=True,
+        fix=actions.restart_all,
+    ),
+    EvaluatedFault(
+        name="one controller refuses the monitor's login",
+        quorum=EvaluatedQuorum.SECURED,
+        inject=actions.forget_user,
+        expected=ExpectedText(
+            rule="monitor-blind",
+            severity="warning",
+            sentence=r"Controller \d+ does not answer the monitor: not-authenticated",
+            step=r"# .*127\.0\.0\.1:",
+            hold="controller_hold",
+        ),
+        fix=actions.restart_all,
+    ),
+    EvaluatedFault(
+        name="a combined node is killed",
+        quorum=EvaluatedQuorum.COMBINED,
+        inject=actions.kill_combined_node,
+        expected=ExpectedText(
+            rule="failure-tolerance",
+            severity="warning",
+            sentence=r"Voter \d+ .*",
+            step=_START,
+        ),
+        worse=(_FENCED,),
+        fix=actions.restore,
+    ),
+    EvaluatedFault(
+        name="the monitor's host is cut off from three clusters",
+        quorum=EvaluatedQuorum.SEVERAL,
+        inject=actions.pause_all_clusters,
+        expected=ExpectedText(
+            rule="monitor-blind",
+            severity="critical",
+            subject="clusters",
+            sentence=r"This host cannot observe 3 of 3 clusters since",
+            step=r"# Check",
+        ),
+        fix=actions.resume_all_clusters,
     ),
 )

@@ -60,10 +60,10 @@ def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Map
     conditions: dict[str, dict[str, TrackedCondition]] = {}
     for alert in firing:
         conditions.setdefault(alert.cluster, {})[f"{alert.rule} {alert.subject}"] = _condition(alert)
-    newest_ms = dict.fromkeys(conditions, Millis(0))
+    newest_ms: dict[str, Millis] = {}
     for alert in history:
-        if alert.rule not in EARLY_RULES:
-            newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), alert.observed_at_ms)
+        counted_ms = Millis(0) if alert.rule in EARLY_RULES else alert.observed_at_ms
+        newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), counted_ms)
     return {
         cluster: TrackedConditions(now_ms=now_ms, conditions=conditions.get(cluster, {}))
         for cluster, now_ms in newest_ms.items()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from rules.alert import Alert, AlertState
+from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from streaming.pipeline.early_alerts import continued
 from streaming.pipeline.initial_alerts import initial_conditions
@@ -48,7 +49,7 @@ def test_early_alert_mutes_no_row_of_another_rule() -> None:
 
     assert initial_conditions([sent, early], [early])[CLUSTER].now_ms == NOON_MS
     assert initial_conditions([early], [early])[CLUSTER].now_ms == 0
-    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], []) == {}
+    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], []) == {CLUSTER: TrackedConditions()}
 
 
 def test_early_alert_that_the_step_finds_too_is_sent_once_and_ends_once() -> None:

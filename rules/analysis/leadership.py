@@ -26,6 +26,9 @@ from rules.model.voter_set import Voter, majority
 _NEWER_BY_MS = 1_000
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
 the others reports no leader all the time, and an idle quorum answers twice a second."""
+_FIRST_ROUNDS_MS = 2_000
+"""After a gap in the observations, reports of no leader count from here on. In the first rounds of requests a leader on
+a busy host may answer too late, and the answer of a healthy follower is that it does not lead."""
 _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
@@ -145,6 +148,7 @@ def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
         for failure in quorum.failures
         if failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
         and is_current(quorum, failure.last_at_ms, _RECENT_MS)
+        and failure.last_at_ms >= quorum.watched_since_ms + _FIRST_ROUNDS_MS
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
 

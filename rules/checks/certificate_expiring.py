@@ -82,7 +82,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         why = f"the certificate of {nodes} has expired: stale-voter-endpoint reports it"
         yield UnknownResult(rule=ID, subject=SUBJECT, why=why)
     elif quorum.access.tls and quorum.vantage is Vantage.INSIDE:
-        unread = sorted({probe.node for probe in probes if _expires_at(probe) is None})
+        # Another listener of the same node may have been probed, before the voter set was known.
+        read = {probe.node for probe in probes if _expires_at(probe) is not None}
+        unread = sorted({probe.node for probe in probes} - read)
         if unread or not probes:
             missing = f"the certificate of {and_join(unread)}" if unread else "no certificate"
             yield UnknownResult(

@@ -111,6 +111,9 @@ def test_removed_controller_stays_registered(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
     returning, stopped = (node for node in lab.controllers if node != leader)
 
+    lab.kill(*(node for node in lab.controllers if lab.node(node).running))
+    force_voters(lab.node(leader), [lab.node(leader)])
+    lab.start(leader)
     with monitor_cluster(lab, tmp_path) as monitor:
         # This monitor has not observed their fetches; after an observed fetch the rule waits 300 s.
         monitor.start_scenario({"ghost-registration.hold": 1})

@@ -193,6 +193,8 @@ def test_gatherer_that_restarts_after_a_short_loss_of_the_leader_sends_no_alert(
     with run_gatherer(tmp_path, cluster_of(lab)) as restarted:
         monitored.gatherer = restarted
         monitored.wait_until_observed()
+        if fired_before:
+            monitored.wait_for("no-leader", "resolved")
 
     assert [each.state for each in monitored.alerts] == ["firing", "resolved"] * fired_before
     assert any(map(is_gap, restarted.events(ObservationKind.FAILED)))

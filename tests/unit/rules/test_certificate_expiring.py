@@ -6,7 +6,7 @@ import pytest
 
 from rules.finding import Finding
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Access, CertificateFault, Connection, Vantage
+from rules.model.monitoring import Access, Answer, CertificateFault, Connection, Vantage, probe_key
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
@@ -94,6 +94,17 @@ def test_certificate_that_is_not_read_is_unknown() -> None:
     ]
     assert unknown_reasons(none, RULE) == [("certificates", "no certificate was read by the newest probes")]
     assert unknown_reasons(replace(timing_out, vantage=Vantage.OUTSIDE), RULE) == []
+
+
+def test_probe_of_another_listener_leaves_no_certificate_unread() -> None:
+    quorum = with_certificates(healthy())
+    recorded = next(probe for probe in quorum.probes.values() if probe.node == 2)
+    endpoint = replace(recorded.endpoint, listener="PLAIN", port=19093)
+    other = replace(recorded, endpoint=endpoint, answer=Answer.NOT_ALLOWED, certificate=None)
+
+    assert (
+        unknown_reasons(replace(quorum, probes={**quorum.probes, probe_key(other.node, endpoint): other}), RULE) == []
+    )
 
 
 def test_listener_without_tls_has_no_certificates() -> None:

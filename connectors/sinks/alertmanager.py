@@ -7,6 +7,7 @@ member of an Alertmanager cluster must be notified: each is a separate sink.
 
 import base64
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
-from connectors.sinks.http_request import post_for_outcome
+from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
@@ -39,6 +40,8 @@ REPEAT_S = 60.0
 """How often firing alerts are sent again."""
 LASTS_S = 300.0
 """How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
+SAME_CLOCK_MS = 10_000
+"""Clocks that differ by less count as equal: the server's time has whole seconds, and a request takes some."""
 _PATH = "/api/v2/alerts"
 _API_PATH = re.compile(r"/api(/v[0-9]+(/alerts)?)?$")
 _MAX_ANNOTATION = 2_000
@@ -145,6 +148,8 @@ class AlertmanagerSink:
         An alert with a changed label is a different alert there, and the previous one must be ended. After a restart of
         the job the previous one ends at its `endsAt`.
         """
+        self._ahead_ms = 0
+        """How far Alertmanager's clock is ahead of the time that is given to `send`; 0 if they count as equal."""
         _check_url(config.url)
         for secret in self._secrets():
             secret.read()
@@ -152,25 +157,41 @@ class AlertmanagerSink:
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
-        """Posts, for each notification, all firing alerts and the newly resolved ones."""
-        return send_in_order(
-            notifications,
-            lambda notification: compact_json(list(self._alerts(notification, sent_at_ms))),
-            self._post,
-            deadline_s=deadline_s,
-        )
+        """Posts, for each notification, all firing alerts and the newly resolved ones.
 
-    def _post(self, notification: Notification, body: bytes, left_s: float) -> Outcome:
+        Their times are by Alertmanager's clock, which its answers give: an alert that resolved while the clock of this
+        host was ahead would otherwise fire there until that time.
+        """
+
+        def body(notification: Notification) -> bytes:
+            at_ms = Millis(sent_at_ms + self._ahead_ms)
+            return compact_json(list(self._alerts(notification, at_ms)))
+
+        def send_one(notification: Notification, content: bytes, left_s: float) -> Outcome:
+            until_s, assumed_ms = time.monotonic() + left_s, self._ahead_ms
+            outcome = self._post(content, left_s, sent_at_ms)
+            left_s = until_s - time.monotonic()
+            if isinstance(outcome, Delivered) and self._ahead_ms != assumed_ms and left_s > 0:
+                outcome = self._post(body(notification), left_s, sent_at_ms)
+            if isinstance(outcome, Delivered):
+                self._store_labels(notification)
+            return outcome
+
+        return send_in_order(notifications, body, send_one, deadline_s=deadline_s)
+
+    def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
         try:
             url = self._config.url.read().rstrip("/") + _PATH
             headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
             secrets = [secret.read() for secret in self._secrets()]
         except UsageError as problem:
             return Retry(reason=str(problem))
-        outcome = post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._config.ca_file, secrets=secrets)
-        if isinstance(outcome, Delivered):
-            self._store_labels(notification)
-        return outcome
+        response = post(url, body, headers, seconds=left_s, ca_file=self._config.ca_file)
+        if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
+            ahead_ms = response.sent_at_ms - sent_at_ms
+            if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:
+                self._ahead_ms = ahead_ms if abs(ahead_ms) >= SAME_CLOCK_MS else 0
+        return outcome_of_response(response, url, secrets)
 
     def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))

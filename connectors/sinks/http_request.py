@@ -28,6 +28,7 @@ from urllib3.exceptions import HTTPError
 from connectors.sinks.error_redaction import redact
 from connectors.sinks.evidence_format import visible
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
+from rules.model.identifiers import Millis
 
 _PERMANENT = {400, 413, 422}
 """The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
@@ -207,6 +208,14 @@ class HttpResponse:
     text: str
     """The first MiB of the body."""
 
+    @property
+    def sent_at_ms(self) -> Millis | None:
+        """When the server sent it, by its own clock and in whole seconds; None if it does not say."""
+        try:
+            return Millis(round(parsedate_to_datetime(self.headers.get("Date", "")).timestamp() * 1000))
+        except (ValueError, TypeError, OverflowError):
+            return None
+
 
 def post(
     url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
@@ -265,7 +274,11 @@ def post_for_outcome(
         ca_file: certificate authorities to trust instead of the public ones.
         secrets: the secrets in the headers.
     """
-    response = post(url, body, headers, seconds=seconds, ca_file=ca_file)
+    return outcome_of_response(post(url, body, headers, seconds=seconds, ca_file=ca_file), url, secrets)
+
+
+def outcome_of_response(response: HttpResponse | Retry, url: str, secrets: Sequence[str]) -> Outcome:
+    """Returns the outcome of a call of `post`, as `post_for_outcome` does."""
     if isinstance(response, Retry):
         return response
     url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]

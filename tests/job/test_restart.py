@@ -123,16 +123,6 @@ def test_gatherer_ends_when_the_job_is_killed(job: JobProcess) -> None:
     job.start()
 
 
-def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> None:
-    log_size = job.log.stat().st_size
-
-    code = terminate_group(job)
-
-    assert code == 0
-    assert job.log.read_bytes()[log_size:] == b""
-    job.start()
-
-
 @pytest.mark.long
 def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
     lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
@@ -203,6 +193,15 @@ def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
         ("firing", firing.started_at),
         ("resolved", firing.started_at),
     ]
+
+
+def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> None:
+    log_size = job.log.stat().st_size
+
+    code = terminate_group(job)
+
+    assert code == 0
+    assert job.log.read_bytes()[log_size:] == b""
 
 
 def page_with_alert(job: JobProcess) -> dict[str, Any]:

@@ -220,6 +220,18 @@ def test_alert_from_before_the_clock_was_set_back_ends_at_once(alertmanager: Rea
     eventually(lambda: assert_not_active(alertmanager, "ahead"), within_s=10)
 
 
+def test_alert_that_resolves_while_the_clock_is_ahead_ends_at_once(
+    alertmanager: RealAlertmanager, tmp_path: Path
+) -> None:
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    began = fired("early", minutes_ago=-60)
+    delivery.deliver(began, minutes_ago=-60)
+    assert ("early", "critical") in alertmanager.active_alerts()
+
+    delivery.deliver(alert("early", started_at_ms=began.started_at_ms, resolved=True), minutes_ago=-61)
+    eventually(lambda: assert_not_active(alertmanager, "early"), within_s=10)
+
+
 def assert_not_active(alertmanager: RealAlertmanager, subject: str) -> None:
     assert (subject, "critical") not in alertmanager.active_alerts()
 

@@ -126,8 +126,7 @@ class Database:
     @cached_property
     def _engine(self) -> Engine:
         if not self._read_only:
-            # SQLite itself would create it with the permissions of the umask.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            _create_private(self.path)
         engine = create_engine(
             "sqlite://", creator=lambda: _connected(self.path, read_only=self._read_only), poolclass=QueuePool
         )
@@ -170,6 +169,14 @@ def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
     )
     connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Creates an empty file, readable for its owner alone, if there is none."""
+    # SQLite itself would create it with the permissions of the umask. An existing file is not opened: to close it would
+    # release the locks that SQLite has on it in this process, and another process would delete its write-ahead log.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _readable_rows(path: Path, table: str) -> Iterator[Sequence[Any]]:

@@ -70,6 +70,26 @@ def test_many_processes_and_threads_may_open_and_write_at_once(tmp_path: Path) -
     assert numbers(tmp_path).items() == {f"{at}": at for at in range(24)}
 
 
+def test_what_is_committed_after_another_use_of_the_file_is_seen_by_all_processes(tmp_path: Path) -> None:
+    """To close any descriptor of the file would release the locks that this process has on it: another process that
+    closes the file would then delete the log that this one writes to."""
+    first = numbers(tmp_path)
+    first.put({"a": 1})
+    numbers(tmp_path).put({"b": 2})
+    script = (
+        "import sqlite3, sys; used = sqlite3.connect(sys.argv[1]); used.execute('SELECT * FROM entries'); used.close()"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "kraftwatch.db")], check=True)
+    first.put({"c": 3})
+
+    assert numbers(tmp_path, read_only=True).items() == {"a": 1, "b": 2, "c": 3}
+    read = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM entries').fetchone())"
+    shown = subprocess.run(
+        [sys.executable, "-c", read, str(tmp_path / "kraftwatch.db")], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout == "(3,)\n"
+
+
 def test_what_was_committed_before_a_kill_is_there_and_the_open_transaction_is_not(tmp_path: Path) -> None:
     script = """
 import os, signal, sys

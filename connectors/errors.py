@@ -33,16 +33,16 @@ class UndecodableError(KraftwatchError):
     """Bytes that cannot be decoded; they are quarantined with their offset and the reason."""
 
 
-class JournalError(KraftwatchError):
+class StoreError(KraftwatchError):
+    """A database cannot be read or written; the message names the file and the reason."""
+
+
+class JournalError(StoreError):
     """The journal cannot be read or written; the message names the file and the fix."""
 
 
 class JournalInUseError(JournalError):
     """Another process holds the journal's lock."""
-
-
-class StoreError(KraftwatchError):
-    """A database cannot be read or written; the message names the file and the reason."""
 
 
 class SparkEndedError(KraftwatchError):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
@@ -22,7 +22,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 
 _FOLDER = Path(__file__).parent / "data" / "recordings"
-_ROWS_AT_ONCE, _SEGMENT_BYTES = 50, 32 * 1024
+_ROWS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def _alerts() -> Sequence[Alert]:
 def recorded_checkpoint(folder: Path) -> Checkpoint:
     """Writes the checkpoint of a job that monitored TWO_CLUSTERS, without Spark's files."""
     checkpoint = Checkpoint(folder=folder)
-    with JournalWriter(checkpoint.journal, segment_bytes=_SEGMENT_BYTES) as writer:
+    with JournalWriter(checkpoint.journal) as writer:
         rows = TWO_CLUSTERS.observations()
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             writer.append(rows[first : first + _ROWS_AT_ONCE])

@@ -26,11 +26,11 @@ from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Appender, Publisher
-from connectors.journal.follow_progress import FollowProgress
-from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.rate_limiter import RateLimiter
+from connectors.store.follow_progress import FollowProgress
+from connectors.store.journal_writer import JournalWriter
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3
 READY = "ready"
@@ -177,9 +177,8 @@ class Gatherer:
 
 def _open_journal(settings: GathererSettings) -> JournalWriter:
     options: dict[str, Any] = dict(settings.journal_options)
-    for name in ("segment_bytes", "keep_bytes"):
-        if name in options:
-            options[name] = int(options[name])
+    if "keep_bytes" in options:
+        options["keep_bytes"] = int(options["keep_bytes"])
     try:
         return JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **options)
     except TypeError as problem:

@@ -24,7 +24,7 @@ class GathererSettings:
     lock_timeout_s: float = 10.0
     """How long to wait for the journal's lock."""
     journal_options: Mapping[str, float] = field(default_factory=dict)
-    """`segment_bytes`, `keep_bytes`, `keep_s` of `connectors.journal.writer.JournalWriter`."""
+    """`keep_bytes`, `keep_s` of `connectors.store.journal_writer.JournalWriter`."""
     verbose: bool = False
 
 

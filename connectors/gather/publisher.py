@@ -2,21 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from connectors.errors import JournalError
 from connectors.kafka.event_loop import EventLoop
 from connectors.observation import Observation
 
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""So much payload is published at once: until then, the rows are in the memory of the process."""
+
 
 class Appender(Protocol):
-    """The methods used of `connectors.journal.writer.JournalWriter`."""
+    """The methods used of `connectors.store.journal_writer.JournalWriter`."""
 
     def append(self, observations: list[Observation], /) -> None:
         """Appends rows."""
 
     def publish(self) -> int:
-        """Syncs the rows to disk and makes them visible to readers."""
+        """Stores the rows on the disk and makes them visible to readers."""
 
 
 class Publisher:
@@ -40,6 +43,8 @@ class Publisher:
         self._before_publish = before_publish
         self._publish_scheduled = False
         self._all_published = True
+        self._appended_bytes = 0
+        """Payload that is not published yet."""
         self.failure: JournalError | None = None
         self.rows = 0
         """Rows appended since the start."""
@@ -74,7 +79,8 @@ class Publisher:
         if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
             del self._urgent_from_ms[row.cluster]
             urgent = True
-        if urgent:
+        self._appended_bytes += len(row.payload)
+        if urgent or self._appended_bytes >= _MOST_BYTES:
             self._publish_soon()
 
     def _publish_soon(self) -> None:
@@ -87,7 +93,7 @@ class Publisher:
         """Publishes the appended rows, if there are any."""
         self._publish_scheduled = False
         if not self._all_published and self.failure is None:
-            self._all_published = True
+            self._all_published, self._appended_bytes = True, 0
             self.publications += 1
             self._before_publish()
             self._attempt(self._journal.publish)

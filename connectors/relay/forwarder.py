@@ -17,13 +17,13 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.errors import UsageError
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
 from connectors.relay.relay_message import RelayMessage
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import open_producer, reason
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
+from connectors.store.journal_reader import JournalReader
 
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500

@@ -1,8 +1,8 @@
 """A message of the relay's topic: one observation, its cluster's id, and where the cluster's log begins in the topic.
 
-The key is the cluster's name, and the value the journal's frame of the row (`connectors.journal.frame`) with a sequence
-that grows in the whole topic. Headers: `cluster_id`, and `baseline` = SEQUENCE of the row from which on the topic holds
-the cluster's log from its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
+The key is the cluster's name, and the value the frame of the row (`row_frame`) with a sequence that grows in the whole
+topic. Headers: `cluster_id`, and `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from
+its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
 
 A program that may write to the topic may write any message. `check_row` refuses what no relay of the cluster writes and
 what would keep the rows of the right relay from being used: nothing that is refused changes the cluster's state.
@@ -11,13 +11,12 @@ what would keep the rows of the right relay from being used: nothing that is ref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BytesIO
 from typing import Final
 
 from connectors.errors import UndecodableError
-from connectors.journal import frame
-from connectors.journal.frame import BadFrameError
 from connectors.observation import Observation
+from connectors.relay import row_frame
+from connectors.relay.row_frame import BadFrameError
 from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE = "cluster_id", "baseline"
@@ -80,7 +79,7 @@ class RelayMessage:
 
     def value(self) -> bytes:
         """Returns the observation as a frame."""
-        return frame.encode(self.observation)
+        return row_frame.encode(self.observation)
 
 
 def parse_message(
@@ -138,12 +137,9 @@ def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: 
 
 def _observation(value: bytes) -> Observation:
     try:
-        found = frame.read(BytesIO(value), 0)
+        row = row_frame.decode(value)
     except (BadFrameError, UnicodeDecodeError) as problem:
         raise UndecodableError(f"the message's value is not a row: {problem}") from None
-    if found is None or found[1] != len(value):
-        raise UndecodableError("the message's value is not a row: it is empty or has further bytes behind its row")
-    row = found[0]
     if row.sequence >= 1 << 63 or row.observed_at_ms < 0:
         raise UndecodableError("the message's value is not a row: its sequence or its time is out of range")
     return row

@@ -1,29 +1,18 @@
 """Database: one SQLite file. A transaction that is committed is on the disk; one that is not has no effect.
 
-The file is in WAL mode: readers, also those of other processes, neither wait for the writer nor delay it. Tables and
-queries are SQLAlchemy's; only this module knows SQLite.
+Tables and queries are SQLAlchemy's; what is special to SQLite is in `sqlite_file`.
 """
 
-import os
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError
-
-FILE_SUFFIXES = ("-wal", "-shm")
-"""Of the files that SQLite keeps beside a database."""
-SYNCHRONOUS = "FULL"
-"""Every commit is synced to the disk, also in WAL mode."""
-LOCK_WAIT_S = 30.0
-"""How long a transaction waits for the one of another process."""
+from connectors.store import sqlite_file
 
 
 class Database:
@@ -86,12 +75,7 @@ class Database:
         """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file."""
         if not self.exists:
             return None
-        try:
-            with closing(_connected(self.path, read_only=True)) as connection:
-                found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)")]
-        except sqlite3.Error as error:
-            return str(error)
-        return None if found == ["ok"] else " ".join(found)
+        return sqlite_file.damage(self.path)
 
     def copy_to(self, path: Path) -> None:
         """Copies what is committed now to a new file, while others may write.
@@ -100,11 +84,7 @@ class Database:
             StoreError: the database cannot be read, or the copy cannot be written.
         """
         with self._errors():
-            try:
-                with closing(_connected(self.path, read_only=True)) as connection:
-                    connection.execute("VACUUM INTO ?", (str(path),))
-            except sqlite3.Error as error:
-                raise self._error(str(error)) from error
+            sqlite_file.copy(self.path, path)
 
     def copy_readable(self, damaged: "Database") -> None:
         """Adds each row of a damaged database that SQLite can still read.
@@ -114,8 +94,8 @@ class Database:
         """
         with self.transaction() as connection:
             for table in self._tables.sorted_tables:
-                adding = f"INSERT OR IGNORE INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608
-                for row in _readable_rows(damaged.path, table.name):
+                adding = f"INSERT OR IGNORE INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"
+                for row in sqlite_file.readable_rows(damaged.path, table.name):
                     connection.exec_driver_sql(adding, tuple(row))
 
     def close(self) -> None:
@@ -126,15 +106,15 @@ class Database:
     @cached_property
     def _engine(self) -> Engine:
         if not self._read_only:
-            _create_private(self.path)
+            sqlite_file.create_private(self.path)
         engine = create_engine(
-            "sqlite://", creator=lambda: _connected(self.path, read_only=self._read_only), poolclass=QueuePool
+            "sqlite://", creator=lambda: sqlite_file.connect(self.path, read_only=self._read_only), poolclass=QueuePool
         )
         event.listen(engine, "begin", _begin)
         if not self._read_only:
             with engine.execution_options(writes=True).begin() as connection:
                 self._tables.create_all(connection)
-            with closing(_connected(self.path, read_only=False)) as raw:
+            with closing(sqlite_file.connect(self.path)) as raw:
                 raw.execute("PRAGMA journal_mode = WAL")
         return engine
 
@@ -152,39 +132,7 @@ class Database:
             raise self._error((error.strerror or "unusable").lower()) from error
 
     def _error(self, reason: str) -> StoreError:
-        return StoreError(f"{self.path} cannot be used: {reason}; fix the cause and start again")
-
-
-def _connected(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    mode = "mode=ro" if read_only else "mode=rw"
-    if read_only and not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
-        # SQLite keeps its locks in a file beside the database; where none can be created, nobody writes either.
-        mode = "immutable=1"
-    connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?{mode}",
-        uri=True,
-        timeout=LOCK_WAIT_S,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
-    return connection
-
-
-def _create_private(path: Path) -> None:
-    """Creates an empty file, readable for its owner alone, if there is none."""
-    # SQLite itself would create it with the permissions of the umask. An existing file is not opened: to close it would
-    # release the locks that SQLite has on it in this process, and another process would delete its write-ahead log.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _readable_rows(path: Path, table: str) -> Iterator[Sequence[Any]]:
-    """Yields the rows before the first damaged page, and those after the last one."""
-    for order in ("ASC", "DESC"):
-        with suppress(sqlite3.Error), closing(_connected(path, read_only=True)) as connection:
-            yield from connection.execute(f"SELECT * FROM {table} ORDER BY rowid {order}")  # noqa: S608
-            return
+        return sqlite_file.unusable(self.path, reason)
 
 
 def _begin(connection: Connection) -> None:

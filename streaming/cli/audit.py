@@ -15,8 +15,8 @@ from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_message
 
 if TYPE_CHECKING:
-    from connectors.journal.reader import JournalReader
     from connectors.observation import Observation
+    from connectors.store.journal_reader import JournalReader
     from rules.finding import Plain
     from streaming.data_quality.alert_table import SentAlert
     from streaming.data_quality.contract import Validator, ViolatedContract
@@ -93,7 +93,7 @@ def _run_audit(
 
 
 def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> "JournalReader | None":
-    from connectors.journal.reader import JournalReader
+    from connectors.store.journal_reader import JournalReader
     from streaming.pipeline.checkpoint import Checkpoint
 
     if checkpoint is not None and journal is not None:

@@ -16,7 +16,7 @@ from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
-    from connectors.journal.reader import JournalReader
+    from connectors.store.journal_reader import JournalReader
     from rules.finding import Plain
     from streaming.data_quality.quarantine_report import QuarantinedItem, RetryResult
 
@@ -201,7 +201,7 @@ def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", folder: Path
 
 
 def _journal(folder: Path) -> "JournalReader":
-    from connectors.journal.reader import JournalReader
+    from connectors.store.journal_reader import JournalReader
     from streaming.pipeline.checkpoint import Checkpoint
 
     journal = JournalReader(Checkpoint(folder=folder).journal.absolute())

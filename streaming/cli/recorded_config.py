@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from connectors.journal.bundle_file import bundled_config
+from connectors.store.bundle_file import bundled_config
 from rules.evaluate import RuleOverride, with_overrides
 from rules.finding import Thresholds
 from streaming.cli import config_from_options

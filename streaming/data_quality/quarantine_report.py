@@ -11,13 +11,13 @@ from typing import Any
 from connectors.decode_observation import decode_observation
 from connectors.errors import JournalError, UndecodableError
 from connectors.event import Event
-from connectors.journal.reader import JournalReader
 from connectors.log_event import RecordPosition, Undecodable
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.redaction import is_blanked
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
 
 _ADVICE = (
@@ -28,8 +28,8 @@ _ADVICE = (
     ),
     (
         "CRC-32C",
-        "its bytes were damaged when the controller sent them: the journal's own checksum is correct. Check the "
-        "controllers' disks: `kraftwatch decode` reads a segment there.",
+        "its bytes were damaged when the controller sent them, or later on the disk of this host. Check the "
+        "controllers' disks first: `kraftwatch decode` reads a segment there.",
     ),
     (
         "torn",

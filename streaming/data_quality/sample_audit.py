@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
-from connectors.journal.reader import JournalReader
 from connectors.observation_event import BrokenContract, ObservationsAudited
+from connectors.store.journal_reader import JournalReader
 from rules.finding import Severity
 from streaming.data_quality.alert_table import ledger_alerts
 from streaming.data_quality.audit import Audit

@@ -12,9 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from connectors.errors import UsageError
-from connectors.journal import segment
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
+from connectors.store.journal_reader import JournalReader
 from streaming.dataframes.event_rows import EVENT, event_batch
 from streaming.dataframes.metadata_log_source import local_path
 from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
@@ -22,6 +21,7 @@ from streaming.dataframes.requested_columns import LATEST_MS, requested_schema, 
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 
+ROWS_PER_TASK: Final = 20_000
 ROWS_PER_BATCH: Final = 500
 """Observation rows that are decoded at once: one of them may hold a piece of a snapshot."""
 _TIMES: Final = {"observed_at": "observed_at_ms", "timestamp": "timestamp_ms"}
@@ -81,7 +81,7 @@ class JournalRows(InputPartition):
 
 
 class JournalDataFrameReader(DataSourceReader):
-    """Plans one task for each segment, and reads it on any executor that can read the journal's folder."""
+    """Plans a task for every ROWS_PER_TASK rows, and reads them on any executor that can read the journal's folder."""
 
     def __init__(self, journal: JournalReader, schema: StructType, *, events: bool) -> None:
         """`events`: decode the observations."""
@@ -91,22 +91,21 @@ class JournalDataFrameReader(DataSourceReader):
         self._filters: list[Filter] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Remembers the filters, which exclude segments and observations. Spark evaluates all of them again."""
+        """Remembers the filters, which exclude tasks and observations. Spark evaluates all of them again."""
         self._filters = filters
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the rows of each segment that may match."""
+        """Returns the tasks whose rows may match."""
         begin, end = self._journal.beginning(), self._journal.published_end()
-        firsts = [first for first in segment.first_sequences(self._journal.directory) if begin < first < end]
         wanted = bounds(self._filters, "sequence")
-        ranges = pairwise([begin, *firsts, end])
+        ranges = pairwise([*range(begin, end, ROWS_PER_TASK), end])
         return [
             JournalRows((start, stop)) for start, stop in ranges if start < stop and may_overlap(wanted, start, stop)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a segment."""
+        """Yields the rows of a task."""
         # Spark calls this with None if there are no rows.
         if partition.value is None:
             return
@@ -172,7 +171,7 @@ def _journal(options: MutableMapping[str, str]) -> JournalReader:
         raise UsageError("no path is given: use load(PATH) with a journal, the folder journal in a checkpoint")
     folder: Path = local_path(options["path"])
     journal = JournalReader(folder)
-    if not journal.created and not journal.lacks_published:
+    if not journal.created:
         raise UsageError(f"{folder} holds no journal: name the folder journal in the checkpoint of a kraftwatch job")
     journal.published_end()
     return journal

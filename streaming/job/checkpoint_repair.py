@@ -14,18 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.durable_file import replace_file
-from connectors.errors import JournalError, UsageError
-from connectors.journal.position_repair import lower_committed, published_damage, restart_damage, restore_published
-from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
-from connectors.journal.segment_repair import damaged_segment, replace_segments
-from connectors.journal.writer import JournalWriter
-from connectors.store.database import FILE_SUFFIXES, Database
+from connectors.errors import UsageError
+from connectors.store.database import Database
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_repair import ReadableJournal, journal_damage, readable_journal, replace_journal
+from connectors.store.journal_writer import JournalWriter
+from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import TABLES, job_database
+from rules.formatting import plural
 from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
-from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
+from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_state import UnreadableStateError, read_states
 
 DAMAGED_SUFFIX = ".damaged-"
@@ -52,15 +54,15 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
         open_spark: is called only if Spark's state must be read.
 
     Raises:
-        JournalError: the journal is damaged in a way that only a backup can repair.
         UsageError: Spark does not start.
     """
     if not checkpoint.journal.exists() and not checkpoint.spark.exists():
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
     yield from _identity(checkpoint)
-    yield from _published(checkpoint)
+    journal = _readable(checkpoint)
+    yield from _journal(checkpoint, journal)
     damage = checkpoint.database_damage()
-    yield from _spark(checkpoint, open_spark) if damage is None else _database(checkpoint, damage)
+    yield from _spark(checkpoint, journal, open_spark) if damage is None else _database(checkpoint, journal, damage)
 
 
 def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
@@ -75,32 +77,41 @@ def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
         )
 
 
-def _published(checkpoint: Checkpoint) -> Iterator[RepairStep]:
-    journal = checkpoint.journal
-    damage = published_damage(journal)
-    if damage is not None:
-        planned = checkpoint.spark_files.newest_planned_end()
-        yield RepairStep(
-            found=f"{journal / PUBLISHED}: {damage}",
-            repair="It is written again from the segments: every row that was synced is kept.",
-            apply=lambda: _restore_published(journal, planned),
-        )
+def _readable(checkpoint: Checkpoint) -> ReadableJournal | None:
+    """Returns what of the journal can be read; None if there is none, or not even its positions can be read."""
+    return readable_journal(checkpoint.journal) if JournalReader(checkpoint.journal).created else None
 
 
-def _restore_published(journal: Path, planned: PlannedEnd | None) -> None:
-    restore_published(journal, at_least=0 if planned is None else planned.sequence)
-    # Opening the journal publishes every whole row after the newest segment's first one.
-    with JournalWriter(journal):
-        pass
+def _journal(checkpoint: Checkpoint, readable: ReadableJournal | None) -> Iterator[RepairStep]:
+    damage, path = journal_damage(checkpoint.journal), journal_file(checkpoint.journal)
+    if damage is None:
+        return
+    planned = checkpoint.spark_files.newest_planned_end()
+    if readable is None:
+        kept = "None of its rows can be read: a new one begins, and the numbers of the rows continue."
+    else:
+        rows = plural(readable.end - readable.first, "row")
+        kept = f"The newest rows that can be read without a gap, {rows}, are copied to a new one."
+    yield RepairStep(
+        found=f"{path} is damaged: {damage}",
+        repair=kept,
+        apply=lambda: replace_journal(
+            checkpoint.journal,
+            readable,
+            kept=_free_name(path),
+            journal_id=None if planned is None else planned.journal_id,
+            at_least=0 if planned is None else planned.sequence,
+        ),
+    )
 
 
-def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
+def _spark(checkpoint: Checkpoint, journal: ReadableJournal | None, open_spark: OpenSpark) -> Iterator[RepairStep]:
     files = checkpoint.spark_files
     if (source := checkpoint_source(checkpoint)) is not None and source.kind == KAFKA:
         yield from _spark_of_topic(checkpoint, open_spark)
         return
     if not files.offsets and not files.commits:
-        if not _rebuildable(checkpoint):
+        if not _rebuildable(checkpoint, journal):
             yield from _logs_read_again(
                 checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows"
             )
@@ -113,9 +124,7 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
             apply=lambda: _write_metadata(checkpoint),
         )
     newest = files.commits[-1] if files.commits else None
-    intact, problem = newest_intact(checkpoint, open_spark)
-    if intact is not None:
-        yield from _restart_position(checkpoint)
+    intact, problem = newest_intact(checkpoint, journal, open_spark)
     if intact is not None and intact == newest and not damaged:
         return
     found = "; ".join(damaged) or f"Spark cannot read its state: {problem}"
@@ -126,7 +135,7 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
             f"away, and their rows are evaluated again. The ledger has their alerts: none is sent twice.",
             apply=lambda: _continue_after(checkpoint, intact),
         )
-    elif _rebuildable(checkpoint):
+    elif _rebuildable(checkpoint, journal):
         yield RepairStep(
             found=f"{found}; the state of no batch is intact",
             repair="spark/ is moved away; the next start builds the state again from the journal, which is complete. "
@@ -135,18 +144,6 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
         )
     else:
         yield from _logs_read_again(checkpoint, f"{found}; the state of no batch is intact")
-
-
-def _restart_position(checkpoint: Checkpoint) -> Iterator[RepairStep]:
-    """Of a state that is kept; where the logs are read again, the file is written again."""
-    path = checkpoint.journal / RESTART
-    damage = restart_damage(checkpoint.journal)
-    if damage is not None:
-        yield RepairStep(
-            found=f"{path}: {damage}",
-            repair="It is moved away: a DataFrame of the journal then begins with its oldest row.",
-            apply=lambda: _move_away(path),
-        )
 
 
 def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
@@ -167,35 +164,15 @@ def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[R
         )
 
 
-def _rebuildable(checkpoint: Checkpoint) -> bool:
+def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> bool:
     """Whether the journal holds everything from which a new state is built, and all of it can be read."""
-    if published_damage(checkpoint.journal) is not None:
-        return JournalReader(checkpoint.journal).first_sequence() == 0
-    journal = JournalReader(checkpoint.journal)
-    if not journal.created:
-        return True
-    if not journal.complete:
-        return False
-    try:
-        for _ in journal.read(journal.beginning(), journal.published_end()):
-            pass
-    except JournalError:
-        return False
-    return True
+    if journal is None:
+        # A new job, unless the journal is damaged as a whole.
+        return not JournalReader(checkpoint.journal).created
+    return journal.complete
 
 
 def _logs_read_again(checkpoint: Checkpoint, found: str) -> Iterator[RepairStep]:
-    journal = checkpoint.journal
-    damaged = damaged_segment(journal) if published_damage(journal) is None else None
-    if damaged is not None:
-        planned = checkpoint.spark_files.newest_planned_end()
-        yield RepairStep(
-            found=f"{damaged} is damaged",
-            repair="The journal's segments are moved away, and the numbers of the rows continue.",
-            apply=lambda: replace_segments(
-                journal, kept=_free_name(journal), at_least=0 if planned is None else planned.sequence
-            ),
-        )
     yield RepairStep(
         found=found,
         repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. Firing alerts "
@@ -207,7 +184,6 @@ def _logs_read_again(checkpoint: Checkpoint, found: str) -> Iterator[RepairStep]
 
 def _read_logs_again(checkpoint: Checkpoint) -> None:
     with JournalWriter(checkpoint.journal) as writer:
-        (checkpoint.journal / RESTART).unlink(missing_ok=True)
         writer.read_logs_again()
     # Last: a journal that cannot be written must not cost the state.
     if checkpoint.spark.exists():
@@ -218,7 +194,8 @@ def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
     """Moves the files of all batches after `batch` away, in an order that an interruption does not make worse."""
     end = checkpoint.spark_files.planned_end(batch)
     assert end is not None, "the batch was chosen because its offset is intact"
-    lower_committed(checkpoint.journal, end.sequence)
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.lower_committed(end.sequence)
     forget_known_states(checkpoint)
     kept = _free_name(checkpoint.spark)
     for path in files_after(checkpoint.spark_files, batch):
@@ -251,7 +228,7 @@ def _write_metadata(checkpoint: Checkpoint) -> None:
     replace_file(path, new_metadata().encode())
 
 
-def _database(checkpoint: Checkpoint, damage: str) -> Iterator[RepairStep]:
+def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: str) -> Iterator[RepairStep]:
     """An alert that Spark's state knows to be firing may be lost, so Spark starts with a new state, which finds it."""
     yield RepairStep(
         found=damage,
@@ -273,10 +250,7 @@ def _database(checkpoint: Checkpoint, damage: str) -> Iterator[RepairStep]:
 def _replace_database(checkpoint: Checkpoint) -> None:
     database = job_database(checkpoint.folder)
     kept = _free_name(database.path)
-    for suffix in ("", *FILE_SUFFIXES):
-        path = database.path.with_name(database.path.name + suffix)
-        if path.exists():
-            path.rename(kept.with_name(kept.name + suffix))
+    set_aside(database.path, kept)
     database.copy_readable(Database(kept, TABLES, read_only=True))
     database.close()
 

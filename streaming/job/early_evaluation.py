@@ -11,8 +11,8 @@ from types import TracebackType
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
+from connectors.store.journal_reader import JournalReader
 from rules.alert import Alert
 from rules.lifecycle import TrackedConditions
 from streaming.pipeline.early_alerts import EarlyCluster

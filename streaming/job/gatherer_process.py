@@ -24,8 +24,8 @@ from connectors.gather.control_messages import AuditResult, PollRequest
 from connectors.gather.control_messages import to_line as control_line
 from connectors.gather.gatherer_settings import GathererSettings, to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
-from connectors.journal.reader import JournalReader
 from connectors.observation_event import ObservationsAudited
+from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 
 log = logging.getLogger(__name__)

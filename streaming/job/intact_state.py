@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
-from connectors.journal.position_repair import published_damage
-from connectors.journal.reader import JournalReader
+from connectors.store.journal_repair import ReadableJournal
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_files import SparkFiles
@@ -24,11 +23,19 @@ OpenSpark = Callable[[], SparkSession]
 """Starts Spark, or returns the session that runs."""
 
 
-def newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | None, str]:
-    """Returns the newest batch from which Spark can continue; else None, and why the newest one cannot be read."""
+def newest_intact(
+    checkpoint: Checkpoint, journal: ReadableJournal | None, open_spark: OpenSpark
+) -> tuple[int | None, str]:
+    """Returns the newest batch from which Spark can continue; else None, and why the newest one cannot be read.
+
+    Args:
+        checkpoint: is read only.
+        journal: what of its journal can be read.
+        open_spark: is called only if Spark's state must be read.
+    """
     files, first_problem = checkpoint.spark_files, ""
     for batch in reversed(files.commits):
-        problem = _obstacle(checkpoint, files, batch)
+        problem = _obstacle(journal, files, batch)
         if problem is None:
             try:
                 with _until(files, batch) as folder:
@@ -72,17 +79,13 @@ def new_metadata() -> str:
     return json.dumps({"id": str(uuid.uuid4())})
 
 
-def _obstacle(checkpoint: Checkpoint, files: SparkFiles, batch: int) -> str | None:
+def _obstacle(journal: ReadableJournal | None, files: SparkFiles, batch: int) -> str | None:
     """Returns why Spark cannot continue after a batch, as far as the files and the journal show it."""
     end = files.planned_end(batch)
     if not files.committed(batch) or end is None or (batch > 0 and files.planned_end(batch - 1) is None):
         return f"batch {batch} has no offset or commit"
-    journal = JournalReader(checkpoint.journal)
-    if published_damage(checkpoint.journal) is not None:
-        # It is repaired first; the rows themselves are there.
-        return None
-    if not journal.created or journal.journal_id != end.journal_id:
+    if journal is None or journal.journal_id != end.journal_id:
         return "journal/ is not the one that Spark has read"
-    if not journal.first_sequence() <= end.sequence <= journal.written_end():
+    if not journal.first <= end.sequence <= journal.end:
         return f"journal/ does not have row {end.sequence}"
     return None

@@ -14,9 +14,6 @@ from dataclasses import replace
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
-from connectors.journal import segment
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observation import Observation
 from connectors.private_files import private_files
@@ -26,6 +23,8 @@ from connectors.relay.relay_message import AHEAD_MS, RelayMessage
 from connectors.relay.relay_positions import Numberings
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import check_settings
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
@@ -45,8 +44,7 @@ log = logging.getLogger(__name__)
 _FORWARD_S = 1.0
 _CHECK_S = 5.0
 _LAST_ROWS_S = 10.0
-_SEGMENT_BYTES = 8 * 1024 * 1024
-_KEEP_ACKNOWLEDGED_BYTES = 2 * _SEGMENT_BYTES
+_KEEP_ACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 
 
 def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
@@ -73,6 +71,7 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         stop = stack.enter_context(StopSignal())
         stack.enter_context(folder.held())
         require_source(folder, CheckpointSource(kind=RELAY))
+        folder.check_observations()
         logs_to_files = False
         while not stop.is_set():
             clusters, late = _identified(config, folder)
@@ -167,7 +166,7 @@ class Relay:
         now = time.monotonic()
         if now >= self._check_at:
             self._check_at = now + _CHECK_S
-            if self._waiting_bytes() > self._section.buffer_bytes:
+            if self._journal.payload_bytes(self._journal.committed_end()) > self._section.buffer_bytes:
                 self._give_up(
                     f"the topic has accepted no rows for so long that more than buffer_bytes "
                     f"({self._section.buffer_bytes}) wait"
@@ -230,17 +229,10 @@ class Relay:
             tuple(self._clusters.values()),
             journal=self._folder.journal,
             logs=self._folder.logs,
-            journal_options={"segment_bytes": _SEGMENT_BYTES, "keep_bytes": _KEEP_ACKNOWLEDGED_BYTES},
+            journal_options={"keep_bytes": _KEEP_ACKNOWLEDGED_BYTES},
         )
         gatherer.start()
         return gatherer
-
-    def _waiting_bytes(self) -> int:
-        """Returns the size of the segments that have rows which are not acknowledged."""
-        committed = self._journal.committed_end()
-        firsts = segment.first_sequences(self._folder.journal)
-        waiting = [first for at, first in enumerate(firsts) if at + 1 == len(firsts) or firsts[at + 1] > committed]
-        return sum(segment.segment_path(self._folder.journal, first).stat().st_size for first in waiting)
 
     def _clock_went_back(self) -> bool:
         """Whether rows are in the future, or are numbered from a time there: no job accepts them."""

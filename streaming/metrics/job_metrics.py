@@ -99,7 +99,7 @@ def _build() -> Mapping[tuple[str, ...], float]:
 
 
 def _bytes(folder: Path) -> Values:
-    """None where a segment is deleted during the scan."""
+    """None where a file is deleted during the scan."""
     try:
         return sum(path.stat().st_size for path in folder.iterdir())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The checkpoint folder: the job's whole persistent state, locked by one job at a time.
 
 cluster.json        the version of the folder, and the cluster ids that it belongs to, by cluster name
-journal/            every observation, in order (written by the gatherer)
+journal/            every observation, in order, in observations.db (written by the gatherer)
 spark/              Spark's offsets, commits and state
 kraftwatch.db       alerts and their notifications, sent and pending; silences; what sinks remember; the quarantine
 lock                locked by the running job
@@ -19,9 +19,10 @@ from pathlib import Path
 
 from connectors.durable_file import Synced, replace_file
 from connectors.errors import UsageError
-from connectors.journal.position_repair import published_damage
-from connectors.journal.reader import PUBLISHED, JournalReader
 from connectors.private_files import FOLDER_MODE, restrict_folder
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_repair import journal_damage
 from connectors.store.tables import job_database
 from connectors.stored_json import parse_json
 from streaming.pipeline.spark_files import SparkFiles
@@ -156,17 +157,25 @@ class Checkpoint:
         content = json.dumps({"version": VERSION, "cluster_ids": dict(ids)}, indent=1, sort_keys=True).encode()
         replace_file(self.identity, content, synced=Synced.FILE)
 
-    def check_journal(self) -> None:
-        """Checks that Spark's offsets were planned on this journal.
+    def check_observations(self) -> None:
+        """Checks that the journal's database is intact, if there is one.
 
         Raises:
-            UsageError: the journal is another one, or ends before the planned offset: new rows would take the
-                sequence numbers of rows that were already evaluated. Or there are no offsets and the journal no longer
-                has its first rows.
+            UsageError: names the damage and the command that repairs the checkpoint.
         """
-        damage = published_damage(self.journal)
+        damage = journal_damage(self.journal)
         if damage is not None:
-            raise UsageError(f"{self.journal / PUBLISHED} cannot be used: {damage}; run `{self.repair_command}`")
+            raise UsageError(f"{journal_file(self.journal)} is damaged: {damage}: run `{self.repair_command}`")
+
+    def check_journal(self) -> None:
+        """Checks that the journal is intact, and that Spark's offsets were planned on it.
+
+        Raises:
+            UsageError: the journal is damaged, or is another one, or ends before the planned offset: new rows would
+                take the sequence numbers of rows that were already evaluated. Or there are no offsets and the journal
+                no longer has its first rows.
+        """
+        self.check_observations()
         planned = self.spark_files.newest_planned_end()
         if planned is None:
             self._check_beginning()
@@ -177,7 +186,11 @@ class Checkpoint:
                 f"it, or run `{self.repair_command}`"
             )
         journal = JournalReader(self.journal)
-        if not journal.created or journal.journal_id != planned.journal_id or journal.written_end() < planned.sequence:
+        if (
+            not journal.created
+            or journal.journal_id != planned.journal_id
+            or journal.published_end() < planned.sequence
+        ):
             raise UsageError(
                 f"checkpoint {self.folder}: journal/ and spark/ do not belong together: restore both from the same "
                 f"backup, or run `{self.repair_command}`"

@@ -10,22 +10,23 @@ import os
 import platform
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from connectors.errors import StoreError, UsageError
-from connectors.journal.bundle_file import MANIFEST
-from connectors.journal.reader import JournalReader
-from connectors.store.database import Database
+from connectors.store import sqlite_file
+from connectors.store.bundle_file import MANIFEST
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
 from connectors.store.tables import job_database
 from rules.finding import Plain
 from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
 
 _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
-_FILES: Final = ("cluster.json", "log/gather-stats.json")
+_FILES: Final = ("cluster.json", "journal/endpoints.json", "log/gather-stats.json")
 
 
 def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plain], output: Path) -> int:
@@ -56,10 +57,12 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
             tarfile.open(fileobj=file, mode="w:gz") as packed,
         ):
             _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
-            # The position before the rows: what is appended meanwhile is beyond it, and is not read.
-            for path in _recorded(checkpoint):
-                _add(packed, str(path.relative_to(checkpoint.folder)), path.read_bytes())
-            _add_database(packed, job_database(checkpoint.folder, read_only=True))
+            for name in _FILES:
+                if (path := checkpoint.folder / name).is_file():
+                    _add(packed, name, path.read_bytes())
+            for path in (journal_file(checkpoint.journal), job_database(checkpoint.folder).path):
+                if path.is_file():
+                    _add_database(packed, path, checkpoint)
         temporary.replace(output)
         return output.stat().st_size
     except StoreError:
@@ -67,8 +70,8 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
         raise
     except OSError as problem:
         temporary.unlink(missing_ok=True)
-        name = problem.filename or output
-        raise UsageError(f"cannot write the bundle {output}: {name}: {(problem.strerror or '').lower()}") from None
+        named = problem.filename or output
+        raise UsageError(f"cannot write the bundle {output}: {named}: {(problem.strerror or '').lower()}") from None
 
 
 def config_without_secrets(config: Config) -> dict[str, Plain]:
@@ -109,27 +112,21 @@ def config_of_bundle(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _recorded(checkpoint: Checkpoint) -> Iterator[Path]:
-    journal = checkpoint.journal
-    yield journal / "published"
-    yield from (path for path in sorted(journal.iterdir()) if path.is_file() and path.name not in {"published", "lock"})
-    yield from (path for name in _FILES if (path := checkpoint.folder / name).is_file())
-
-
 def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = len(content), 0o600
     packed.addfile(member, io.BytesIO(content))
 
 
-def _add_database(packed: tarfile.TarFile, database: Database) -> None:
-    if not database.exists:
-        return
+def _add_database(packed: tarfile.TarFile, path: Path, checkpoint: Checkpoint) -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Not the file itself: a running job may have written the newest pages to another file beside it.
-        copy = Path(folder) / database.path.name
-        database.copy_to(copy)
-        _add(packed, copy.name, copy.read_bytes())
+        copy = Path(folder) / path.name
+        sqlite_file.copy(path, copy)
+        member = packed.gettarinfo(copy, str(path.relative_to(checkpoint.folder)))
+        member.mode = 0o600
+        with copy.open("rb") as file:
+            packed.addfile(member, file)
 
 
 def _versions() -> Mapping[str, str]:

@@ -14,10 +14,10 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.node_directory import KnownEndpoints
-from connectors.journal.bundle_file import unpacked_bundle
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.store.bundle_file import unpacked_bundle
+from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from rules.evaluate import evaluate
 from rules.finding import Thresholds

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.journal.reader import JournalReader
 from connectors.sinks.alert_json import iso
+from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings

@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from connectors.errors import JournalError, KraftwatchError, UsageError
-from connectors.journal.reader import JournalReader
 from connectors.sinks.alert_json import iso
+from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.from_journal import journal_span

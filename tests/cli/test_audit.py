@@ -2,8 +2,10 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,11 @@ from typer.testing import CliRunner
 
 from connectors.errors import UsageError
 from connectors.event import to_json
-from connectors.journal import segment
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
 from connectors.sinks.alert_json import to_line
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
@@ -42,11 +44,11 @@ def observation(cluster: str = "prod", kind: ObservationKind = ObservationKind.F
 
 
 def damage(folder: Path) -> None:
-    """Flips one bit of the last row."""
-    path = segment.segment_path(folder / "journal", 0)
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    """Makes the last row one of no kind."""
+    with closing(sqlite3.connect(journal_file(folder / "journal"))) as database, database:
+        database.execute(
+            "UPDATE observations SET kind = 'none' WHERE sequence = (SELECT max(sequence) FROM observations)"
+        )
 
 
 def test_full_disk_is_exit_code_3_and_not_a_violated_contract(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_full_disk_is_exit_code_3_and_not_a_violated_contract(tmp_path: Path) ->
         (["--checkpoint", ".", "--journal", "."], "give --checkpoint or --journal, not both"),
         (["--checkpoint", ".", "--alerts", "nowhere"], "--alerts nowhere: no such file"),
         (["--checkpoint", ".", "--docs", "."], "--docs . contains other files"),
-        (["--checkpoint", ".", "--docs", "journal/published/x"], "--docs journal/published/x: not a directory; name a"),
+        (["--checkpoint", ".", "--docs", "journal/lock/x"], "--docs journal/lock/x: not a directory; name a"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

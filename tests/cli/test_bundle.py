@@ -129,7 +129,7 @@ def test_unpacked_bundle_is_removed_on_sigterm(checkpoint: Path, tmp_path: Path)
     verb = f"lambda **_: (unpacked_bundle(Path({str(file)!r})), print('unpacked', flush=True), signal.pause())"
     program = (
         "import signal; from pathlib import Path; from streaming import cli\n"
-        f"from connectors.journal.bundle_file import unpacked_bundle; cli.app = {verb}; cli.main()"
+        f"from connectors.store.bundle_file import unpacked_bundle; cli.app = {verb}; cli.main()"
     )
 
     with subprocess.Popen(

@@ -7,14 +7,22 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import JournalError, UsageError
-from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
-from connectors.journal.segment import segment_path
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.foreign_checkpoint import owned_by_another_user
+
+NO_DATABASE = b"x" * 20_000
+PAYLOAD = b"<payload of a row>" * 20
+READ_AGAIN = (
+    "Spark starts with a new state, and the gatherer reads each cluster's metadata log again. Firing alerts are in the "
+    "ledger: they are not sent again, and they resolve when their condition is over. Rows that were recorded but not "
+    "evaluated are not evaluated."
+)
 
 
 def repair(folder: Path, *options: str) -> Result:
@@ -29,11 +37,11 @@ def usage_error(folder: Path, *options: str) -> str:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    """Returns a checkpoint whose position file `published` is missing, and whose cluster ids cannot be read."""
+    """Returns a checkpoint whose journal is no database, and whose cluster ids cannot be read."""
     checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
     with JournalWriter(checkpoint.journal) as writer:
         writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)] * 3)
-    (checkpoint.journal / PUBLISHED).unlink()
+    journal_file(checkpoint.journal).write_bytes(NO_DATABASE)
     checkpoint.identity.write_text("{")
     return checkpoint
 
@@ -45,11 +53,13 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(checkpoint: Checkpo
     assert result.stdout.splitlines() == [
         f"{checkpoint.identity} cannot be read",
         "  repair: It is moved away; the next start asks each cluster for its id.",
-        f"{checkpoint.journal / PUBLISHED}: it is missing beside the journal's segments",
-        "  repair: It is written again from the segments: every row that was synced is kept.",
+        f"{journal_file(checkpoint.journal)} is damaged: file is not a database",
+        "  repair: None of its rows can be read: a new one begins, and the numbers of the rows continue.",
+        f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows",
+        f"  repair: {READ_AGAIN}",
     ]
     assert "nothing was changed; repair it with --apply" in result.stderr
-    assert not (checkpoint.journal / PUBLISHED).exists()
+    assert journal_file(checkpoint.journal).read_bytes() == NO_DATABASE
     assert checkpoint.identity.read_text() == "{"
 
 
@@ -68,26 +78,18 @@ def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> Non
     assert "no file of the checkpoint is damaged" in again.stderr
 
 
-def test_a_damaged_restart_position_is_replaced_when_the_logs_are_read_again(checkpoint: Checkpoint) -> None:
-    assert repair(checkpoint.folder, "--apply").exit_code == 0
-    (checkpoint.journal / RESTART).write_bytes(bytes(600))
-
-    result = repair(checkpoint.folder, "--apply")
-
-    assert result.exit_code == 0, result.output
-    assert "the gatherer reads each cluster's metadata log again" in result.stdout
-    assert JournalReader(checkpoint.journal).beginning() == 3
-    checkpoint.check_journal()
-
-
-def test_damaged_segment_is_replaced_before_the_logs_are_read_again(tmp_path: Path) -> None:
+def test_rows_behind_the_damage_are_kept_and_the_logs_are_read_again_without_a_state(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
-    with JournalWriter(checkpoint.journal, segment_bytes=100) as writer:
-        for at in range(4):
-            writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at)])
-            writer.publish()
-    damaged = segment_path(checkpoint.journal, 1)
-    damaged.write_bytes(damaged.read_bytes()[:-3])
+    with JournalWriter(checkpoint.journal) as writer:
+        for at in range(40):
+            writer.append(
+                [Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at, payload=PAYLOAD)]
+            )
+    path = journal_file(checkpoint.journal)
+    content = bytearray(path.read_bytes())
+    page = content.index(PAYLOAD) // 4096 * 4096
+    content[page : page + 4096] = bytes(4096)
+    path.write_bytes(content)
     for log in ("offsets", "commits"):
         (checkpoint.spark / log).mkdir(parents=True)
         (checkpoint.spark / log / "0").write_bytes(b"")
@@ -98,18 +100,19 @@ def test_damaged_segment_is_replaced_before_the_logs_are_read_again(tmp_path: Pa
 
     assert (dry.exit_code, applied.exit_code) == (1, 0), applied.output
     assert applied.stdout == dry.stdout.replace("  repair: ", "  repaired: ")
-    assert dry.stdout.splitlines()[:2] == [
-        f"{damaged} is damaged",
-        "  repair: The journal's segments are moved away, and the numbers of the rows continue.",
-    ]
-    assert (tmp_path / "journal.damaged-1" / damaged.name).exists()
+    lines = dry.stdout.splitlines()
+    assert lines[0].startswith(f"{path} is damaged: ")
+    assert lines[1].startswith("  repair: The newest rows that can be read without a gap, ")
+    assert "reads each cluster's metadata log again" in lines[3]
+    assert path.with_name("observations.db.damaged-1").read_bytes() == content
     assert (tmp_path / "spark.damaged-1" / "offsets" / "0").exists()
     checkpoint.check_journal()
     with JournalWriter(checkpoint.journal) as writer:
         position = writer.follow_progress("prod")
         assert position is not None
-        assert (writer.published_end, position.next_offset, position.observed_at_ms) == (4, None, 3)
-    assert JournalReader(checkpoint.journal).beginning() == 4
+        assert (writer.published_end, position.next_offset, position.observed_at_ms) == (40, None, 39)
+    assert JournalReader(checkpoint.journal).beginning() == 40
+    assert 0 < JournalReader(checkpoint.journal).first_sequence() < 40
     assert repair(checkpoint.folder).exit_code == 0
 
 
@@ -117,7 +120,9 @@ def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path)
     checkpoint = Checkpoint(folder=tmp_path)
     with JournalWriter(checkpoint.journal) as writer:
         writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
-    (checkpoint.journal / RESTART).write_bytes(bytes(600))
+    JournalReader(checkpoint.journal).commit(1)
+    with JournalWriter(checkpoint.journal, keep_bytes=0):
+        pass
     (checkpoint.spark / "offsets").mkdir(parents=True)
     (checkpoint.spark / "offsets" / "0").write_bytes(b"")
     with JournalWriter(checkpoint.journal):
@@ -150,21 +155,21 @@ def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(
         assert "who could not read what root writes: run this command as that user" in usage_error(
             checkpoint.folder, *options
         )
-    assert not (checkpoint.journal / PUBLISHED).exists()
+    assert journal_file(checkpoint.journal).read_bytes() == NO_DATABASE
     assert not (checkpoint.folder / "lock").exists()
 
 
 def test_json_has_a_line_for_each_finding(checkpoint: Checkpoint) -> None:
     lines = [json.loads(line) for line in repair(checkpoint.folder, "--json").stdout.splitlines()]
 
-    assert [sorted(line) for line in lines] == [["applied", "found", "repair"]] * 2
+    assert [sorted(line) for line in lines] == [["applied", "found", "repair"]] * 3
     assert {line["applied"] for line in lines} == {False}
 
 
 def test_a_checkpoint_in_use_is_not_repaired(checkpoint: Checkpoint) -> None:
     with checkpoint.held():
         assert "another kraftwatch holds its lock; stop that process first" in usage_error(checkpoint.folder, "--apply")
-    assert not (checkpoint.journal / PUBLISHED).exists()
+    assert journal_file(checkpoint.journal).read_bytes() == NO_DATABASE
 
 
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from typer.testing import CliRunner, Result
 from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
 from connectors.event import Event
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from streaming.cli import app

@@ -11,9 +11,9 @@ from connectors.gather.endpoint_cache import NAME, EndpointCache
 from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
 from connectors.gather.loop_heartbeat import read_heartbeat
 from connectors.gather.node_directory import KnownEndpoints
-from connectors.journal.reader import JournalReader
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_reader import JournalReader
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.model.identifiers import Endpoint, Millis, NodeId

@@ -1,10 +1,9 @@
 """The path of one observation, from the gatherer's bytes to the rendered page, in one process and without Spark's JVM.
 
-Every function is the product's own: redaction, journal frame, step, status, page, API and metrics. Only
+Every function is the product's own: redaction, journal row, step, status, page, API and metrics. Only
 Spark's scheduling is left out, and the GroupState is a variable.
 """
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,8 +17,8 @@ from pyspark.sql.streaming.state import GroupState
 
 from connectors.alert_codec import ALERT
 from connectors.delivery.delivery_report import DeliveryReport
-from connectors.journal import frame
 from connectors.observation import Observation
+from connectors.store import journal_file
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -164,7 +163,6 @@ class PathResult:
 
 
 def _through_journal(row: Observation) -> Observation:
-    read = frame.read(io.BytesIO(frame.encode(row)), 0)
-    assert read is not None
-    assert read[0] == row, "the journal returns another row than was written"
-    return read[0]
+    read = journal_file.observation(journal_file.values(row))
+    assert read == row, "the journal returns another row than was written"
+    return read

@@ -13,8 +13,8 @@ import psutil
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from connectors.journal.reader import JournalReader
 from connectors.relay.relay_message import RelayMessage, parse_message
+from connectors.store.journal_reader import JournalReader
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.journal.writer import JournalWriter
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess, JobProcessError

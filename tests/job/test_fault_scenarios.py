@@ -170,7 +170,7 @@ def test_no_file_of_the_job_holds_a_secret_of_the_log(lab: Lab, job: JobProcess)
         future.result(20)
 
     def password_in_journal() -> None:
-        files = (job.checkpoint / "journal").glob("*.seg")
+        files = (job.checkpoint / "journal").glob("observations.db*")
         assert any(b"my.custom.password" in path.read_bytes() for path in files)
 
     eventually(password_in_journal, within_s=60)

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connectors.errors import JournalError
-from connectors.journal.reader import JournalReader
 from connectors.observation import ObservationKind
+from connectors.store.journal_reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.demo.job_process import JobProcess, JobProcessError

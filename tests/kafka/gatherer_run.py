@@ -12,8 +12,8 @@ from typing import Any
 from connectors.cluster_connection import ClusterConnection
 from connectors.event import Event, from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_reader import JournalReader
 from deploy.lab.lab import Lab
 
 NAME = "a"

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
@@ -21,6 +19,8 @@ from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessa
 from connectors.relay.surveyed_topic import SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicConnection
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from deploy.lab.ports import Ports

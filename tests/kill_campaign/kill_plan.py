@@ -30,11 +30,10 @@ class PlannedKill:
     """False: the job has completed a batch since its last start."""
 
 
-def plan(random: Random, count: int, *, without: Sequence[str] = ()) -> Sequence[PlannedKill]:
-    """Returns so many kills. `without` are names of points that are left out."""
+def plan(random: Random, count: int) -> Sequence[PlannedKill]:
+    """Returns so many kills."""
     points: list[KillPoint | FilePoint] = [*KILL_POINTS, *FILE_POINTS]
-    places: list[Place] = [each for each in points if each.name not in without]
-    turns = _turns(random, [*places, *VICTIMS])
+    turns = _turns(random, [*points, *VICTIMS])
     return [_planned(random, number, next(turns)) for number in range(1, count + 1)]
 
 

@@ -74,7 +74,7 @@ def _around(name: str, role: Role, target: str, calls: int = 3) -> tuple[KillPoi
     )
 
 
-_JOURNAL = "connectors.journal.writer:JournalWriter"
+_JOURNAL = "connectors.store.journal_writer:JournalWriter"
 _READER = "streaming.pipeline.source:JournalStreamReader"
 _STEP = "streaming.pipeline.step:Step.__call__"
 _DELIVER = "streaming.pipeline.deliver:Deliver._deliver"
@@ -83,10 +83,9 @@ _PAGERDUTY = "pagerduty:EventsApiV2Client.send_event"
 _SLACK = "slack_sdk:WebClient"
 
 KILL_POINTS: tuple[KillPoint, ...] = (
-    KillPoint(name="torn journal write", role=Role.GATHERER, target=f"{_JOURNAL}._spill", moment=Moment.TORN),
-    *_around("journal fsync", Role.GATHERER, "os:fdatasync"),
-    *_around("journal publication", Role.GATHERER, f"{_JOURNAL}._write_position"),
-    *_around("new journal segment", Role.GATHERER, "connectors.journal.segment:create", 1),
+    *_around("journal publication", Role.GATHERER, f"{_JOURNAL}.publish"),
+    *_around("the cluster's progress", Role.GATHERER, f"{_JOURNAL}._save_progress"),
+    *_around("journal retention", Role.GATHERER, f"{_JOURNAL}._delete_old", 1),
     *_around("planning", Role.PLANNER, f"{_READER}.latestOffset"),
     *_around("reading the planned rows", Role.PLANNER, f"{_READER}.partitions"),
     *_around("committing the journal position", Role.PLANNER, f"{_READER}.commit"),

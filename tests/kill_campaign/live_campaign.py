@@ -40,8 +40,6 @@ SILENCE_SHARE = 0.35
 AVAILABILITY = (*[Availability.UP] * 3, Availability.SLOW, Availability.DOWN)
 SERVICE_NAMES = ("PagerDuty", "Slack")
 """As the names of kill points contain them."""
-WITHOUT = ("before new journal segment", "after new journal segment")
-"""A segment of the gatherer takes hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ class LiveCampaign:
         """`folder` exists and is empty."""
         self._folder = folder
         self._random = Random(f"{seed} live")
-        self._plan = plan(self._random, count, without=WITHOUT)
+        self._plan = plan(self._random, count)
         self._injected: list[InjectedFault] = []
 
     def run(self, report: Report) -> CampaignResult:

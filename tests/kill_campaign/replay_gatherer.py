@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from connectors.gather.gatherer_settings import from_line
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from tests.kill_campaign.recording import read
 
 ALLOWANCE = "allowance"
@@ -23,7 +23,6 @@ IDLE_S = 0.4
 CLOCK = "clock"
 """The cluster of the rows that are appended while no other row is allowed. No configuration has it, so they change
 nothing; but they cause batches, with which pending notifications are sent."""
-SEGMENT_BYTES = 24 * 1024
 
 
 def allow(folder: Path, rows: int) -> None:
@@ -39,7 +38,7 @@ def replay(stdin: BinaryIO, stdout: TextIO, *, folder: Path, recording: Path) ->
     rows = read(recording)
     stopping = threading.Event()
     threading.Thread(target=_wait_for_end, args=(stdin, stopping), daemon=True).start()
-    with JournalWriter(journal, segment_bytes=SEGMENT_BYTES) as writer:
+    with JournalWriter(journal) as writer:
         appended = _appended(journal)
         newest_ms = rows[max(0, appended - 1)].observed_at_ms
         stdout.write("ready\n")

@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.errors import JournalError, UsageError
-from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
-from connectors.journal.writer import JournalWriter
+from connectors.errors import UsageError
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
@@ -42,8 +43,8 @@ SETTINGS = {
         name="prod", cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({})
     )
 }
-SMALL_SEGMENTS = {"segment_bytes": 400, "keep_bytes": 400}
-"""Retention deletes the journal's first rows within a few batches."""
+SHORT_RETENTION = {"keep_s": 5}
+"""Of the rows' clock: the first rows are deleted when the journal is opened again."""
 
 
 class MonitoringRun(Pipeline):
@@ -120,9 +121,9 @@ def _rows(checkpoint: Checkpoint) -> Iterator[Observation]:
         yield from journal.read(journal.first_sequence(), journal.published_end())
 
 
-def recorded(spark: SparkSession, folder: Path, **journal: int) -> Path:
+def recorded(spark: SparkSession, folder: Path) -> Path:
     """Returns the folder of a stopped run: one alert fires, is in the jsonl file, and is pending for the pager."""
-    run = MonitoringRun(spark, folder, **journal)
+    run = MonitoringRun(spark, folder)
     run.run(pager_down=True)
     for _ in range(9):
         run.batch(run.lose_the_leader)
@@ -151,7 +152,9 @@ def complete(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def trimmed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `complete`, but retention has deleted the first rows of the journal."""
-    folder = recorded(spark, tmp_path_factory.mktemp("trimmed"), **SMALL_SEGMENTS)
+    folder = recorded(spark, tmp_path_factory.mktemp("trimmed"))
+    with JournalWriter(folder / "checkpoint" / "journal", **SHORT_RETENTION):
+        pass
     assert JournalReader(folder / "checkpoint" / "journal").first_sequence() > 0
     return folder
 
@@ -161,7 +164,11 @@ def contents(folder: Path) -> dict[str, str]:
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
         # SQLite's index of the file beside it, which readers share.
-        if path.is_file() and path.name not in ("lock", "kraftwatch.db-shm")
+        if path.is_file()
+        and path.name != "lock"
+        and not path.name.endswith("-shm")
+        # An empty log is what a reader leaves.
+        and not (path.name.endswith("-wal") and path.stat().st_size == 0)
     }
 
 
@@ -309,7 +316,7 @@ def test_the_journal_need_not_be_complete(spark: SparkSession, trimmed: Path, tm
     assert list(plan_repair(checkpoint, lambda: spark)) == []
     checkpoint.check_spark()
     checkpoint.check_journal()
-    assert_continues(spark, tmp_path, **SMALL_SEGMENTS)
+    assert_continues(spark, tmp_path, **SHORT_RETENTION)
 
 
 @pytest.mark.parametrize("journal", ["complete", "trimmed"])
@@ -323,40 +330,47 @@ def test_a_lost_spark_folder_is_rebuilt(
 
     assert len(steps) == (0 if journal == "complete" else 1)
     checkpoint.check_journal()
-    assert_continues(spark, tmp_path, **({} if journal == "complete" else SMALL_SEGMENTS))
+    assert_continues(spark, tmp_path, **({} if journal == "complete" else SHORT_RETENTION))
 
 
-@pytest.mark.parametrize("how", ["deleted", "emptied"])
-def test_the_published_position_is_restored(spark: SparkSession, complete: Path, tmp_path: Path, how: str) -> None:
-    def damage(folder: Checkpoint) -> None:
-        path = folder.journal / PUBLISHED
-        path.unlink() if how == "deleted" else path.write_bytes(bytes(1024))
+def damage_a_page_with(checkpoint: Checkpoint, content: bytes) -> None:
+    """Overwrites the first page of the journal's database that holds this."""
+    path = journal_file(checkpoint.journal)
+    pages = bytearray(path.read_bytes())
+    at = pages.index(content) // 4096 * 4096
+    pages[at : at + 4096] = b"\xff" * 4096
+    path.write_bytes(pages)
 
-    checkpoint = damaged_copy(complete, tmp_path, damage)
+
+def test_the_rows_behind_a_damaged_page_of_the_journal_are_kept(
+    spark: SparkSession, complete: Path, tmp_path: Path
+) -> None:
+    checkpoint = damaged_copy(complete, tmp_path, lambda folder: damage_a_page_with(folder, b"observation-failed"))
+    with pytest.raises(UsageError, match=r"observations\.db is damaged: .*kraftwatch checkpoint repair"):
+        checkpoint.check_journal()
+
     (step,) = repaired(checkpoint, spark)
 
-    assert step.found.startswith(f"{checkpoint.journal / PUBLISHED}: ")
-    assert (
-        JournalReader(checkpoint.journal).published_end()
-        == JournalReader(complete / "checkpoint/journal").published_end()
-    )
+    assert step.found.startswith(f"{journal_file(checkpoint.journal)} is damaged: ")
+    journal, before = JournalReader(checkpoint.journal), JournalReader(complete / "checkpoint/journal")
+    assert journal.published_end() == before.published_end()
+    assert journal.first_sequence() > 0
+    assert list(plan_repair(checkpoint, lambda: spark)) == []
     assert_continues(spark, tmp_path)
 
 
-def test_a_damaged_restart_position_beside_an_intact_state_is_moved_away(
+def test_a_journal_of_which_nothing_can_be_read_is_replaced(
     spark: SparkSession, complete: Path, tmp_path: Path
 ) -> None:
-    checkpoint = damaged_copy(complete, tmp_path, lambda folder: empty(folder.journal / RESTART))
-    journal = JournalReader(checkpoint.journal)
-    with pytest.raises(JournalError, match="kraftwatch checkpoint repair"):
-        journal.beginning()
+    checkpoint = damaged_copy(complete, tmp_path, lambda folder: empty(journal_file(folder.journal)))
 
-    (step,) = repaired(checkpoint, spark)
+    journal, logs = repaired(checkpoint, spark)
 
-    assert step.found == f"{checkpoint.journal / RESTART}: it holds no valid position"
-    assert (checkpoint.journal / f"{RESTART}.damaged-1").read_bytes() == b""
-    assert journal.beginning() == 0
-    assert list(plan_repair(checkpoint, lambda: spark)) == []
+    assert journal.found == f"{journal_file(checkpoint.journal)} is damaged: it is empty"
+    assert logs.repair.startswith("Spark starts with a new state")
+    end = JournalReader(complete / "checkpoint/journal").published_end()
+    assert JournalReader(checkpoint.journal).beginning() == end
+    assert_continues(spark, tmp_path)
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted", "overwritten"])

@@ -11,10 +11,10 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.event import to_json
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds

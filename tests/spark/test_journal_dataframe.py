@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import Filter, GreaterThanOrEqual, LessThan
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.decode_observation import decode_observation
 from connectors.event_columns import EventRow, event_row
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
-from streaming.dataframes.journal_dataframe import EVENT_ROW
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
+from streaming.dataframes import journal_dataframe
+from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameReader
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
 from tests.recordings import recorded_checkpoint
@@ -23,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwar
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> JournalReader:
-    """Returns a recorded journal with rows of every kind in several segments."""
+    """Returns a recorded journal with rows of every kind."""
     return JournalReader(recorded_checkpoint(tmp_path_factory.mktemp("recorded")).journal)
 
 
@@ -50,7 +52,6 @@ def test_observations_are_the_rows_of_the_journal(session: SparkSession, journal
     assert rows.schema == OBSERVATION
     assert [tuple(row) for row in rows.collect()] == expected
     assert len(expected) == 667
-    assert rows.rdd.getNumPartitions() > 3
     assert [tuple(row) for row in load(session, journal.directory, columns="sequence,kind").collect()] == [
         (row.sequence, str(row.kind)) for row in recorded(journal)
     ]
@@ -79,18 +80,16 @@ def event_of(row: object) -> EventRow:
 
 
 @pytest.mark.parametrize(
-    ("condition", "segments"),
+    "condition",
     [
-        ("sequence between 100 and 120", 2),
-        ("sequence < 0", 0),
-        ("cluster = 'staging' and kind = 'quorum'", None),
-        ("kind in ('probe', 'view')", None),
-        ("observed_at_ms > (select max(observed_at_ms) - 60000 from all_rows)", None),
+        "sequence between 100 and 120",
+        "sequence < 0",
+        "cluster = 'staging' and kind = 'quorum'",
+        "kind in ('probe', 'view')",
+        "observed_at_ms > (select max(observed_at_ms) - 60000 from all_rows)",
     ],
 )
-def test_filters_exclude_segments_and_nothing_else(
-    session: SparkSession, journal: JournalReader, condition: str, segments: int | None
-) -> None:
+def test_filters_exclude_nothing_else(session: SparkSession, journal: JournalReader, condition: str) -> None:
     frame = load(session, journal.directory)
     not_pushed_down = session.createDataFrame(frame.collect(), OBSERVATION)
     not_pushed_down.createOrReplaceTempView("all_rows")
@@ -98,8 +97,19 @@ def test_filters_exclude_segments_and_nothing_else(
     found = frame.where(condition)
 
     assert found.collect() == not_pushed_down.where(condition).orderBy("sequence").collect()
-    if segments is not None:
-        assert found.rdd.getNumPartitions() == max(segments, 1)
+
+
+def test_filters_exclude_whole_tasks(journal: JournalReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_dataframe, "ROWS_PER_TASK", 100)
+    cases: tuple[tuple[list[Filter], int], ...] = (
+        ([], 7),
+        ([GreaterThanOrEqual(("sequence",), 190), LessThan(("sequence",), 210)], 2),
+        ([LessThan(("sequence",), -1)], 0),
+    )
+    for filters, tasks in cases:
+        reader = JournalDataFrameReader(journal, OBSERVATION, events=False)
+        reader.pushFilters(filters)
+        assert len(reader.partitions()) == tasks
 
 
 def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, journal: JournalReader, tmp_path: Path) -> None:

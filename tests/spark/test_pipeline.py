@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.event import to_json
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import BrokenContract, ObservationFailed, ObservationsAudited, QuorumPolled
 from connectors.secret import Secret
@@ -20,6 +19,7 @@ from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.slack import SlackBot
 from connectors.sinks.webhook import Webhook
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey

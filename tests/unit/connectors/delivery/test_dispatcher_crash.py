@@ -22,7 +22,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
-from connectors.store import database
+from connectors.store import sqlite_file
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
@@ -99,7 +99,7 @@ def run(directory: Path, done: int) -> Iterator[int]:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(crash_points, min_size=1, max_size=5), st.booleans())
 def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoint], new_checkpoint: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, patch.object(database, "SYNCHRONOUS", "OFF"):
+    with tempfile.TemporaryDirectory() as folder, patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):
         directory = Path(folder)
         done = 0
         for point in crashes:

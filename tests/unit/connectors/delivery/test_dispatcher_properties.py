@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode, Outcome, Retry
-from connectors.store import database
+from connectors.store import sqlite_file
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
@@ -195,7 +195,7 @@ class SimulatedJob:
 
 def simulated(steps: Sequence[Step], *, restarts: bool = True) -> SimulatedJob:
     # Other tests check that the ledger is synced; here it would only cost time.
-    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(database, "SYNCHRONOUS", "OFF"):
+    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):
         return SimulatedJob(Path(folder), restarts=restarts).execute(steps).settle()
 
 
@@ -314,7 +314,7 @@ def test_the_same_steps_give_the_same_notifications_also_with_restarts(steps: li
 @given(step_lists(TIME_PASSES, SILENCES), st.integers(0, 60))
 @settings(max_examples=15)
 def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(database, "SYNCHRONOUS", "OFF"):
+    with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):
         simulation = SimulatedJob(Path(folder)).execute(steps[:at])
         simulation.people.loses_responses = True
         simulation.execute(steps[at:]).settle()

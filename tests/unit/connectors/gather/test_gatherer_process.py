@@ -8,10 +8,10 @@ from pathlib import Path
 from connectors.cluster_connection import ClusterConnection
 from connectors.event import from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
 

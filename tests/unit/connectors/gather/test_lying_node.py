@@ -13,9 +13,9 @@ from connectors.decode_observation import decode_observation
 from connectors.event import from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
-from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
+from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason

@@ -1,6 +1,7 @@
 """Which rows are published at once, and which with the next periodic publication."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,15 @@ def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -
     publisher.add(row(101), urgent=False)
     run_pending(loop)
     assert journal.published == [3]
+
+
+def test_much_payload_is_published_at_once(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=loop.stop)
+    for at in range(5):
+        publisher.add(replace(row(at), payload=bytes(1 << 20)), urgent=False)
+        run_pending(loop)
+    assert journal.published == [4], "what is not published is in memory"
 
 
 def test_a_requested_row_that_is_written_already_is_published_and_none_is_made(loop: EventLoop) -> None:

@@ -9,9 +9,9 @@ from connectors.cluster_connection import ClusterConnection
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.gatherer import Gatherer
 from connectors.gather.gatherer_settings import GathererSettings
-from connectors.journal.follow_progress import FollowProgress
 from connectors.kafka.event_loop import EventLoop
 from connectors.observation import Observation
+from connectors.store.follow_progress import FollowProgress
 from tests.unit.connectors.gather.test_loop_heartbeat import block
 
 

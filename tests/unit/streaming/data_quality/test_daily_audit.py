@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connectors.event import to_json
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, ObservationsAudited
+from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import daily_audit
 from streaming.data_quality.daily_audit import INTERVAL_S, DailyAudit

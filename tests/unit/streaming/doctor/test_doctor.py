@@ -11,13 +11,13 @@ import pytest
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
-from connectors.journal.segment import segment_path
-from connectors.journal.writer import JournalWriter
 from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import QuorumPolled
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, Config, checked
@@ -225,10 +225,11 @@ def test_state_with_another_number_of_partitions_is_reported_with_the_command(tm
 def test_journal_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "journal") as writer:
         writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
-    segment_path(tmp_path / "journal", 0).unlink()
+    path = journal_file(tmp_path / "journal")
+    path.write_bytes(b"")
 
     assert failed_checkpoint(tmp_path) == [
-        f"{tmp_path / 'journal'} holds no journal: no observation was recorded there."
+        f"{path} is damaged: it is empty: run `kraftwatch checkpoint repair --checkpoint {tmp_path}`"
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.alert_codec import ALERT
 from connectors.delivery.ledger import Ledger
-from connectors.journal.writer import JournalWriter
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.monitoring import Vantage
 from streaming.job import checkpoint_repair

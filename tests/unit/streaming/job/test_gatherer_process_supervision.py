@@ -3,7 +3,9 @@
 import os
 import select
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ import pytest
 from connectors.cluster_connection import ClusterConnection
 from connectors.event import from_json
 from connectors.gather.control_messages import AuditResult, from_line
-from connectors.journal.reader import JournalReader
 from connectors.observation import ObservationKind
 from connectors.observation_event import BrokenContract, ObservationsAudited
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.job import gatherer_process
 from streaming.job.gatherer_process import GathererProcess, audit_line
@@ -83,12 +86,11 @@ def test_the_reason_a_gatherer_prints_before_it_exits_is_logged(
 ) -> None:
     # The journal can no longer be written: the gatherer prints so and exits.
     first = running(gatherer)
-    (tmp_path / "journal" / "published").rename(tmp_path / "published")
-    (tmp_path / "journal" / "published").mkdir()
+    with closing(sqlite3.connect(journal_file(tmp_path / "journal"))) as database:
+        database.execute("ALTER TABLE progress RENAME TO elsewhere")
 
-    eventually(lambda: "cannot be written" in caplog.text, within_s=20)
-    (tmp_path / "journal" / "published").rmdir()
-    (tmp_path / "published").rename(tmp_path / "journal" / "published")
+        eventually(lambda: "observations.db cannot be used: no such table: progress" in caplog.text, within_s=20)
+        database.execute("ALTER TABLE elsewhere RENAME TO progress")
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.journal import position_file
-from connectors.journal.position_file import JournalPosition
-from connectors.journal.reader import PUBLISHED, JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
 
 
@@ -102,20 +101,14 @@ def test_a_journal_that_ends_before_what_was_planned_is_refused(tmp_path: Path) 
         checkpoint.check_journal()
 
 
-def test_rows_whose_publication_a_power_cut_took_are_still_there(tmp_path: Path) -> None:
-    """The rows are synced, the mark that publishes them is not: the recorder publishes them once more."""
+def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
-    journal_id = record(checkpoint.journal, rows=9)
-    planned(checkpoint, journal=journal_id, sequence=9)
-    position_file.write(checkpoint.journal / PUBLISHED, JournalPosition(journal_id=journal_id, sequence=4))
-    (segment,) = checkpoint.journal.glob("*.seg")
-    with segment.open("ab") as file:
-        file.write(b"torn")
+    record(checkpoint.journal, rows=3)
+    path = journal_file(checkpoint.journal)
+    path.write_bytes(path.read_bytes()[:4096])
 
-    checkpoint.check_journal()
-
-    with JournalWriter(checkpoint.journal) as recorder:
-        assert recorder.published_end == 9
+    with pytest.raises(UsageError, match=rf"{path} is damaged: .*: run `kraftwatch checkpoint repair --checkpoint"):
+        checkpoint.check_journal()
 
 
 def test_another_journal_is_refused(tmp_path: Path) -> None:
@@ -155,10 +148,10 @@ def test_an_offset_that_is_none_is_passed_over(tmp_path: Path, torn: str) -> Non
 def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
     """The journal no longer has the log's beginning: a new start from it would never know the voters."""
     checkpoint = Checkpoint(folder=tmp_path)
-    with JournalWriter(checkpoint.journal, segment_bytes=100, keep_bytes=100) as recorder:
-        for at in range(9):
-            recorder.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at)])
-            JournalReader(checkpoint.journal).commit(recorder.publish())
+    record(checkpoint.journal, rows=9)
+    JournalReader(checkpoint.journal).commit(8)
+    with JournalWriter(checkpoint.journal, keep_bytes=0):
+        pass
     assert JournalReader(checkpoint.journal).first_sequence() > 0
 
     with pytest.raises(UsageError, match=r"has a journal/ without its first rows, but no Spark offsets"):

@@ -11,11 +11,11 @@ from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.event import Event, to_json
-from connectors.journal.reader import JournalReader
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
 from connectors.store.collection import quarantine_of
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity

@@ -122,7 +122,7 @@ def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     ((place, frame),) = groups.items()
     bodies = refused(place, frame)
     assert place == "topic observations partition 3"
-    assert ["cut short" in bodies[0]["reason"], "CRC-32C" in bodies[1]["reason"]] == [True, True]
+    assert ["it is too short" in bodies[0]["reason"], "CRC-32C" in bodies[1]["reason"]] == [True, True]
     assert [(one["rows_of"], one["part"], one["offset"]) for one in bodies] == [
         ("prod", "message", 1),
         ("prod", "message", 2),

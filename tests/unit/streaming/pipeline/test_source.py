@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
+from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
 from streaming.pipeline.packed_observations import unpacked
 from streaming.pipeline.schema import OBSERVATION, PACKED

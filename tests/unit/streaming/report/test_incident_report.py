@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError, UsageError
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from connectors.observation_event import QuorumPolled
 from connectors.sinks.alert_json import iso
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for

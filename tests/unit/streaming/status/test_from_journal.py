@@ -8,10 +8,10 @@ import pytest
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.event import Event, to_json
-from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset

@@ -15,9 +15,9 @@ import requests
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import stored_alerts
-from connectors.journal.reader import JournalReader
 from connectors.secret import Secret
 from connectors.sinks.alert_json import iso
+from connectors.store.journal_reader import JournalReader
 from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis

@@ -3,9 +3,9 @@
 import json
 from functools import reduce
 
-from connectors.journal.follow_progress import FollowProgress, SnapshotProgress, advance, from_json, to_json
 from connectors.observation import Observation
-from tests.unit.connectors.journal.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
+from connectors.store.follow_progress import FollowProgress, SnapshotProgress, advance, from_json, to_json
+from tests.unit.connectors.store.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
 def after(*rows: Observation) -> FollowProgress:
@@ -14,12 +14,6 @@ def after(*rows: Observation) -> FollowProgress:
     assert position is not None
     assert from_json(json.loads(json.dumps(to_json(position)))) == position
     return position
-
-
-def test_stored_form_has_the_fields_that_segment_headers_hold() -> None:
-    position = after(piece(0, batch(0, 3)))
-    assert to_json(position).keys() == {"observed_at_ms", "next_offset", "last_epoch", "high_watermark", "snapshot"}
-    assert to_json(position)["snapshot"].keys() == {"end_offset", "epoch", "pieces", "payload_bytes", "complete"}
 
 
 def test_next_offset_is_after_the_last_batch_and_last_epoch_is_that_batchs_epoch() -> None:

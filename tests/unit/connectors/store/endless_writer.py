@@ -7,13 +7,13 @@ import random
 import sys
 from pathlib import Path
 
-from connectors.journal.writer import JournalWriter
-from tests.unit.connectors.journal.journal_rows import batch, poll, records
+from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.store.journal_rows import batch, poll, records
 
 
 def main(directory: Path, seed: int) -> None:
     rng = random.Random(seed)
-    with JournalWriter(directory, segment_bytes=20_000, keep_bytes=100_000) as writer:
+    with JournalWriter(directory, keep_bytes=100_000) as writer:
         position = writer.follow_progress("alpha")
         offset = (position.next_offset or 0) if position else 0
         now_ms = position.observed_at_ms if position else 0

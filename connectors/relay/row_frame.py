@@ -1,4 +1,4 @@
-"""A frame: one observation on disk.
+"""A frame: one observation in a message of the relay's topic.
 
 Layout, big-endian: u32 length of the body, u32 CRC-32C of the body, body = fixed fields, then the cluster's name
 in UTF-8, then the payload. A bit field states which optional fields are present, because every value is valid:
@@ -6,8 +6,6 @@ in UTF-8, then the payload. A bit field states which optional fields are present
 """
 
 import struct
-from collections.abc import Iterator
-from typing import BinaryIO
 
 from crc32c import crc32c
 
@@ -17,7 +15,7 @@ _PREFIX = struct.Struct(">II")
 _FIXED = struct.Struct(">QBBHqqqiq")
 _MAX_CLUSTER_BYTES = 0xFFFF
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""The largest valid length: it limits how much a damaged prefix can make a reader read."""
+"""The largest valid length."""
 
 _CODE_OF_KIND = {kind: code for code, kind in enumerate(ObservationKind, start=1)}
 _KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
@@ -25,12 +23,7 @@ _HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
 
 
 class BadFrameError(ValueError):
-    """The bytes are not a whole frame: a crash cut it off, or it is damaged. `position` is where the frame begins."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"{reason} at byte {position}")
-        self.position = position
-        self.reason = reason
+    """The bytes are not a whole frame."""
 
 
 def encode(row: Observation) -> bytes:
@@ -66,52 +59,25 @@ def encode(row: Observation) -> bytes:
     return _PREFIX.pack(length, crc32c(body)) + body
 
 
-def read(file: BinaryIO, position: int) -> tuple[Observation, int] | None:
-    """Reads the frame at `position`, the current position of `file`.
-
-    Returns:
-        The row and the position after its frame; None at the end of the file.
+def decode(content: bytes) -> Observation:
+    """Returns the row of one frame.
 
     Raises:
-        BadFrameError: the bytes there are not a whole frame.
+        BadFrameError: the bytes are not one whole frame.
     """
-    prefix = file.read(_PREFIX.size)
-    if not prefix:
-        return None
-    if len(prefix) < _PREFIX.size:
-        raise BadFrameError(position, "the frame's prefix is cut short")
-    length, checksum = _PREFIX.unpack(prefix)
-    if not _FIXED.size <= length <= MAX_BODY_BYTES:
-        raise BadFrameError(position, f"invalid frame length {length}")
-    body = file.read(length)
-    if len(body) < length:
-        raise BadFrameError(position, "the frame is cut short")
+    if len(content) < _PREFIX.size + _FIXED.size:
+        raise BadFrameError("it is too short")
+    length, checksum = _PREFIX.unpack_from(content)
+    body = content[_PREFIX.size :]
+    if len(body) != length:
+        raise BadFrameError(f"it has {len(body)} bytes, not {length}")
     if crc32c(body) != checksum:
-        raise BadFrameError(position, "the frame's CRC-32C does not match")
-    return _decode(body, position), position + _PREFIX.size + length
-
-
-def scan(file: BinaryIO, position: int, sequence: int) -> Iterator[tuple[int, Observation]]:
-    """Yields every row from `position` on, each with the position after it. Sequences must count up from `sequence`.
-
-    Raises:
-        BadFrameError: at the first position without a whole frame of the expected sequence.
-    """
-    file.seek(position)
-    while (found := read(file, position)) is not None:
-        row, after = found
-        if row.sequence != sequence:
-            raise BadFrameError(position, f"found row {row.sequence}, expected row {sequence}")
-        yield after, row
-        position, sequence = after, sequence + 1
-
-
-def _decode(body: bytes, position: int) -> Observation:
+        raise BadFrameError("its CRC-32C does not match")
     sequence, code, present, cluster_bytes, at_ms, base, last, epoch, watermark = _FIXED.unpack_from(body)
     payload_at = _FIXED.size + cluster_bytes
     kind = _KIND_OF_CODE.get(code)
     if kind is None or payload_at > len(body):
-        raise BadFrameError(position, "the frame was written by another version of kraftwatch")
+        raise BadFrameError("another version of kraftwatch wrote it")
     return Observation(
         cluster=body[_FIXED.size : payload_at].decode(),
         kind=kind,

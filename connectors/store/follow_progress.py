@@ -1,7 +1,6 @@
 """FollowProgress: how far one cluster's log is recorded, so that a restarted follower continues there.
 
-The position is folded row by row. Every segment begins with the positions of all clusters before its first row, so
-the last segment alone is enough to rebuild them after a crash, whatever older segments were deleted.
+The position is folded row by row, and stored in the same transaction as the rows.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +29,7 @@ class SnapshotProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowProgress:
-    """Where to continue with one cluster, and the lower bound of its clock. Stored in segment headers as JSON."""
+    """Where to continue with one cluster, and the lower bound of its clock. Stored as JSON."""
 
     observed_at_ms: int
     """Of the newest row of any kind: later rows must not be earlier."""

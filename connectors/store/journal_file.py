@@ -1,0 +1,167 @@
+"""The journal's database: every observation once, in order, in `observations.db` in the journal's folder.
+
+One process writes the rows, the gatherer; it holds the file `lock` beside the database. A row is in a transaction that
+is synced when it is committed, and nobody sees it before that: so a row that was read is never lost and never changes.
+The reader that processes the rows, Spark's planner or a relay, commits its position, which is what retention deletes
+up to.
+
+The database is read and written without SQLAlchemy: three processes of a job would import nothing else of it.
+"""
+
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.durable_file import sync_directory
+from connectors.errors import JournalError
+from connectors.observation import Observation, ObservationKind
+from connectors.store import sqlite_file
+
+FILE: Final = "observations.db"
+_TABLES: Final = (
+    """
+    CREATE TABLE observations (
+        sequence INTEGER PRIMARY KEY, cluster TEXT NOT NULL, kind TEXT NOT NULL, observed_at_ms INTEGER NOT NULL,
+        base_offset INTEGER, last_offset INTEGER, leader_epoch INTEGER, high_watermark INTEGER, payload BLOB NOT NULL
+    ) STRICT""",
+    # One row. `first`: the oldest observation that is kept, or the next one. `committed`: those below are processed.
+    # `restarted_at`: the observation from which on a repair had every log read again.
+    """
+    CREATE TABLE journal (
+        id TEXT NOT NULL, first INTEGER NOT NULL, committed INTEGER NOT NULL, restarted_at INTEGER
+    ) STRICT""",
+    # Where to continue each cluster: `connectors.store.follow_progress`, as JSON.
+    "CREATE TABLE progress (cluster TEXT PRIMARY KEY, progress TEXT NOT NULL) STRICT",
+)
+COLUMNS: Final = (
+    "sequence, cluster, kind, observed_at_ms, base_offset, last_offset, leader_epoch, high_watermark, payload"
+)
+END: Final = "coalesce((SELECT max(sequence) + 1 FROM observations), first)"
+"""An expression for the sequence after the newest row, in a query of `journal`."""
+SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
+INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def journal_file(directory: Path) -> Path:
+    """Returns the path of the database in a journal's folder."""
+    return directory / FILE
+
+
+def create(path: Path, journal_id: str, *, first: int = 0) -> None:
+    """Creates an empty journal; there is a file of this name only when it is complete.
+
+    Raises:
+        OSError: the file cannot be written.
+        sqlite3.Error: as well.
+    """
+    put_in_place(begin_file(path, journal_id, first=first), path)
+
+
+def put_in_place(unfinished: Path, path: Path) -> None:
+    """Gives a complete journal its name."""
+    for suffix in sqlite_file.FILE_SUFFIXES:
+        # SQLite would apply the log of a lost file to the new one.
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    unfinished.rename(path)
+    sync_directory(path.parent)
+
+
+def begin_file(path: Path, journal_id: str, *, first: int) -> Path:
+    """Creates an empty journal under the name that it has until it is complete, and returns that name."""
+    unfinished = path.with_name(path.name + ".new")
+    for each in path.parent.glob(f"{unfinished.name}*"):
+        each.unlink()
+    sqlite_file.create_private(unfinished)
+    with closing(sqlite_file.connect(unfinished)) as connection:
+        connection.execute("BEGIN")
+        for table in _TABLES:
+            connection.execute(table)
+        connection.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (journal_id, first, first))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+    return unfinished
+
+
+def values(row: Observation) -> tuple[Any, ...]:
+    """Returns the columns of a row, in the order of `COLUMNS`."""
+    return (
+        row.sequence,
+        row.cluster,
+        row.kind.value,
+        row.observed_at_ms,
+        row.base_offset,
+        row.last_offset,
+        row.leader_epoch,
+        row.high_watermark,
+        row.payload,
+    )
+
+
+def observation(columns: tuple[Any, ...]) -> Observation:
+    """Returns the row of these columns, in the order of `COLUMNS`.
+
+    Raises:
+        ValueError: the kind is unknown.
+        TypeError: a column has another type.
+    """
+    sequence, cluster, kind, observed_at_ms, base_offset, last_offset, leader_epoch, high_watermark, payload = columns
+    if type(cluster) is not str or type(observed_at_ms) is not int or type(payload) is not bytes:
+        raise TypeError("a column has another type")
+    return Observation(
+        cluster=cluster,
+        kind=ObservationKind(kind),
+        observed_at_ms=observed_at_ms,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        leader_epoch=leader_epoch,
+        high_watermark=high_watermark,
+        payload=payload,
+        sequence=sequence,
+    )
+
+
+@contextmanager
+def opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
+    """Opens the database of a journal.
+
+    Raises:
+        JournalError: it cannot be read or written, or is damaged.
+    """
+    with errors(path), closing(sqlite_file.connect(path, read_only=read_only)) as connection:
+        yield connection
+
+
+@contextmanager
+def errors(path: Path) -> Iterator[None]:
+    """Turns the errors of SQLite, and of values that it returned, into one sentence.
+
+    Raises:
+        JournalError: names the file and what to do.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _CORRUPT:
+            raise damaged(path, str(error)) from error
+        raise _unusable(path, str(error)) from error
+    except OSError as error:
+        raise _unusable(path, (error.strerror or "unusable").lower()) from error
+    except (ValueError, TypeError, LookupError) as error:
+        # A damaged disk may change a value without a trace in the structure of the file.
+        raise damaged(path, f"{error!r}") from error
+
+
+def damaged(path: Path, reason: str) -> JournalError:
+    """Returns the error that names the damaged file and the command that repairs it."""
+    checkpoint = shlex.quote(str(path.parent.parent))
+    return JournalError(
+        f"{path} is damaged ({reason}): stop the job and run `kraftwatch checkpoint repair --checkpoint {checkpoint}`"
+    )
+
+
+def _unusable(path: Path, reason: str) -> JournalError:
+    return JournalError(f"{path} cannot be used: {reason}; fix the cause and start again")

@@ -1,0 +1,292 @@
+"""JournalWriter: the only writer of a journal."""
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from connectors.errors import JournalError, JournalInUseError
+from connectors.observation import Observation
+from connectors.store import journal_file, sqlite_file
+from connectors.store.follow_progress import FollowProgress, advance, from_json, to_json
+from connectors.store.journal_file import END, INSERT, SAVE_PROGRESS, errors, values
+
+LOCK = "lock"
+_LOG = logging.getLogger(__name__)
+_RETRY_INTERVAL_S = 0.05
+_RETENTION_EVERY_MS = 10_000
+_DELETED_AT_ONCE = 10_000
+"""Rows: more would delay what is published meanwhile. If more are due, the next ones follow after a second."""
+_RETENTION_SOON_MS = 1_000
+_ROW_BYTES = 64
+"""What a row takes beside its payload, about."""
+_LOG_BYTES = 64 * 1024 * 1024
+"""The write-ahead log is cut to this size after a large transaction."""
+_DAY_S = 86_400.0
+
+
+class JournalWriter:
+    """Appends observations and publishes them. A context manager: it holds the journal's lock while it is open.
+
+    After a write error the writer is unusable: it is opened again.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        keep_bytes: int = 1024 * 1024 * 1024,
+        keep_s: float = 7 * _DAY_S,
+        lock_timeout_s: float = 10.0,
+    ) -> None:
+        """Touches no file before the context is entered.
+
+        Args:
+            directory: the journal's folder; created if missing.
+            keep_bytes: while the journal's rows take more, committed ones are deleted, oldest first.
+            keep_s: committed rows that are older (by the rows' clock) are deleted.
+            lock_timeout_s: how long to wait for the lock.
+        """
+        self._directory = directory
+        self._path = journal_file.journal_file(directory)
+        self._keep_bytes = keep_bytes
+        self._keep_ms = round(keep_s * 1000)
+        self._lock_timeout_s = lock_timeout_s
+        self._lock: int | None = None
+        self._database: sqlite3.Connection | None = None
+        self._appended: list[Observation] = []
+        self._changed: set[str] = set()
+        """Clusters whose progress is not stored yet."""
+        self._held_back = False
+        self._retention_at_ms = self._newest_at_ms = 0
+        self._positions: dict[str, FollowProgress] = {}
+        self._journal_id, self._published = "", 0
+
+    def __enter__(self) -> Self:
+        """Takes the lock and opens the journal; creates it if there is none.
+
+        Raises:
+            JournalInUseError: another process holds the lock.
+            JournalError: the journal is damaged, or cannot be written.
+        """
+        try:
+            with errors(self._path):
+                self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._lock = _acquire(self._directory / LOCK, self._lock_timeout_s)
+                if not self._path.exists():
+                    journal_file.create(self._path, secrets.token_hex(16))
+                self._database = sqlite_file.connect(self._path)
+                self._database.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+                self._load(self._database)
+            self._delete_old()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Publishes the appended rows, unless an exception is propagating, and releases the lock."""
+        try:
+            if kind is None and self._database is not None:
+                self.publish()
+        finally:
+            self._release()
+
+    @property
+    def journal_id(self) -> str:
+        """As `JournalReader.journal_id`."""
+        return self._journal_id
+
+    @property
+    def published_end(self) -> int:
+        """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
+        return self._published
+
+    def follow_progress(self, cluster: str) -> FollowProgress | None:
+        """Returns where to continue following a cluster; None if no row of it was ever recorded."""
+        return self._positions.get(cluster)
+
+    def append(self, observations: Sequence[Observation]) -> None:
+        """Gives each row its sequence. It is neither stored nor read by others before `publish`.
+
+        Raises:
+            JournalError: the writer is unusable.
+        """
+        self._usable()
+        for row in observations:
+            self._appended.append(replace(row, sequence=self._published + len(self._appended)))
+            self._positions[row.cluster] = advance(self._positions.get(row.cluster), row)
+            self._changed.add(row.cluster)
+            self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
+
+    def publish(self) -> int:
+        """Stores the appended rows in one transaction, synced to the disk: then readers see them.
+
+        Returns:
+            The sequence after the last row.
+
+        Raises:
+            JournalError: the rows cannot be written; the writer is now unusable.
+        """
+        self._usable()
+        if self._appended:
+            with self._transaction() as database:
+                database.executemany(INSERT, map(values, self._appended))
+                self._save_progress(database)
+            self._published += len(self._appended)
+            self._appended.clear()
+            if self._newest_at_ms - self._retention_at_ms >= _RETENTION_EVERY_MS:
+                self._delete_old()
+        return self._published
+
+    def read_logs_again(self, *, now_ms: int | None = None) -> int:
+        """Forgets how far each cluster's log is recorded: followers read it from the start.
+
+        With `now_ms`, the wall clock, later rows may be as early as that: the time of former ones was wrong.
+
+        The position is stored: without older rows, everything that is to be known about a cluster follows it.
+
+        Returns:
+            The sequence of the next row.
+
+        Raises:
+            JournalError: the journal cannot be written; the writer is now unusable.
+        """
+        self.publish()
+        for cluster, position in list(self._positions.items()):
+            newest_ms = position.observed_at_ms
+            self._positions[cluster] = FollowProgress(
+                observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
+            )
+        self._changed.update(self._positions)
+        with self._transaction() as database:
+            self._save_progress(database)
+            database.execute("UPDATE journal SET restarted_at = ?", (self._published,))
+        return self._published
+
+    def lower_committed(self, sequence: int) -> None:
+        """Takes back the commit of the rows from `sequence` on: they are read again, so retention must not delete them.
+
+        Raises:
+            JournalError: the journal cannot be written; the writer is now unusable.
+        """
+        with self._transaction() as database:
+            database.execute("UPDATE journal SET committed = min(committed, ?)", (sequence,))
+
+    def _load(self, database: sqlite3.Connection) -> None:
+        self._journal_id, self._published = database.execute(f"SELECT id, {END} FROM journal").fetchone()
+        stored = database.execute("SELECT cluster, progress FROM progress")
+        self._positions = {cluster: from_json(json.loads(text)) for cluster, text in stored}
+        self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
+
+    def _save_progress(self, database: sqlite3.Connection) -> None:
+        changed = [(cluster, json.dumps(to_json(self._positions[cluster]))) for cluster in self._changed]
+        database.executemany(SAVE_PROGRESS, changed)
+        self._changed.clear()
+
+    def _delete_old(self) -> None:
+        """Deletes committed rows, oldest first, while the journal is too large or they are too old."""
+        self._retention_at_ms = self._newest_at_ms
+        held_back = False
+        with self._transaction() as database:
+            pages, free, page_bytes = (
+                database.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            excess_bytes = (pages - free) * page_bytes - self._keep_bytes
+            first, committed = database.execute("SELECT first, committed FROM journal").fetchone()
+            query = "SELECT observed_at_ms, length(payload) FROM observations ORDER BY sequence LIMIT ?"
+            kept_from = first
+            with closing(database.execute(query, (_DELETED_AT_ONCE,))) as oldest:
+                for observed_at_ms, size in oldest:
+                    if excess_bytes <= 0 and observed_at_ms >= self._newest_at_ms - self._keep_ms:
+                        break
+                    if kept_from >= committed:
+                        held_back = True
+                        break
+                    kept_from += 1
+                    excess_bytes -= size + _ROW_BYTES
+            if kept_from - first == _DELETED_AT_ONCE:
+                self._retention_at_ms -= _RETENTION_EVERY_MS - _RETENTION_SOON_MS
+            if kept_from > first:
+                database.execute("DELETE FROM observations WHERE sequence < ?", (kept_from,))
+                database.execute("UPDATE journal SET first = ?", (kept_from,))
+        if held_back and not self._held_back:
+            _LOG.warning(
+                "The journal %s is larger or older than its retention limits (%d bytes): its reader has not committed "
+                "row %d, and uncommitted rows are not deleted.",
+                self._directory,
+                self._keep_bytes,
+                kept_from,
+            )
+        self._held_back = held_back
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Begins a transaction, which is committed at the end; after an error the writer is closed."""
+        database = self._usable()
+        try:
+            with errors(self._path):
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+                database.execute("COMMIT")
+        except BaseException:
+            # SQLite takes the transaction back.
+            self._database = None
+            database.close()
+            raise
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._database is None:
+            raise JournalError(
+                f"The writer of the journal {self._directory} is closed or has failed: open the journal again."
+            )
+        return self._database
+
+    def _release(self) -> None:
+        if self._database is not None:
+            self._database.close()
+        if self._lock is not None:
+            os.close(self._lock)
+        self._database = self._lock = None
+
+
+def _acquire(path: Path, timeout_s: float) -> int:
+    """Takes the lock, retrying; returns the file descriptor that holds it until it is closed.
+
+    Raises:
+        JournalInUseError: another process still holds the lock.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + timeout_s
+    while not _try_lock(descriptor):
+        if time.monotonic() >= deadline:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise JournalInUseError(
+                f"The journal {path.parent} is still in use after {timeout_s:g} s by process {holder or '?'}: "
+                f"stop that process, or use another checkpoint folder."
+            )
+        time.sleep(_RETRY_INTERVAL_S)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+    return descriptor
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""JournalReader: ranges, commits, waiting, and errors."""
+
+import pickle
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.errors import JournalError
+from connectors.observation import Observation, ObservationKind
+from connectors.store import sqlite_file
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.store.journal_rows import poll
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2000 rows of 1 kB."""
+    directory = tmp_path_factory.mktemp("large")
+    with JournalWriter(directory) as writer:
+        for at in range(400):
+            writer.append([poll(at * 5 + more, payload=b"%d" % at * 300) for more in range(5)])
+            writer.publish()
+    return directory
+
+
+def execute(directory: Path, statement: str) -> None:
+    with closing(sqlite3.connect(journal_file(directory))) as database, database:
+        database.execute(statement)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2000), st.integers(0, 2000))
+def test_reading_any_range_twice_gives_the_same_rows(large: Path, one: int, other: int) -> None:
+    start, end = sorted((one, other))
+    rows = list(JournalReader(large).read(start, end))
+    assert [row.sequence for row in rows] == list(range(start, end))
+    assert [row.observed_at_ms for row in rows] == list(range(start, end))
+    assert list(JournalReader(large).read(start, end)) == rows
+
+
+optional = st.none() | st.integers(-1, 2**63 - 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.builds(
+        Observation,
+        cluster=st.text(min_size=1, max_size=20).filter(lambda name: name.isprintable()),
+        kind=st.sampled_from(ObservationKind),
+        observed_at_ms=st.integers(0, 2**62),
+        base_offset=optional,
+        last_offset=optional,
+        leader_epoch=optional,
+        high_watermark=optional,
+        payload=st.binary(max_size=200),
+        sequence=st.just(0),
+    )
+)
+def test_any_row_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, row: Observation) -> None:
+    directory = tmp_path_factory.mktemp("any")
+    with JournalWriter(directory) as writer:
+        writer.append([row])
+    assert list(JournalReader(directory).read(0, 1)) == [row]
+
+
+def test_rows_larger_than_what_is_read_at_once(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(at, payload=bytes(5 << 20)) for at in range(3)])
+    assert [(row.sequence, len(row.payload)) for row in JournalReader(tmp_path).read(0, 3)] == [
+        (at, 5 << 20) for at in range(3)
+    ]
+    assert 10 << 20 < JournalReader(tmp_path).payload_bytes(1) < 11 << 20
+
+
+def test_a_reader_can_be_pickled(large: Path) -> None:
+    assert pickle.loads(pickle.dumps(JournalReader(large))) == JournalReader(large)
+
+
+def test_a_copy_that_nobody_may_write_beside_is_read(large: Path, tmp_path: Path) -> None:
+    sqlite_file.copy(journal_file(large), journal_file(tmp_path))
+    tmp_path.chmod(0o500)
+    try:
+        assert len(list(JournalReader(tmp_path).read(0, 2000))) == 2000
+        assert [path.name for path in tmp_path.iterdir()] == ["observations.db"]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_missing_journal_or_row_is_reported_in_one_sentence(large: Path, tmp_path: Path) -> None:
+    assert not JournalReader(tmp_path).created
+    assert JournalReader(large).created
+    for query in (
+        JournalReader(tmp_path).published_end,
+        JournalReader(tmp_path).first_sequence,
+        JournalReader(tmp_path / "no").first_sequence,
+        lambda: JournalReader(tmp_path).wait_beyond(0, 0),
+    ):
+        with pytest.raises(JournalError, match="holds no journal"):
+            query()
+    with pytest.raises(JournalError, match="it ends at 2000: the checkpoint belongs to another journal"):
+        list(JournalReader(large).read(1999, 2001))
+    with pytest.raises(JournalError, match="it ends at 2000"):
+        JournalReader(large).commit(2001)
+
+
+def test_rows_that_are_no_longer_kept_are_refused(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(at) for at in range(20)])
+    JournalReader(tmp_path).commit(7)
+    with JournalWriter(tmp_path, keep_bytes=0):
+        pass
+    assert JournalReader(tmp_path).first_sequence() == 7
+    with pytest.raises(JournalError, match=r"Row 0 of .* is no longer kept: it begins at 7"):
+        list(JournalReader(tmp_path).read(0, 20))
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("DELETE FROM observations WHERE sequence = 1", "row 1 is missing"),
+        ("UPDATE observations SET kind = 'other' WHERE sequence = 1", "'other' is not a valid ObservationKind"),
+        ("DELETE FROM journal", "it holds no position"),
+    ],
+)
+def test_what_cannot_be_is_reported_as_damage(tmp_path: Path, statement: str, reason: str) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(at) for at in range(3)])
+    execute(tmp_path, statement)
+    with pytest.raises(JournalError, match=rf"observations\.db is damaged \(.*{reason}.*`kraftwatch checkpoint repair"):
+        list(JournalReader(tmp_path).read(0, 3))
+
+
+def test_a_commit_only_moves_forward(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(at) for at in range(5)])
+        writer.publish()
+        journal = JournalReader(tmp_path)
+        assert journal.committed_end() == 0
+        journal.commit(3)
+        journal.commit(2)
+        assert journal.committed_end() == 3
+        writer.lower_committed(4)
+        writer.lower_committed(1)
+        assert journal.committed_end() == 1
+
+
+def test_waiting_ends_when_a_row_is_published_or_at_the_timeout(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll()])
+        writer.publish()
+        journal = JournalReader(tmp_path)
+        assert journal.wait_beyond(0, 30) == 1
+        before = time.monotonic()
+        assert journal.wait_beyond(1, 0.02) == 1
+        assert time.monotonic() - before >= 0.02
+        ends: list[int] = []
+        waiting = threading.Thread(target=lambda: ends.append(journal.wait_beyond(1, 30)))
+        waiting.start()
+        journal.commit(1)
+        writer.append([poll()])
+        writer.publish()
+        waiting.join(30)
+        assert ends == [2]

@@ -1,0 +1,264 @@
+"""JournalWriter: order, durability, refused journals, retention, and the follow position after a restart."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import JournalError, JournalInUseError
+from connectors.observation import Observation
+from connectors.store import journal_writer, sqlite_file
+from connectors.store.journal_file import journal_file
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.store.journal_rows import batch, poll, records
+
+
+def written(directory: Path, rows: int) -> list[Observation]:
+    with JournalWriter(directory) as writer:
+        for at in range(rows):
+            writer.append([poll(at * 1000, payload=b"%d" % at)])
+            writer.publish()
+    return list(JournalReader(directory).read(0, rows))
+
+
+def test_rows_get_a_sequence_and_are_visible_only_when_published(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        journal = JournalReader(tmp_path)
+        writer.append([poll(1), poll(2)])
+        assert journal.published_end() == 0
+        assert writer.publish() == 2
+        writer.append([poll(3)])
+        assert journal.published_end() == 2
+        assert [(row.sequence, row.observed_at_ms) for row in journal.read(0, 2)] == [(0, 1), (1, 2)]
+    # Leaving the context without an error publishes the appended rows.
+    assert [row.observed_at_ms for row in journal.read(0, 3)] == [1, 2, 3]
+
+
+def test_an_error_inside_the_context_publishes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), JournalWriter(tmp_path) as writer:
+        writer.append([poll()])
+        raise RuntimeError
+    assert JournalReader(tmp_path).published_end() == 0
+
+
+def test_a_row_is_synced_before_a_reader_sees_it(tmp_path: Path) -> None:
+    """SQLite syncs the write-ahead log in a commit, and shows its rows only then, in this mode."""
+    written(tmp_path, 1)
+    with JournalWriter(tmp_path) as writer, writer._transaction() as database:
+        assert database.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_publishing_nothing_writes_nothing(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer, closing(sqlite_file.connect(journal_file(tmp_path))) as other:
+        version = other.execute("PRAGMA data_version").fetchone()
+        assert writer.publish() == 0
+        assert other.execute("PRAGMA data_version").fetchone() == version
+
+
+def test_a_second_writer_is_refused_while_the_lock_is_held(tmp_path: Path) -> None:
+    in_use = f"still in use after 0.1 s by process {os.getpid()}"
+    with JournalWriter(tmp_path), pytest.raises(JournalInUseError, match=in_use):
+        JournalWriter(tmp_path, lock_timeout_s=0.1).__enter__()
+    with JournalWriter(tmp_path, lock_timeout_s=0):
+        pass
+
+
+def test_a_reopened_journal_keeps_its_id_and_its_sequence(tmp_path: Path) -> None:
+    first = written(tmp_path, 3)
+    with JournalWriter(tmp_path) as writer:
+        assert writer.journal_id == JournalReader(tmp_path).journal_id
+        assert writer.published_end == 3
+        writer.append([poll(9_000)])
+    assert list(JournalReader(tmp_path).read(0, 3)) == first
+    assert JournalReader(tmp_path).published_end() == 4
+
+
+def test_only_the_owner_can_access_the_folder_and_its_files(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "journal") as writer:
+        writer.append([poll()])
+        writer.publish()
+        assert (tmp_path / "journal").stat().st_mode & 0o077 == 0
+        assert {path.name for path in (tmp_path / "journal").iterdir()} >= {"observations.db", "observations.db-wal"}
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "journal").iterdir())
+
+
+def test_a_journal_that_was_not_created_completely_is_created_again(tmp_path: Path) -> None:
+    for name in ("observations.db.new", "observations.db.new-wal", "observations.db-wal"):
+        (tmp_path / name).write_bytes(b"left by a crash")
+    assert not JournalReader(tmp_path).created
+    assert len(written(tmp_path, 2)) == 2
+    assert not list(tmp_path.glob("*.new*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 1000])
+def test_a_damaged_file_is_refused_with_the_command_that_repairs_it(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "checkpoint" / "journal"
+    written(folder, 3)
+    journal_file(folder).write_bytes(content)
+    for read in (JournalWriter(folder).__enter__, JournalReader(folder).published_end):
+        with pytest.raises(JournalError) as problem:
+            read()
+        assert str(journal_file(folder)) in str(problem.value)
+        assert "\n" not in str(problem.value)
+        command = f"`kraftwatch checkpoint repair --checkpoint {tmp_path / 'checkpoint'}`"
+        assert command in str(problem.value) or not content
+
+
+def test_a_full_disk_is_reported_in_one_sentence_and_the_journal_can_be_reopened(tmp_path: Path) -> None:
+    rows = written(tmp_path, 2)
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(5_000, payload=bytes(1 << 20))])
+        assert writer._database is not None
+        writer._database.execute("PRAGMA max_page_count = 10")
+        with pytest.raises(JournalError, match=r"observations\.db cannot be used: database or disk is full; fix the"):
+            writer.publish()
+        with pytest.raises(JournalError, match="has failed"):
+            writer.append([poll()])
+    with JournalWriter(tmp_path) as writer:
+        assert writer.published_end == 2
+        writer.append([poll(6_000)])
+    assert list(JournalReader(tmp_path).read(0, 2)) == rows
+
+
+def test_a_file_that_cannot_grow_ends_the_writer_and_loses_no_row(tmp_path: Path) -> None:
+    script = """
+import resource, signal, sys
+from pathlib import Path
+from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.store.journal_rows import poll
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+with JournalWriter(Path(sys.argv[1])) as writer:
+    while True:
+        writer.append([poll(payload=bytes(3_000))])
+        print(writer.publish(), flush=True)
+"""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        check=False, capture_output=True, text=True, env={"PYTHONPATH": path},
+    )  # fmt: skip
+    assert "JournalError" in ended.stderr
+    published = int(ended.stdout.split()[-1])
+    assert JournalReader(tmp_path).published_end() == published > 5
+    assert len(written_after(tmp_path)) == published + 1
+
+
+def written_after(directory: Path) -> list[Observation]:
+    with JournalWriter(directory) as writer:
+        writer.append([poll(9_000)])
+    return list(JournalReader(directory).read(0, JournalReader(directory).published_end()))
+
+
+def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match=r"file/journal/observations\.db cannot be used: not a directory"):
+        JournalWriter(tmp_path / "file" / "journal").__enter__()
+
+
+# -- follow position and retention ----------------------------------------------------------------------------
+
+
+def test_the_follow_progress_survives_the_deletion_of_old_rows(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path, keep_bytes=0) as writer:
+        writer.append([records(batch(41, 6), base=41, last=41, epoch=6)])
+        for at in range(30):
+            writer.append([poll(at * 1000)])
+            JournalReader(tmp_path).commit(writer.publish())
+        expected = writer.follow_progress("alpha")
+        assert writer.follow_progress("beta") is None
+    assert JournalReader(tmp_path).first_sequence() > 0
+    with JournalWriter(tmp_path) as writer:
+        position = writer.follow_progress("alpha")
+        assert position is not None
+        assert position == expected
+        assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (42, 6, 29_000)
+
+
+def test_retention_by_size_and_age_deletes_committed_rows_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tmp_path, 40)
+    journal = JournalReader(tmp_path)
+    with JournalWriter(tmp_path, keep_bytes=0):
+        assert journal.first_sequence() == 0
+    assert "its reader has not committed row 0" in caplog.text
+    journal.commit(20)
+    with JournalWriter(tmp_path, keep_bytes=1 << 30):
+        assert journal.first_sequence() == 0
+    with JournalWriter(tmp_path, keep_bytes=0):
+        assert journal.first_sequence() == 20
+    journal.commit(40)
+    with JournalWriter(tmp_path, keep_s=10):
+        # The newest row is of second 39.
+        assert journal.first_sequence() == 29
+    assert [row.sequence for row in journal.read(29, 40)] == list(range(29, 40))
+
+
+def test_numbers_continue_when_every_row_is_deleted(tmp_path: Path) -> None:
+    written(tmp_path, 5)
+    journal = JournalReader(tmp_path)
+    journal.commit(5)
+    for _ in range(2):
+        with JournalWriter(tmp_path, keep_bytes=0) as writer:
+            assert (journal.first_sequence(), journal.published_end(), writer.published_end) == (5, 5, 5)
+    assert list(journal.read(5, 5)) == []
+    assert [row.sequence for row in written_from(tmp_path)] == [5]
+
+
+def written_from(directory: Path) -> list[Observation]:
+    with JournalWriter(directory) as writer:
+        writer.append([poll(9_000)])
+    journal = JournalReader(directory)
+    return list(journal.read(journal.first_sequence(), journal.published_end()))
+
+
+def test_old_rows_are_deleted_while_writing_and_the_file_does_not_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_writer, "_DELETED_AT_ONCE", 3)
+    with JournalWriter(tmp_path, keep_bytes=200_000) as writer:
+        sizes = []
+        for at in range(200):
+            writer.append([poll(at * 1000, payload=bytes(10_000))])
+            JournalReader(tmp_path).commit(writer.publish())
+            sizes.append(journal_file(tmp_path).stat().st_size)
+        kept = writer.published_end - JournalReader(tmp_path).first_sequence()
+        assert 10 <= kept <= 40
+    assert max(sizes) < 1_000_000, "free pages are used again"
+
+
+def test_a_writer_and_a_reader_that_commits_do_not_lock_each_other_out(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from connectors.store.journal_reader import JournalReader
+journal = JournalReader(Path(sys.argv[1]))
+end = 0
+while end < 300:
+    end = journal.wait_beyond(end, 30)
+    journal.commit(end)
+"""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with JournalWriter(tmp_path) as writer:
+        with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env={"PYTHONPATH": path}) as reader:
+            for at in range(300):
+                writer.append([poll(at)])
+                writer.publish()
+            assert reader.wait(60) == 0
+        assert JournalReader(tmp_path).committed_end() == 300
+
+
+def test_a_row_whose_number_is_taken_is_refused(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        with closing(sqlite3.connect(journal_file(tmp_path))) as other, other:
+            other.execute("INSERT INTO observations VALUES (0, 'a', 'quorum', 1, NULL, NULL, NULL, NULL, x'')")
+        writer.append([poll()])
+        with pytest.raises(JournalError, match="UNIQUE constraint failed"):
+            writer.publish()

@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,12 @@ from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
-from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.garbage_collection import exclude_long_lived_objects
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
+from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, stored_endpoints
 from connectors.gather.publisher import Appender, Publisher
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
@@ -74,6 +74,12 @@ class GathererJournal(Appender, Protocol):
     def follow_progress(self, cluster: str) -> FollowProgress | None:
         """Returns where to continue following a cluster; None if no row of it was ever recorded."""
 
+    def endpoints(self, cluster: str) -> str | None:
+        """Returns a cluster's endpoints as they were noted; None if they never were."""
+
+    def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
+        """Takes each cluster's endpoints, to be stored with the next rows."""
+
 
 class Gatherer:
     """The gatherers of all clusters on one event loop."""
@@ -87,8 +93,10 @@ class Gatherer:
         self._settings = settings
         self._journal = journal
         self._loop = EventLoop()
-        self._endpoint_cache = EndpointCache(Path(settings.journal))
-        self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
+        self._publisher = Publisher(
+            journal, self._loop, on_failure=self._loop.stop, before_publish=self._note_endpoints
+        )
+        self._noted: dict[str, KnownEndpoints] = {}
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
         self._stats = GathererStats(
@@ -131,8 +139,14 @@ class Gatherer:
                 case AuditResult(audited=audited):
                     gatherer.write_audit(audited)
 
-    def _update_cache(self) -> None:
-        self._endpoint_cache.update({gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers})
+    def _note_endpoints(self) -> None:
+        known = {gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers}
+        changed = {cluster: each for cluster, each in known.items() if self._noted.get(cluster) != each}
+        if changed:
+            self._journal.note_endpoints(
+                {cluster: ENDPOINTS_JSON.dump_json(each).decode() for cluster, each in changed.items()}
+            )
+            self._noted |= changed
 
     async def _run(self) -> None:
         keep_freed_memory()
@@ -170,7 +184,7 @@ class Gatherer:
             rate_limiter=self._rate_limiters[cluster.name],
             start=start or START,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
-            known_endpoints=self._endpoint_cache.of(cluster.name),
+            known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
             newest_gap=self._heartbeat.newest_gap,
         )
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from connectors.event import Event
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
@@ -36,7 +38,11 @@ Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEndpoints:
-    """A cluster's endpoints as reported by log and polls. A restarted gatherer loads them from the endpoint cache."""
+    """A cluster's endpoints as reported by log and polls. The journal holds them.
+
+    A restarted gatherer resumes the log at its last position, so it does not read the VotersRecord with the endpoints
+    again; and no node reports them while the quorum is down.
+    """
 
     voters: Endpoints = field(default_factory=dict)
     """From the newest VotersRecord."""
@@ -46,13 +52,25 @@ class KnownEndpoints:
     """From the newest DescribeQuorum response."""
 
 
+ENDPOINTS_JSON: TypeAdapter[KnownEndpoints] = TypeAdapter(KnownEndpoints)
+"""How the journal holds them."""
+
+
+def stored_endpoints(text: str | None) -> KnownEndpoints:
+    """Returns the endpoints that the journal holds; none if it holds none of the cluster, or if they are damaged."""
+    try:
+        return KnownEndpoints() if text is None else ENDPOINTS_JSON.validate_json(text)
+    except ValidationError:
+        return KnownEndpoints()
+
+
 class NodeDirectory:
     """The directory of one cluster, shared by its log follower, polls and probe."""
 
     def __init__(
         self, *, configured: tuple[Address, ...], cluster_id: str | None, known_endpoints: KnownEndpoints | None = None
     ) -> None:
-        """`known_endpoints`: from the endpoint cache, because the log is not read again for them."""
+        """`known_endpoints`: from the journal, because the log is not read again for them."""
         self.configured = configured
         self.cluster_id = cluster_id
         known_endpoints = known_endpoints or KnownEndpoints()

@@ -35,6 +35,8 @@ _TABLES: Final = (
     ) STRICT""",
     # Where to continue each cluster: `connectors.store.follow_progress`, as JSON.
     "CREATE TABLE progress (cluster TEXT PRIMARY KEY, progress TEXT NOT NULL) STRICT",
+    # Where its nodes were last reported, as the gatherer's JSON.
+    "CREATE TABLE endpoints (cluster TEXT PRIMARY KEY, endpoints TEXT NOT NULL) STRICT",
 )
 COLUMNS: Final = (
     "sequence, cluster, kind, observed_at_ms, base_offset, last_offset, leader_epoch, high_watermark, payload"
@@ -42,6 +44,7 @@ COLUMNS: Final = (
 END: Final = "coalesce((SELECT max(sequence) + 1 FROM observations), first)"
 """An expression for the sequence after the newest row, in a query of `journal`."""
 SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
+SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
 INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

@@ -72,6 +72,11 @@ class JournalReader:
         """Returns the sequence below which all rows are committed; 0 if none is."""
         return int(self._position("committed"))
 
+    def endpoints(self) -> dict[str, str]:
+        """Returns what the writer has stored of each cluster's endpoints, by cluster."""
+        with self._reading() as connection:
+            return dict(connection.execute("SELECT cluster, endpoints FROM endpoints"))
+
     def payload_bytes(self, start: int) -> int:
         """Returns about how much the rows from `start` on take."""
         query = f"SELECT coalesce(sum(length(payload) + {_ROW_BYTES}), 0) FROM observations WHERE sequence >= ?"

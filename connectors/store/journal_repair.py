@@ -18,6 +18,9 @@ from connectors.store.journal_file import (
     put_in_place,
 )
 
+_CLUSTERS = ("progress", "endpoints")
+"""The tables with one row for each cluster."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableJournal:
@@ -52,7 +55,8 @@ def readable_journal(directory: Path) -> ReadableJournal | None:
             journal_id, end, restarted_at = connection.execute(
                 f"SELECT id, {END}, coalesce(restarted_at, 0) FROM journal"
             ).fetchone()
-            connection.execute("SELECT cluster, progress FROM progress").fetchall()
+            for table in _CLUSTERS:
+                connection.execute(f"SELECT * FROM {table}").fetchall()
     except (sqlite3.Error, TypeError):
         return None
     first = end
@@ -96,7 +100,8 @@ def replace_journal(
                 f"INSERT INTO observations SELECT {COLUMNS} FROM damaged.observations ORDER BY sequence DESC LIMIT ?",
                 (readable.end - readable.first,),
             )
-            connection.execute("INSERT INTO progress SELECT cluster, progress FROM damaged.progress")
+            for table in _CLUSTERS:
+                connection.execute(f"INSERT INTO {table} SELECT * FROM damaged.{table}")
             connection.execute(
                 "UPDATE journal SET (committed, restarted_at) = "
                 "(SELECT max(committed, ?), restarted_at FROM damaged.journal)",

@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from connectors.errors import JournalError, JournalInUseError
 from connectors.observation import Observation
 from connectors.store import journal_file, sqlite_file
 from connectors.store.follow_progress import FollowProgress, advance, from_json, to_json
-from connectors.store.journal_file import END, INSERT, SAVE_PROGRESS, errors, values
+from connectors.store.journal_file import END, INSERT, SAVE_ENDPOINTS, SAVE_PROGRESS, errors, values
 
 LOCK = "lock"
 _LOG = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ class JournalWriter:
         self._held_back = False
         self._retention_at_ms = self._newest_at_ms = 0
         self._positions: dict[str, FollowProgress] = {}
+        self._endpoints: dict[str, str] = {}
+        self._new_endpoints: dict[str, str] = {}
         self._journal_id, self._published = "", 0
 
     def __enter__(self) -> Self:
@@ -113,6 +115,10 @@ class JournalWriter:
         """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
         return self._published
 
+    def endpoints(self, cluster: str) -> str | None:
+        """Returns a cluster's endpoints as they were noted; None if they never were."""
+        return self._endpoints.get(cluster)
+
     def follow_progress(self, cluster: str) -> FollowProgress | None:
         """Returns where to continue following a cluster; None if no row of it was ever recorded."""
         return self._positions.get(cluster)
@@ -129,6 +135,12 @@ class JournalWriter:
             self._positions[row.cluster] = advance(self._positions.get(row.cluster), row)
             self._changed.add(row.cluster)
             self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
+
+    def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
+        """Takes each cluster's endpoints; what has changed is stored with the next rows, which may contain them."""
+        changed = {cluster: text for cluster, text in endpoints.items() if self._endpoints.get(cluster) != text}
+        self._endpoints |= changed
+        self._new_endpoints |= changed
 
     def publish(self) -> int:
         """Stores the appended rows in one transaction, synced to the disk: then readers see them.
@@ -188,12 +200,15 @@ class JournalWriter:
         self._journal_id, self._published = database.execute(f"SELECT id, {END} FROM journal").fetchone()
         stored = database.execute("SELECT cluster, progress FROM progress")
         self._positions = {cluster: from_json(json.loads(text)) for cluster, text in stored}
+        self._endpoints = dict(database.execute("SELECT cluster, endpoints FROM endpoints"))
         self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
 
     def _save_progress(self, database: sqlite3.Connection) -> None:
         changed = [(cluster, json.dumps(to_json(self._positions[cluster]))) for cluster in self._changed]
         database.executemany(SAVE_PROGRESS, changed)
+        database.executemany(SAVE_ENDPOINTS, self._new_endpoints.items())
         self._changed.clear()
+        self._new_endpoints.clear()
 
     def _delete_old(self) -> None:
         """Deletes committed rows, oldest first, while the journal is too large or they are too old."""

@@ -11,7 +11,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.errors import UsageError
-from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
@@ -25,7 +24,13 @@ from streaming.replay.machine import Machine
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
+from streaming.status.from_journal import (
+    ReplayedJournal,
+    has_journal,
+    recorded_endpoints,
+    recorded_state,
+    replay_journal,
+)
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.health import Health, health
 from streaming.status.live import query_clusters
@@ -193,7 +198,7 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
     def read_recorded(name: str) -> ReplayedJournal | None:
         return read_fallback().get(name)
 
-    endpoint_cache = None if fallback is None else EndpointCache(fallback / "journal")
+    endpoints = {} if fallback is None else recorded_endpoints(fallback)
     replayed = {} if journal is None else replay_journal(journal, new_machine, say=print_progress)
     for name in by_name:
         if journal is not None and name not in replayed:
@@ -205,7 +210,7 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
             settings=config.cluster_settings(section),
             recorded=replayed.get(section.name),
             read_recorded=partial(read_recorded, section.name),
-            known_endpoints=KnownEndpoints() if endpoint_cache is None else endpoint_cache.of(section.name),
+            known_endpoints=endpoints.get(section.name, KnownEndpoints()),
         )
         for section in config.watched
     ]

@@ -26,7 +26,7 @@ from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
 
 _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
-_FILES: Final = ("cluster.json", "journal/endpoints.json", "log/gather-stats.json")
+_FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
 def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plain], output: Path) -> int:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from connectors.errors import UsageError
-from connectors.gather.endpoint_cache import EndpointCache
-from connectors.gather.node_directory import KnownEndpoints
+from connectors.errors import JournalError, UsageError
+from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
@@ -99,7 +98,7 @@ def replay_journal(
         one = replays[row.cluster]
         if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= since_ms or upto is not None):
             one.apply(row)
-    cache = EndpointCache(journal.directory)
+    endpoints = journal.endpoints()
     replayed = {name: one for name, one in replays.items() if one is not None}
     if isinstance(upto, AtOffset) and len(replayed) > 1:
         raise UsageError(
@@ -109,7 +108,9 @@ def replay_journal(
         one.finish()
         one.require_reached(f"the journal of cluster {name}")
     return {
-        name: ReplayedJournal(machine=one.machine, newest_ms=one.newest_ms, known_endpoints=cache.of(name))
+        name: ReplayedJournal(
+            machine=one.machine, newest_ms=one.newest_ms, known_endpoints=stored_endpoints(endpoints.get(name))
+        )
         for name, one in replayed.items()
         if one.newest_ms is not None
     }
@@ -228,6 +229,15 @@ def missing_of(machine: Machine) -> tuple[str, ...]:
     """Returns what a journal does not hold of a replayed cluster, as text."""
     whole = machine.log.image.complete
     return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)
+
+
+def recorded_endpoints(folder: Path) -> Mapping[str, KnownEndpoints]:
+    """Returns the endpoints of each cluster in a journal; none where there is no journal, or it cannot be read."""
+    try:
+        found = open_journal(folder).endpoints()
+    except (UsageError, JournalError):
+        return {}
+    return {name: stored_endpoints(text) for name, text in found.items()}
 
 
 def has_journal(folder: Path) -> bool:

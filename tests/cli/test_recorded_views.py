@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.gather.endpoint_cache import NAME
-from tests.recordings import recorded_checkpoint
+from connectors.store.journal_writer import JournalWriter
+from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 
 
 def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -24,7 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkpoint = recorded_checkpoint(folder)
     bootstrap, recorded = free_port(), free_port()
     known = {"prod": {"voters": {"1": [{"listener": "CONTROLLER", "host": "127.0.0.1", "port": recorded}]}}}
-    (checkpoint.folder / "journal" / NAME).write_text(json.dumps(known))
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.note_endpoints({name: json.dumps(each) for name, each in known.items()})
+        writer.append([TWO_CLUSTERS.observations()[-1]])
     (folder / "recorded-port").write_text(str(recorded))
     (folder / "kraftwatch.yaml").write_text(
         f"checkpoint: {checkpoint.folder}\nclusters: [{{name: prod, bootstrap: ['127.0.0.1:{bootstrap}']}}]\n"

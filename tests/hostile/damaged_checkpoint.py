@@ -7,16 +7,15 @@ from random import Random
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
-from connectors.gather.endpoint_cache import NAME, EndpointCache
 from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
 from connectors.gather.loop_heartbeat import read_heartbeat
-from connectors.gather.node_directory import KnownEndpoints
+from connectors.gather.node_directory import stored_endpoints
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
-from rules.model.identifiers import Endpoint, Millis, NodeId
+from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.silence import Silence
 from streaming.metrics.batch_stats import BatchStats
@@ -31,7 +30,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 _ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
 _FILES = (
     *("cluster.json", "kraftwatch.db", "alerts.jsonl", "log/gather-stats.json"),
-    *(f"journal/{NAME}", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
+    *("journal/observations.db", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
 )
 
 
@@ -63,8 +62,6 @@ class DamagedCheckpoint:
 
     def _write_others(self, checkpoint: Checkpoint) -> None:
         JsonlSink(self._folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
-        endpoint = Endpoint(listener="CONTROLLER", host="c1.kafka.example", port=9093)
-        EndpointCache(checkpoint.journal).update({"prod": KnownEndpoints(voters={NodeId(1): (endpoint,)})})
         checkpoint.logs.mkdir()
         counts = ClusterCounts(requests_sent=1, busiest_second=1, failed_observations={"log": {"refused": 1}})
         written = WrittenStats(
@@ -146,7 +143,7 @@ class DamagedCheckpoint:
             checkpoint.check_journal,
             checkpoint.check_spark,
             self._read_database,
-            lambda: EndpointCache(checkpoint.journal).of("prod"),
+            lambda: stored_endpoints(JournalReader(checkpoint.journal).endpoints().get("prod")),
             lambda: read_heartbeat(stats),
             lambda: list(self._metrics.collect()),
             write_alert,

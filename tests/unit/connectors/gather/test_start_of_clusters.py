@@ -1,5 +1,6 @@
 """The clusters of one gatherer start one after the other, and no faster than the event loop can serve them."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,12 @@ class EmptyJournal:
 
     def publish(self) -> int:
         return 0
+
+    def endpoints(self, cluster: str) -> str | None:
+        return None
+
+    def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
+        pass
 
     def follow_progress(self, cluster: str) -> FollowProgress | None:
         return None

@@ -85,7 +85,7 @@ class NodeDirectory:
 
     @property
     def known_endpoints(self) -> KnownEndpoints:
-        """The endpoints to store in the endpoint cache."""
+        """The endpoints to store in the journal."""
         return KnownEndpoints(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
 
     def update_from_fetch(self, response: FetchResult) -> Address | None:

@@ -27,8 +27,9 @@ _NEWER_BY_MS = 1_000
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
 the others reports no leader all the time, and an idle quorum answers twice a second."""
 _FIRST_ROUNDS_MS = 2_000
-"""After a gap in the observations, reports of no leader count from here on. In the first rounds of requests a leader on
-a busy host may answer too late, and the answer of a healthy follower is that it does not lead."""
+"""So long after a gap in the observations, reports of no leader count only if every controller has answered. In the
+first rounds of requests a leader on a busy host may answer too late, and a healthy follower answers that it does not
+lead."""
 _RECENT_MS = Millis(10_000)
 """A failure older than this is ignored: attempts are repeated every few seconds."""
 _UNREACHABLE_MS = 60_000
@@ -117,13 +118,16 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     refusing = [failure for failure in recent if failure.reason is Reason.REFUSED]
     answered = tuple(sorted({failure.endpoint for failure in reporting}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
-    if answered:
-        if _followed_leader(quorum, answered) is not None:
-            return None
-        return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
     asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
     controllers = asked - _broker_endpoints(quorum)
     recorded = {str(voter.endpoints[0]) for voter in _voters(quorum) if voter.endpoints}
+    if answered:
+        first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
+        if _followed_leader(quorum, answered) is not None:
+            return None
+        if first_rounds and not controllers | recorded <= {*answered, *refused}:
+            return None
+        return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
     if refused and any(known and known <= set(refused) for known in (controllers, recorded)):
         return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
     return None
@@ -148,7 +152,6 @@ def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
         for failure in quorum.failures
         if failure.source in (ObservationSource.LOG, ObservationSource.QUORUM)
         and is_current(quorum, failure.last_at_ms, _RECENT_MS)
-        and failure.last_at_ms >= quorum.watched_since_ms + _FIRST_ROUNDS_MS
         and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
 

@@ -227,6 +227,35 @@ def test_missing_leader_before_and_after_a_gap_fires_at_the_first_observation_af
     assert alert.observed_at_ms - script.now_ms < 120
 
 
+def slow_leader(script: LogScript) -> list[DecodedRow]:
+    """Returns a round of requests in which two controllers answer that they do not lead, and one does not answer."""
+    reasons = zip((Reason.NO_LEADER, Reason.NO_LEADER, Reason.TIMED_OUT), ADDRESSES, strict=True)
+    return [script.row(failed(reason, place, ObservationSource.QUORUM), after_ms=200) for reason, place in reasons]
+
+
+@pytest.mark.parametrize("gap_ms", [5_000, 30_000])
+def test_leader_that_is_too_slow_for_the_first_requests_after_a_gap_is_not_missing(gap_ms: int) -> None:
+    script, rows = started()
+    rows += refused(script, 3_000)
+    rows += [restarted(script, gap_ms), *slow_leader(script), *slow_leader(script), *healthy_seconds(script, 60)]
+
+    assert monitor().observe(rows) == ()
+
+
+def test_leader_that_answers_no_later_request_after_a_gap_either_is_missing() -> None:
+    script, rows = started()
+    rows += refused(script, 3_000)
+    rows.append(restarted(script, 30_000))
+    began_ms = script.now_ms
+    watched = monitor()
+    assert watched.observe(rows) == ()
+
+    (alert,) = watched.observe([row for _ in range(5) for row in slow_leader(script)])
+
+    assert alert.rule == "no-leader"
+    assert 0 <= alert.observed_at_ms - began_ms - 2_000 <= 200
+
+
 def test_hold_continues_over_restarts_of_the_monitor() -> None:
     script, rows = started()
     watched = monitor()

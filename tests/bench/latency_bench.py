@@ -49,7 +49,8 @@ def figures() -> dict[str, Any]:
         url = stack.enter_context(webhook(calls))
         # A broker whose events are rare must not be fenced by the controller itself.
         lab = stack.enter_context(Lab(folder / "lab", brokers=1, properties={"broker.session.timeout.ms": "60000"}))
-        settings = {f"{_RULE}.hold": 0, f"{_RULE}.clear": 0}
+        # broker-flapping would keep one incident open: what happens within it is sent a minute later.
+        settings = {f"{_RULE}.hold": 0, f"{_RULE}.clear": 0, "broker-flapping.fencings": 90_000}
         job = JobProcess(
             folder=folder / "watch", bootstrap=lab.bootstrap, settings=settings, arguments=["--sink", f"webhook:{url}"]
         )

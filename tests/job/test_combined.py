@@ -88,7 +88,7 @@ def test_a_combined_node_that_dies_is_one_page_and_a_lost_quorum_is_another(
     paged = len(pagerduty.alerts)
     # The fenced broker is sent more than 15 s after the failure: what becomes critical then is another fault. The alert
     # about the quorum names the failed node once its last fetch is 10 s old, also by a leader that was elected since.
-    configure(job, lab, sinks, "no-leader", failure_tolerance=15.0, broker_fenced=20.0)
+    configure(job, lab, sinks, "no-leader", failure_tolerance=15.0, broker_fenced=30.0)
     node = combined_node(lab)
 
     lab.kill(node)

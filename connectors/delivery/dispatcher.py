@@ -34,6 +34,7 @@ class Dispatcher:
         visibility: VisibilitySource = lambda: NOTHING_MONITORED,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
+        steady: Callable[[], Millis] | None = None,
     ) -> None:
         """Adds the sinks to the ledger.
 
@@ -44,6 +45,7 @@ class Dispatcher:
             visibility: which clusters are monitored, and of which nothing is observed.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
+            steady: the monotonic clock; None: the wall clock is never set.
 
         Raises:
             StoreError: the ledger cannot be written.
@@ -54,7 +56,7 @@ class Dispatcher:
         self._visibility = visibility
         self._deadline_s = deadline_s
         self._patience_s = patience_s
-        self._failure_alerts = SinkFailureAlerts(ledger.firing())
+        self._failure_alerts = SinkFailureAlerts(ledger.firing(), steady=steady)
         self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""

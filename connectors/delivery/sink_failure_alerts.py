@@ -1,6 +1,6 @@
 """SinkFailureAlerts: raises an alert when a sink fails for a long time, so that the other sinks report it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
@@ -13,6 +13,8 @@ from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(300_000)
 """How long a sink fails before the alert fires."""
+_STEP_MS = 10_000
+"""A wall clock that differs by this from the time that has passed since the last call was set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +30,17 @@ class SinkFailure:
 class SinkFailureAlerts:
     """Evaluates the failures of sinks. Firing alerts survive a restart (ledger); the hold time starts again."""
 
-    def __init__(self, firing: Sequence[Alert]) -> None:
-        """`firing`: the firing alerts of the ledger."""
+    def __init__(self, firing: Sequence[Alert], *, steady: Callable[[], Millis] | None = None) -> None:
+        """`firing`: the firing alerts of the ledger; `steady`: the monotonic clock; None: no clock is ever set."""
         self._firing = {
             alert.subject: alert
             for alert in firing
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
         }
         self._since_ms: dict[str, Millis] = {}
+        self._steady = steady
+        self._before: tuple[Millis, Millis] | None = None
+        """The wall clock and the monotonic clock at the last call."""
 
     def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
@@ -45,6 +50,7 @@ class SinkFailureAlerts:
                 left out.
             now_ms: the wall clock.
         """
+        self._move_by_step(now_ms)
         transitions = []
         for name, failure in failures.items():
             firing = self._firing.get(subject_of(name))
@@ -64,6 +70,16 @@ class SinkFailureAlerts:
             else:
                 del self._firing[alert.subject]
         return transitions
+
+    def _move_by_step(self, now_ms: Millis) -> None:
+        """Moves the starts of failures with a wall clock that was set: no hold becomes shorter or longer by it."""
+        if self._steady is None:
+            return
+        steady_ms, before = self._steady(), self._before
+        self._before = now_ms, steady_ms
+        step_ms = 0 if before is None else (now_ms - before[0]) - (steady_ms - before[1])
+        if abs(step_ms) >= _STEP_MS:
+            self._since_ms = {name: Millis(since_ms + step_ms) for name, since_ms in self._since_ms.items()}
 
     def removed_sinks(self, names: Sequence[str]) -> Mapping[str, None]:
         """Returns the sinks that have a firing alert and are not among the configured `names`."""

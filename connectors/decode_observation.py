@@ -3,14 +3,14 @@
 from pydantic import ValidationError
 
 from connectors.event import from_json
-from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observation import Observation, ObservationKind
+from connectors.partition_run import DecodedEvents
 from rules.model.identifiers import Offset
 
 
-def decode_observation(row: Observation) -> EventColumns:
+def decode_observation(row: Observation) -> DecodedEvents:
     """Returns one observation's events, in order. Never raises for invalid content: it becomes an Undecodable."""
     match row.kind:
         case ObservationKind.RECORDS:
@@ -27,13 +27,11 @@ def decode_observation(row: Observation) -> EventColumns:
             return _stored_event(row)
 
 
-def _stored_event(row: Observation) -> EventColumns:
+def _stored_event(row: Observation) -> DecodedEvents:
     """Returns the event of a poll, probe, failure or audit."""
-    columns = EventColumns()
     try:
-        columns.append_stored(from_json(row.payload), row.payload)
+        return DecodedEvents([from_json(row.payload)])
     except ValidationError as problem:
         offset = None if row.base_offset is None else Offset(row.base_offset)
         reason = f"a {row.kind} row is no event: {problem.error_count()} fields are wrong"
-        columns.append(Undecodable(offset=offset, reason=reason, length=len(row.payload)))
-    return columns
+        return DecodedEvents([Undecodable(offset=offset, reason=reason, length=len(row.payload))])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.event import Event
-from connectors.event_columns import events_from_rows
 from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
@@ -68,7 +67,7 @@ def _holds_one(positions: list[int], batch: RecordBatch) -> bool:
 
 
 def _rare_events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> Iterator[Event]:
-    """Yields the events of a batch, without those of partitions and topics if there are many."""
+    """Yields the events of a batch, without the runs of partitions and topics."""
     if kind is ObservationKind.SNAPSHOT:
         events = decode_snapshot_piece(content, end_offset=batch.base_offset, epoch=batch.leader_epoch)
     else:
@@ -79,5 +78,6 @@ def _rare_events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> I
             leader_epoch=batch.leader_epoch,
             high_watermark=None,
         )
-    for part in events.parts():
-        yield from events_from_rows(part if isinstance(part, list) else part.others)
+    for item in events:
+        if item.type != "partition-run":
+            yield item

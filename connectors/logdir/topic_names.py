@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from connectors.event import from_json
 from connectors.log_event import TopicCreated
 from connectors.logdir.log_byte_ranges import LogByteRange, read_range
 from connectors.metadata.batches import RecordBatch, scan
@@ -10,7 +9,6 @@ from connectors.metadata.decoder import decode_snapshot_piece
 
 _TOPIC_RECORD = bytes((1, 2))
 """Frame version and api key with which the value of every TopicRecord begins."""
-_TOPIC_CREATED = "topic-created"
 
 
 def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
@@ -25,8 +23,7 @@ def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
         for item in scan(content):
             if not isinstance(item, RecordBatch) or content.find(_TOPIC_RECORD, item.body, item.end) < 0:
                 continue
-            columns = decode_snapshot_piece(content[item.position : item.end], end_offset=0, epoch=0).columns()
-            for type_, body in zip(columns["type"], columns["body"], strict=True):
-                if type_ == _TOPIC_CREATED and isinstance(event := from_json(bytes(body)), TopicCreated):
+            for event in decode_snapshot_piece(content[item.position : item.end], end_offset=0, epoch=0).events():
+                if isinstance(event, TopicCreated):
                     names[event.topic_id] = event.name
     return names

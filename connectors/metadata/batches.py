@@ -23,8 +23,6 @@ CHECKED_AT: Final = 21
 """Position of the first byte that the CRC covers."""
 MAGIC_AT: Final = 16
 MAGIC: Final = 2
-MOST_BYTES: Final = 4 << 20
-"""Batches are decoded together up to this size, unless one is larger: bounds numpy's memory."""
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _COMPRESSION_BITS: Final = 0x07
 _CONTROL_BIT: Final = 0x20

@@ -1,18 +1,17 @@
-"""Decodes one metadata or control record to an event: the plain path, which decodes records of any shape.
+"""Decodes the records of a batch to events: by their schema, and topic and partition records with a layout as a run.
 
-`column_decoder` decodes the records of the usual shape many at a time, and must give the same events.
+Both ways give the same events. Records that no rule needs are skipped.
 """
 
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import Final
 
 from connectors.errors import UndecodableError
 from connectors.event import Event
-from connectors.event_columns import event_row
 from connectors.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import Values
-from connectors.metadata.partition_rows import row_of
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
     FramedRecord,
@@ -20,48 +19,73 @@ from connectors.metadata.record_framing import (
     framed_record,
     value_header,
 )
-from connectors.metadata.record_layouts import is_text, read_records
+from connectors.metadata.record_layouts import RecordLayout, is_text, read_records
 from connectors.metadata.record_readers import read_values
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
 from connectors.metadata.redaction import BLANK
+from connectors.metadata.run_rows import RowOf, read_known, row_of
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
+from connectors.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
-Rows: TypeAlias = list[tuple[Any, ...]]
-"""Events with the fields of EventRow."""
+_ROW: Final = "row"
+"""The key of what `row_of` returned in `RecordLayout.known`."""
 
 
-def decode_batch(payload: bytes, batch: RecordBatch, rows: Rows, snapshot: SnapshotId | None) -> None:
-    """Appends the events of one batch to `rows`."""
-    at = batch.leader_epoch, batch.base_timestamp, snapshot is not None
-    for position, delta, layout, found in read_records(payload, batch):
-        if layout is None:
-            decode_record(payload, batch, found, rows, snapshot)
-            continue
-        if layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
-            continue
-        known = row_of(layout)
-        row = None if known is None else known[1](found)
-        if row is None:
-            decode_record(payload, batch, framed_record(payload, position, batch, delta), rows, snapshot)
+def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snapshot: SnapshotId | None) -> None:
+    """Appends the events of one batch to `events`."""
+    run = PartitionRun(
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        timestamp_ms=batch.base_timestamp,
+        snapshot=snapshot is not None,
+    )
+    position, delta = batch.body, 0
+    while True:
+        position, delta = read_known(payload, batch, position, delta, run.rows)
+        for start, number, layout, found in read_records(payload, batch, position, delta):
+            make = None if layout is None else _row_of(layout)
+            if layout is not None and make is not None:
+                row = make(payload, start, number, found)
+                if row is not None:
+                    run.rows.append(row)
+                    position, delta = start + layout.size, number + 1
+                    break
+            elif layout is not None and layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
+                continue
+            record = found if layout is None else framed_record(payload, start, batch, number)
+            event = None if _is_skipped(payload, record) else _event(payload, batch, record, snapshot)
+            if event is not None:
+                run = _ended(run, events)
+                events.append(event)
         else:
-            assert known is not None
-            rows.append((known[0], batch.base_offset + delta, *at, *row))
-
-
-def decode_record(
-    payload: bytes, batch: RecordBatch, record: FramedRecord, rows: Rows, snapshot: SnapshotId | None
-) -> None:
-    """Appends the event of one record to `rows`, unless no rule needs the record."""
-    if record.fault is None and record.key is None and record.value is not None:
-        at, end = record.value
-        start = payload[at : at + 3] if end - at >= 3 else b""
-        if start in skipped_prefixes() and payload[end - 1] != BLANK:
+            _ended(run, events)
             return
-    event = _event(payload, batch, record, snapshot)
-    if event is not None:
-        rows.append(event_row(event))
+
+
+def _row_of(layout: RecordLayout) -> RowOf | None:
+    known = layout.known
+    if _ROW not in known:
+        known[_ROW] = row_of(layout)
+    made: RowOf | None = known[_ROW]
+    return made
+
+
+def _ended(run: PartitionRun, events: DecodedEvents) -> PartitionRun:
+    """Appends a run, if it has rows; returns an empty one of the same batch."""
+    if not run.rows:
+        return run
+    events.append(run)
+    return replace(run, rows=[])
+
+
+def _is_skipped(payload: bytes, record: FramedRecord) -> bool:
+    """Returns whether no rule needs a record."""
+    if record.fault is not None or record.key is not None or record.value is None:
+        return False
+    at, end = record.value
+    return payload[at : min(at + 3, end)] in skipped_prefixes() and payload[end - 1] != BLANK
 
 
 def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotId | None) -> Event | None:

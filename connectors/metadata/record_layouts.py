@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import RecordBatch
@@ -52,8 +52,10 @@ class RecordLayout:
         self.constant = schema.constant or schema.name
         self.fields = fields
         secret = CREDENTIAL_FIELDS.get(schema.name, frozenset())
+        self.spans = parts.spans
+        """Where the values begin and end, counted from the record's first byte."""
         self.credentials = [span for name, span in parts.spans.items() if name in secret]
-        """Where the credentials begin and end, counted from the record's first byte."""
+        """Where the credentials begin and end."""
         self.index, self.empty = parts.index, parts.empty
         whole = Struct(">" + "".join(parts.formats))
         self.size = whole.size
@@ -62,6 +64,7 @@ class RecordLayout:
         self.constants = itemgetter(*parts.constants)
         self.expected: Raw = tuple(parts.constants.values())
         self._count = len(parts.formats)
+        self._formats = parts.formats
         names = [field.name for field in fields.fields if field.type.name in _TEXTS and field.name in parts.index]
         self.texts = self.picker(names)
         """Returns the strings, as bytes."""
@@ -83,6 +86,36 @@ class RecordLayout:
         pick = itemgetter(*at)
         return (lambda values: pick(values + others)) if others else pick
 
+    def narrowed(self, names: Sequence[str], ignored: str) -> "NarrowLayout":
+        """Returns a layout that unpacks only these fields.
+
+        Args:
+            names: at least two fields that have bytes in the records.
+            ignored: a field that may have any value.
+        """
+        spans = {name: self.spans[name] for name in (*names, ignored) if name in self.spans}
+        formats, order, at = "", [], 0
+        for name, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+            if start > at:
+                formats += f"{start - at}s"
+                order.append(ignored)
+            if name == ignored:
+                formats += f"{end - start}x"
+            else:
+                formats += self._formats[self.index[name]]
+                order.append(name)
+            at = end
+        if self.size > at:
+            formats += f"{self.size - at}s"
+            order.append(ignored)
+        return NarrowLayout(
+            size=self.size,
+            format=formats,
+            unpack=Struct(">" + formats).unpack_from,
+            fields=itemgetter(*map(order.index, names)),
+            rest=itemgetter(*(index for index, name in enumerate(order) if name == ignored)),
+        )
+
     def holds(self, name: str) -> bool:
         """Returns whether a field with a tag is in the records."""
         return name in self.index or name in self.empty
@@ -91,6 +124,19 @@ class RecordLayout:
         """Returns the value of a field that has no bytes in the record."""
         value = self.fields.defaults.get(name)
         return b"" if name in self.empty or value == [] else value
+
+
+class NarrowLayout(NamedTuple):
+    """Where some fields of records are. Records of which all other bytes are the same differ in nothing else."""
+
+    size: int
+    """Bytes of the whole record."""
+    format: str
+    unpack: Callable[[bytes, int], Raw]
+    fields: Callable[[Raw], Raw]
+    """Returns the fields out of the values of a record."""
+    rest: Callable[[Raw], object]
+    """Returns all other bytes, without those of the ignored field."""
 
 
 FoundRecord: TypeAlias = tuple[int, int, RecordLayout | None, Any]
@@ -131,25 +177,38 @@ class _Parts:
             self._constant = b""
 
 
-_DELTA: Final = ""
+OFFSET_DELTA: Final = ""
 """The name of the offset delta among the values: its varint."""
 _DELTA_AT: Final = 1
 _layouts: dict[bytes, list[RecordLayout]] = {}
-"""By the first two bytes of the record."""
+"""By the first two bytes of the record, the one that was found last first."""
+_NO_LAYOUTS: Final[list[RecordLayout]] = []
 
 
-def read_records(chunk: bytes, batch: RecordBatch) -> Iterator[FoundRecord]:
-    """Yields the records of a batch in order, those without a layout as `framed_records` does. Never raises."""
-    position, end, most = batch.body, batch.end, batch.record_count
-    if batch.is_control:
-        most = 0
-    delta = 0
+def read_records(
+    chunk: bytes, batch: RecordBatch, position: int | None = None, delta: int = 0
+) -> Iterator[FoundRecord]:
+    """Yields the records of a batch in order, those without a layout as `framed_records` does. Never raises.
+
+    Args:
+        chunk: holds the batch.
+        batch: a whole batch.
+        position: where the first record that is yielded begins; None: the batch's first record.
+        delta: its offset delta.
+    """
+    position = batch.body if position is None else position
+    end, most = batch.end, 0 if batch.is_control else batch.record_count
     while delta < most:
-        for layout in _layouts.get(chunk[position : position + 2], ()):
+        layouts = _layouts.get(chunk[position : position + 2], _NO_LAYOUTS)
+        for layout in layouts:
             after = position + layout.size
             if after <= end:
                 values = layout.unpack(chunk, position)
-                if values[_DELTA_AT] == _zigzag(delta) and layout.constants(values) == layout.expected:
+                if values[_DELTA_AT] == zigzag(delta) and layout.constants(values) == layout.expected:
+                    if layout is not layouts[0]:
+                        # The next record probably has the same layout.
+                        layouts.remove(layout)
+                        layouts.insert(0, layout)
                     yield position, delta, layout, values
                     position = after
                     break
@@ -176,7 +235,7 @@ def is_text(value: bytes) -> bool:
 
 
 @lru_cache(maxsize=1 << 17)
-def _zigzag(delta: int) -> bytes:
+def zigzag(delta: int) -> bytes:
     """Returns the varint of an offset delta."""
     out, value = bytearray(), delta << 1
     while value >= _ONE_BYTE:
@@ -213,9 +272,9 @@ def _layout(chunk: bytes, record: FramedRecord) -> RecordLayout:
     delta += 3
     parts = _Parts()
     parts.constant(chunk[record.start : delta])
-    parts.value(_DELTA, f"{record.content_start - delta}s", record.content_start - delta)
+    parts.value(OFFSET_DELTA, f"{record.content_start - delta}s", record.content_start - delta)
     # Without a length of the timestamp's delta in between, these are the attributes and a delta of 0.
-    if chunk[delta - 2 : delta] != b"\0\0" or chunk[delta : record.content_start] != _zigzag(record.delta):
+    if chunk[delta - 2 : delta] != b"\0\0" or chunk[delta : record.content_start] != zigzag(record.delta):
         raise _UnusualShape
     parts.constant(chunk[record.content_start : body])
     _add_body(parts, fields, chunk[body:end])

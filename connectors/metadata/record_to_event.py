@@ -28,7 +28,7 @@ from connectors.log_event import (
     VotersReplaced,
 )
 from connectors.metadata.field_readers import Values
-from connectors.metadata.partition_rows import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
+from connectors.metadata.run_rows import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
 from connectors.metadata.value_limits import (
     ABSENT,
     LARGEST_INT16,

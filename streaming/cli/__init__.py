@@ -1,6 +1,7 @@
 """The command `kraftwatch`; each verb is a module."""
 
 import contextlib
+import gc
 import io
 import os
 import signal
@@ -121,6 +122,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without UTF-8 gets `?` for a character that it cannot show, instead of an error.
         sys.stdout.reconfigure(errors="replace")
+    # A large log becomes millions of objects that live to the end: they are rarely looked through for garbage.
+    gc.set_threshold(50_000, 20, 50)
     # SIGTERM ends a command as ^C does, so that an unpacked bundle is deleted. A job installs its own handler.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     failure_code = _FAILURE_CODES.get(next(iter(sys.argv[1:]), ""), 1)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from connectors.errors import JournalError
 from connectors.observation import Observation
+from connectors.partition_run import each_event
 from streaming.data_quality.alert_table import AlertTable, SentAlert
 from streaming.data_quality.contract import Validator
 from streaming.data_quality.event_table import EventTable
 from streaming.data_quality.observation_table import ObservationTable
 from streaming.replay.decoded_row import decoded_row
-from streaming.replay.observed_events import each_event
 
 TABLE_ROWS_MAX = 50_000
 """Most rows of one table: about 100 MB with Great Expectations' data."""

@@ -1,7 +1,7 @@
 """The events of observations as rows of a DataFrame: columns for partition events, JSON for all others."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -16,10 +16,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from connectors.event_columns import EventColumns
+from connectors.event import Event, to_json
+from connectors.log_event import LogAdvanced, PartitionChanged, PartitionSet, RecordPosition, Undecodable
 from connectors.observation import Observation
+from connectors.partition_run import each_event
 from streaming.replay.decoded_row import decoded_row
-from streaming.replay.observed_events import each_event
 
 EVENT = StructType(
     [
@@ -47,17 +48,44 @@ EVENT = StructType(
     ]
 )
 EVENT_ARROW: Final = to_arrow_schema(EVENT)
+_PARTITION: Final = EVENT.names[EVENT.names.index("topic_id") : -1]
+"""The columns of partition events; in a PartitionChanged, None is unchanged."""
 
 
 def event_batch(rows: Sequence[Observation]) -> pa.RecordBatch:
     """Returns the events of observations, in order, with the columns of EVENT."""
-    columns: dict[str, list[Any]] = {name: [] for name in EVENT.names}
+    table: list[dict[str, object]] = []
     for row in rows:
         decoded = decoded_row(row)
-        events = EventColumns(each_event(decoded.events)).columns()
         keys = {"cluster": row.cluster, "sequence": decoded.sequence, "observed_at_ms": decoded.observed_at_ms}
-        count = len(events["ordinal"])
-        for name, values in columns.items():
-            values += [keys[name]] * count if name in keys else events[name]
-    arrays = [pa.array(columns[field.name], type=field.type) for field in EVENT_ARROW]
-    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_ARROW)
+        table += [
+            {**keys, "ordinal": ordinal, **event_row(event)} for ordinal, event in enumerate(each_event(decoded.events))
+        ]
+    return pa.RecordBatch.from_pylist(table, schema=EVENT_ARROW)
+
+
+def event_row(event: Event) -> dict[str, object]:
+    """Returns the columns of an event that are not null, without its keys."""
+    if isinstance(event, PartitionSet | PartitionChanged):
+        values: dict[str, object] = {name: getattr(event, name) for name in _PARTITION if hasattr(event, name)}
+        return {"type": event.type, **_position(event.at), "leader_set": True, **values}
+    row: dict[str, object] = {"type": event.type, "snapshot": False, "body": to_json(event)}
+    if isinstance(event, LogAdvanced):
+        return row | {
+            "offset": event.last_offset,
+            "leader_epoch": event.leader_epoch,
+            "timestamp_ms": event.newest_timestamp_ms,
+        }
+    if isinstance(event, Undecodable):
+        return row | {"offset": event.offset}
+    at = getattr(event, "at", None)
+    return row if at is None else row | _position(at)
+
+
+def _position(at: RecordPosition) -> dict[str, object]:
+    return {
+        "offset": at.offset,
+        "leader_epoch": at.leader_epoch,
+        "timestamp_ms": at.timestamp_ms,
+        "snapshot": at.snapshot,
+    }

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from connectors.decode_observation import decode_observation
 from connectors.log_event import Undecodable
 from connectors.observation import Observation
+from connectors.partition_run import DecodedItem
 from rules.model.identifiers import Millis
 from streaming.replay.failure_reason import failure_reason
-from streaming.replay.observed_events import ObservedEvent
 
 
 class DecodedRow(NamedTuple):
@@ -16,19 +16,14 @@ class DecodedRow(NamedTuple):
 
     sequence: int
     observed_at_ms: Millis
-    events: Iterable[ObservedEvent]
-
-
-def observed_events(row: Observation) -> Iterable[ObservedEvent]:
-    """Returns all events of an observation."""
-    return decode_observation(row).items()
+    events: Iterable[DecodedItem]
 
 
 def decoded_row(
-    row: Observation, decode: Callable[[Observation], Iterable[ObservedEvent]] = observed_events
+    row: Observation, decode: Callable[[Observation], Iterable[DecodedItem]] = decode_observation
 ) -> DecodedRow:
     """Returns an observation with the events that `decode` returns."""
-    events: tuple[ObservedEvent, ...]
+    events: tuple[DecodedItem, ...]
     try:
         events = tuple(decode(row))
     except MemoryError:

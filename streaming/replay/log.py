@@ -24,6 +24,7 @@ from connectors.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
+from connectors.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration
 from streaming.replay import recent_history, registrations, voters
@@ -94,6 +95,15 @@ class Log:
                 self._end_transaction(record)
             case _:
                 self._hold_or_apply(record)
+
+    def apply_run(self, run: PartitionRun) -> None:
+        """Applies the records of a run, or holds them while a transaction is open."""
+        if self.origin is None:
+            self.epoch = Epoch(run.leader_epoch)
+        if self.transaction is None:
+            self.partitions.apply_run(run, self.origin)
+        else:
+            self.transaction.held += run.events()
 
     def end_observation(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
         """Updates the image with the recoveries and the read position at the end of an observation."""

@@ -52,6 +52,7 @@ from connectors.observation_event import (
     ObservationsAudited,
     QuorumPolled,
 )
+from connectors.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -61,7 +62,6 @@ from streaming.replay.contract_violations import APPLIES
 from streaming.replay.leader_evidence import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.machine_state import MachineState
-from streaming.replay.observed_events import ObservedEvent, remaining_events
 from streaming.replay.page_store import PageStore
 from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
@@ -87,7 +87,7 @@ class Machine(MachineState):
         """True while history is replayed: a snapshot is unfinished or the log not read to its high watermark."""
         return self.loading is not None or self.behind_since_ms is not None
 
-    def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
+    def apply(self, items: Iterable[DecodedItem], *, sequence: int, observed_at_ms: Millis) -> bool:
         """Applies one observation's events; returns False if it was applied before and so is skipped.
 
         Raises:
@@ -99,8 +99,11 @@ class Machine(MachineState):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
-        for event in remaining_events(self, events):
-            self._apply(event)
+        for item in items:
+            if item.type == "partition-run":
+                self._apply_run(item)
+            else:
+                self._apply(item)
         for log in filter(None, (self.log, self.loading)):
             log.end_observation()
         return True
@@ -189,6 +192,20 @@ class Machine(MachineState):
         if isinstance(event, Control):
             self.invariants.control_record(event, before=log.epoch, now_ms=self.now_ms)
         log.apply(event)
+
+    def _apply_run(self, run: PartitionRun) -> None:
+        """Applies the records of a run as `_apply_record` applies each of them."""
+        log = self.log
+        if run.snapshot:
+            if self.loading is not None:
+                self.loading.apply_run(run)
+        elif run.first_offset <= log.position:
+            for event in run.events():
+                self._apply_record(event)
+        else:
+            epoch = Epoch(run.leader_epoch)
+            self.invariants.appended(offset=run.first_offset, epoch=epoch, before=log.epoch, now_ms=self.now_ms)
+            log.apply_run(run)
 
     def _log_rewritten(self, offset: Offset, epoch: Epoch) -> None:
         log = self.log

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, Protocol
 
-TABLE_MAGIC: Final = b"kpt2"
-TABLE_NUMBERS: Final = struct.Struct(">IIIII")
-"""A table that is stored in parts begins with these; `table_codec` says what the numbers are."""
+TABLE_MAGIC: Final = b"kpt1"
+"""A table that is stored in parts begins with it."""
 REFERENCE_BYTES: Final = 16
 _INLINE, _REFERENCE = 0, 1
 _HEADER: Final = struct.Struct(">BI")
@@ -86,5 +85,5 @@ def table_references(stored: bytes) -> Iterator[bytes]:
         ValueError: it is damaged.
     """
     if stored.startswith(TABLE_MAGIC):
-        parts = split_parts(stored, len(TABLE_MAGIC) + TABLE_NUMBERS.size)
+        parts = split_parts(stored, len(TABLE_MAGIC))
         yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)

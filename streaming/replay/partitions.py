@@ -4,14 +4,17 @@ All partitions are kept, because a PartitionChangeRecord holds only the changed 
 unclean election are in an earlier record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Final
 
-from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition
+from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
+from connectors.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
 from streaming.replay.assignment import Assignment
+from streaming.replay.page_store import PageStore
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -22,29 +25,26 @@ from streaming.replay.recovery_change import (
     unclean_election,
 )
 from streaming.replay.snapshot_origin import SnapshotOrigin
-from streaming.replay.topic import Topic
+from streaming.replay.stored_topics import StoredTopics, Topic
 
-if TYPE_CHECKING:
-    from streaming.replay.page_store import PageStore
-    from streaming.replay.partition_table import PartitionTable
-    from streaming.replay.partition_updates import ColumnUpdates
-    from streaming.replay.table_codec import StoredTable
+_assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
+"""Makes an Assignment of its fields; its own constructor takes twice as long."""
 
 
 class Partitions:
-    """Every partition of a log in a table, and the partitions whose leader is recovering.
+    """Every partition of a log, and the partitions whose leader is recovering.
 
-    The table is large and changes rarely: it is restored only when an event needs it, and stored again only after a
-    change. `recovering` is small and is stored separately.
+    The topics are many and change rarely: they are restored only when an event needs them, and stored again only after
+    a change. `recovering` is small and is stored separately.
     """
 
-    __slots__ = ("_packed", "_pages", "_recovering", "_sorted_recovering", "_stored", "elected_recovered", "unclean")
+    __slots__ = ("_packed", "_pages", "_recovering", "_sorted_recovering", "_topics", "elected_recovered", "unclean")
 
     def __init__(
-        self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None, pages: "PageStore | None" = None
+        self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None, pages: PageStore | None = None
     ) -> None:
         """`packed` is what `pack` returned; `pages` holds its pages."""
-        self._stored: StoredTable | None = None
+        self._topics: StoredTopics | None = None
         self._packed = packed
         self._pages = pages
         self._recovering: dict[TopicId, dict[int, Recovery]] = {}
@@ -68,36 +68,25 @@ class Partitions:
 
     @property
     def topics(self) -> Mapping[TopicId, Topic]:
-        """Every topic by its id, as objects."""
-        table = self.table
-        by_number = {number: (topic_id, Topic(name=name)) for number, topic_id, name in table.topics}
-        for number, partition, held in table.partitions():
-            by_number[number][1].partitions[partition] = held
-        return dict(by_number.values())
+        """Every topic by its id."""
+        return self._restored().by_id
 
-    @property
-    def table(self) -> "PartitionTable":
-        """Every partition."""
-        if self._stored is None:
-            self._stored = self._restored()
-        return self._stored.table
-
-    def pack(self, pages: "PageStore | None" = None) -> bytes:
-        """Returns the table as bytes; the original bytes if nothing changed. Its large parts are kept in `pages`."""
+    def pack(self, pages: PageStore | None = None) -> bytes:
+        """Returns the topics as bytes; the original bytes if nothing changed. Their pages are kept in `pages`."""
         if self._packed is None:
-            self._packed = b"" if self._stored is None else self._stored.to_bytes(pages)
+            self._packed = b"" if self._topics is None else self._topics.to_bytes(pages)
         return self._packed
 
     def create(self, topic_id: TopicId, name: str) -> None:
         """Applies a TopicRecord: a topic has this name."""
-        topics = self._for_change().topics
-        topics.set_name(topics.number(topic_id), name)
-        for known in [*self._recovering.get(topic_id, {}).values()]:
-            self._keep_recovery(replace(known, topic=name))
+        self._changed_topic(topic_id).name = name
+        if topic_id in self._recovering:
+            for known in [*self._recovering[topic_id].values()]:
+                self._keep_recovery(replace(known, topic=name))
 
     def remove(self, topic_id: TopicId) -> None:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
-        self._for_change().remove_topic(topic_id)
+        self._for_change().remove(topic_id)
         if self._recovering.pop(topic_id, None) is not None:
             self._sorted_recovering = None
 
@@ -106,15 +95,51 @@ class Partitions:
 
         For a partition with an ELR it counts as a change (TopicDelta.maybeClearElr).
         """
-        table = self._for_change()
-        for slot in table.clear_elr(name):
-            topic, partition = table.key(slot)
-            known = self._recovering[topic][partition]
-            self._keep_recovery(replace(known, partition_epoch=table.get(slot).partition_epoch))
+        for topic_id, topic in self._for_change().by_id.items():
+            if name is None or topic.name == name:
+                for number, held in topic.partitions.items():
+                    if held.elr or held.last_known_elr:
+                        now = held._replace(elr=(), last_known_elr=(), partition_epoch=raised(held.partition_epoch))
+                        self._changed_topic(topic_id).partitions[number] = now
+                        known = self._recovering.get(topic_id, {}).get(number)
+                        if known is not None:
+                            self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
 
-    def apply_columns(self, updates: "ColumnUpdates", start: int, stop: int) -> list[int]:
-        """Applies the partition events from `start` to `stop`; returns those that have to be applied one by one."""
-        return updates.apply(self._for_change(), start, stop)
+    def apply_run(self, run: PartitionRun, origin: SnapshotOrigin | None) -> None:
+        """Applies the records of a run; `origin`: of the snapshot that they are part of.
+
+        A record that concerns no recovery only replaces the partition, which is nearly all of the work of a large log.
+        """
+        recovering, topics = self._recovering, self._for_change()
+        by_id, sizes, changed_pages = topics.by_id, topics.sizes, topics.changed
+        for row in run.rows:
+            _, topic_id, partition, values, leader_epoch, partition_epoch = row
+            if isinstance(values, str):
+                self.create(topic_id, values)
+                continue
+            if values.recovering or topic_id in recovering:
+                self._apply_event(run.event(row), origin)
+                continue
+            topic = by_id.get(topic_id) or topics.add(topic_id)
+            changed_pages.add(topic.page)
+            held = topic.partitions.get(partition)
+            if held is None:
+                sizes[topic.page] += 1
+            if leader_epoch is None:
+                topic.partitions[partition] = changed(held or UNKNOWN, values)
+            else:
+                topic.partitions[partition] = _assignment((*values[:5], leader_epoch, partition_epoch))
+
+    def _apply_event(
+        self, event: PartitionSet | PartitionChanged | TopicCreated, origin: SnapshotOrigin | None
+    ) -> None:
+        match event:
+            case PartitionSet():
+                self.set(event, origin or event.at)
+            case PartitionChanged():
+                self.change(event, origin or event.at)
+            case TopicCreated():
+                self.create(event.topic_id, event.name)
 
     def set(self, event: PartitionSet, origin: RecordPosition | SnapshotOrigin) -> None:
         """Applies a PartitionRecord: a whole partition."""
@@ -132,26 +157,21 @@ class Partitions:
     def change(self, event: PartitionChanged, origin: RecordPosition | SnapshotOrigin) -> None:
         """Applies a PartitionChangeRecord: absent fields are unchanged; epochs rise (PartitionRegistration.merge)."""
         before = self._held(event)
-        replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before or UNKNOWN
-        if event.replicas is not None:
-            replicas = event.replicas
-        if event.isr is not None:
-            isr = event.isr
-        if event.elr is not None:
-            elr = event.elr
-        if event.last_known_elr is not None:
-            last_known_elr = event.last_known_elr
-        if event.leader_set:
-            leader = event.leader
-            leader_epoch = raised(leader_epoch)
-        now = Assignment(replicas, isr, elr, last_known_elr, leader, leader_epoch, raised(partition_epoch))
-        self._replace(event, before, now, origin)
+        values = PartitionValues(
+            event.replicas,
+            event.isr,
+            event.elr,
+            event.last_known_elr,
+            event.leader,
+            event.leader_set,
+            event.recovering,
+        )
+        self._replace(event, before, changed(before or UNKNOWN, values), origin)
 
     def _held(self, event: PartitionSet | PartitionChanged) -> Assignment | None:
         """Returns what was known about the event's partition."""
-        table = self._for_change()
-        slot = table.find(event.topic_id, event.partition)
-        return None if slot < 0 else table.get(slot)
+        topic = self._for_change().by_id.get(event.topic_id)
+        return None if topic is None else topic.partitions.get(event.partition)
 
     def _replace(
         self,
@@ -160,16 +180,12 @@ class Partitions:
         now: Assignment,
         origin: RecordPosition | SnapshotOrigin,
     ) -> None:
-        table = self.table
+        topic = self._changed_topic(event.topic_id)
         if before is None:
-            slot = table.add(event.topic_id, event.partition, now)
-        else:
-            slot = table.find(event.topic_id, event.partition)
-            table.put(slot, now)
-        if event.recovering or self._recovering:
-            self._update_recovery(event, table.topics.name(event.topic_id), before, now, origin)
-            of_topic = self._recovering.get(event.topic_id, {})
-            table.set_recovering(slot, recovering=event.partition in of_topic)
+            self._for_change().sizes[topic.page] += 1
+        topic.partitions[event.partition] = now
+        if event.recovering or event.topic_id in self._recovering:
+            self._update_recovery(event, topic.name, before, now, origin)
 
     def _update_recovery(
         self,
@@ -225,16 +241,40 @@ class Partitions:
             if not of_topic:
                 del self._recovering[key[0]]
 
-    def _for_change(self) -> "PartitionTable":
-        table = self.table
-        self._packed = None
-        return table
+    def _changed_topic(self, topic_id: TopicId) -> Topic:
+        """Returns a topic that is to be changed; it is added if it is unknown."""
+        topics = self._for_change()
+        topic = topics.by_id.get(topic_id)
+        if topic is None:
+            return topics.add(topic_id)
+        topics.changed.add(topic.page)
+        return topic
 
-    def _restored(self) -> "StoredTable":
-        # Imported here, because on-call commands that read no log need no numpy.
-        from streaming.replay.partition_table import PartitionTable
-        from streaming.replay.table_codec import StoredTable
+    def _for_change(self) -> StoredTopics:
+        self._packed, topics = None, self._restored()
+        return topics
 
-        if not self._packed:
-            return StoredTable(PartitionTable())
-        return StoredTable.restored(self._packed, self._pages)
+    def _restored(self) -> StoredTopics:
+        if self._topics is None:
+            self._topics = StoredTopics.restored(self._packed or b"", self._pages)
+        return self._topics
+
+
+def changed(before: Assignment, change: PartitionValues) -> Assignment:
+    """Returns a partition after a change: absent values are unchanged, epochs rise (PartitionRegistration.merge)."""
+    replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before
+    new_replicas, new_isr, new_elr, new_last_known_elr, new_leader, leader_set, _ = change
+    if leader_set:
+        leader = new_leader
+        leader_epoch = None if leader_epoch is None else leader_epoch + 1
+    return _assignment(
+        (
+            replicas if new_replicas is None else new_replicas,
+            isr if new_isr is None else new_isr,
+            elr if new_elr is None else new_elr,
+            last_known_elr if new_last_known_elr is None else new_last_known_elr,
+            leader,
+            leader_epoch,
+            None if partition_epoch is None else partition_epoch + 1,
+        )
+    )

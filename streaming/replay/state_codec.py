@@ -2,7 +2,7 @@
 
 Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
 bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the partitions of
-the log, and those of an unfinished snapshot, as `table_codec` stores them. Their large parts are pages outside the
+the log, and those of an unfinished snapshot, as `stored_topics` stores them. Their large parts are pages outside the
 blob, if `MachineState.pages` keeps them. A blob of another version is refused: reading it would lose state.
 """
 

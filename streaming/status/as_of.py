@@ -7,10 +7,10 @@ from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
 from connectors.log_event import LogAdvanced
 from connectors.observation import Observation, ObservationKind
+from connectors.partition_run import DecodedItem
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
-from streaming.replay.observed_events import ObservedEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,10 @@ def _known(value: int | None) -> tuple[int, ...]:
     return () if value is None else (value,)
 
 
-def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[ObservedEvent]:
+def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[DecodedItem]:
     """Yields the events of one observation; of log records only those up to the offset of `upto`."""
     if row.kind is not ObservationKind.RECORDS or not isinstance(upto, AtOffset):
-        yield from decode_observation(row).items()
+        yield from decode_observation(row)
         return
     last = None if row.last_offset is None else min(row.last_offset, upto.offset)
     # The high watermark is lowered with the last offset: the replay then takes the log as read to its end.

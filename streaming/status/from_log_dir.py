@@ -14,11 +14,11 @@ from connectors.logdir.meta_properties import MetaProperties, read_meta_properti
 from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_files
 from connectors.observation import Observation
+from connectors.partition_run import DecodedItem
 from connectors.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.replay.observed_events import ObservedEvent
 from streaming.status.as_of import SourceExtent, events_upto, require_within
 
 
@@ -132,7 +132,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
     return ReplayedLogDir(contents=contents, machine=machine, newest_ms=Millis(newest_ms))
 
 
-def _apply(machine: Machine, row: Observation, events: Iterable[ObservedEvent]) -> None:
+def _apply(machine: Machine, row: Observation, events: Iterable[DecodedItem]) -> None:
     machine.apply(events, sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
 
 

@@ -89,11 +89,9 @@ class LiveCluster:
         """Applies one row as it arrives."""
         machine = self._machine
         at_ms = Millis(row.observed_at_ms)
-        machine.apply(decode_observation(row).items(), sequence=machine.sequence + 1, observed_at_ms=at_ms)
+        machine.apply(decode_observation(row), sequence=machine.sequence + 1, observed_at_ms=at_ms)
         if self._fallback is not None:
-            self._fallback.apply(
-                decode_observation(row).items(), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms
-            )
+            self._fallback.apply(decode_observation(row), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms)
         elif self._unanswered is not None:
             self._unanswered.append(row)
         if machine.log.position != self._position or machine.loading is not None:
@@ -150,9 +148,7 @@ class LiveCluster:
         self._recorded, self._fallback = before, before.machine
         for row in rows:
             sequence = self._fallback.sequence + 1
-            self._fallback.apply(
-                decode_observation(row).items(), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms)
-            )
+            self._fallback.apply(decode_observation(row), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms))
 
     def _missing(self) -> Iterable[str]:
         quorum, log = self._machine.quorum(), self._cluster.log

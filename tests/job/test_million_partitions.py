@@ -83,10 +83,10 @@ def stored(job: JobProcess, reader: SparkSession) -> ClusterMonitor | None:
 def assert_stored_as_in_the_controller(job: JobProcess, quorum: LargeQuorum, reader: SparkSession) -> None:
     monitor = stored(job, reader)
     assert monitor is not None
-    table = monitor.machine.log.partitions.table
-    assert len(table.used()) == quorum.counts.partitions
+    topics = monitor.machine.log.partitions.topics
+    assert sum(len(topic.partitions) for topic in topics.values()) == quorum.counts.partitions
     for one in quorum.changeable:
-        held = table.get(table.find(TopicId(one.topic_id), one.partition))
+        held = topics[TopicId(one.topic_id)].partitions[one.partition]
         assert (held.isr, held.replicas) == (one.replicas[: one.in_sync], one.replicas)
         assert (held.leader_epoch, held.partition_epoch) == (one.leader_epoch, one.partition_epoch)
 

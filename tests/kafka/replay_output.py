@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.event_columns import EventColumns
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet
@@ -102,9 +102,9 @@ def _batches(payload: bytes) -> Iterator[RecordBatch]:
         yield batch
 
 
-def _apply(machine: Machine, events: EventColumns) -> None:
+def _apply(machine: Machine, events: DecodedEvents) -> None:
     sequence = machine.sequence + 1
-    machine.apply(events.items(), sequence=sequence, observed_at_ms=Millis(sequence))
+    machine.apply(events, sequence=sequence, observed_at_ms=Millis(sequence))
 
 
 def _image(machine: Machine) -> Iterator[Fact]:

@@ -15,6 +15,7 @@ from connectors.decode_observation import decode_observation
 from connectors.event import Event, to_json
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.partition_run import each_event
 from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
@@ -22,7 +23,6 @@ from rules.model.monitoring import Access, ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.observed_events import each_event
 from tests.recordings import TWO_CLUSTERS, from_line
 from tests.scripts.script_quorum import ScriptedQuorum
 from tests.simulation.simulation import START_MS, Simulation

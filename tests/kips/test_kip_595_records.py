@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from connectors.event import Event
-from connectors.event_columns import events_from_columns
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.kafka.messages import FetchResult
 from connectors.log_event import (
@@ -158,7 +157,7 @@ def take(tail: CommitBuffer, to: Machine, answer: FetchResult, sequence: int) ->
         leader_epoch=release.leader_epoch,
         high_watermark=release.high_watermark,
     )
-    to.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(1_000 * sequence))
+    to.apply(table, sequence=sequence, observed_at_ms=Millis(1_000 * sequence))
 
 
 def voting(replay: Machine) -> list[int]:

@@ -3,7 +3,6 @@
 import pytest
 
 from connectors.event import Event
-from connectors.event_columns import events_from_columns
 from connectors.log_event import PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_schemas import record_schemas
@@ -88,7 +87,7 @@ def test_a_snapshot_contains_the_state() -> None:
     replay = machine()
     table = decode_snapshot_piece(file, end_offset=40, epoch=1)
 
-    replay.apply(events_from_columns(table.columns()), sequence=1, observed_at_ms=Millis(9_000))
+    replay.apply(table, sequence=1, observed_at_ms=Millis(9_000))
 
     (recovery,) = replay.quorum().recovering
     assert (recovery.leader, recovery.isr, recovery.since_timestamp_ms, recovery.at_least) == (102, (102,), 5_000, True)

@@ -16,7 +16,7 @@ from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.spark_state import read_states
 from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.topic import Topic
+from streaming.replay.stored_topics import Topic
 from tests.spark.test_checkpoint_repair import SETTINGS, MonitoringRun
 from tests.spark.test_pipeline import BOOTSTRAP
 from tests.unit.connectors.metadata.metadata_bytes import tinysnapshot

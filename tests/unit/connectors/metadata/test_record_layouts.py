@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.metadata import record_layouts
+from connectors.metadata import record_layouts, run_rows
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.dump_log import DumpedRecord, DumpProgress, RecordText, dump_texts
@@ -60,12 +60,19 @@ def without_layouts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_layouts, "_layouts", {})
         patch.setattr(record_layouts, "_learn", lambda *_: None)
+        patch.setattr(run_rows, "_known", {})
         yield
+
+
+def forget_layouts() -> None:
+    """Forgets every layout and every known record."""
+    record_layouts._layouts.clear()
+    run_rows._known.clear()
 
 
 def redacted(payload: bytes) -> bytes:
     """Redacts, decodes and prints the payload in both ways; returns it redacted."""
-    record_layouts._layouts.clear()
+    forget_layouts()
     # Once to find the layouts, once with them.
     results = [_results(payload), _results(payload)]
     with without_layouts():
@@ -83,7 +90,7 @@ def _results(payload: bytes) -> list[object]:
         for secrets in (True, False)
     ]
     events = [
-        decode_records(content, base_offset=None, last_offset=None, leader_epoch=None, high_watermark=None).columns()
+        [*decode_records(content, base_offset=None, last_offset=None, leader_epoch=None, high_watermark=None).events()]
         for content in (payload, after)
     ]
     return [after, printed, events]
@@ -105,7 +112,7 @@ def _batches(payload: bytes) -> list[RecordBatch]:
 
 @pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
 def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
-    record_layouts._layouts.clear()
+    forget_layouts()
     (one,) = _batches(payload := batch([USUAL[name]] * 3))
 
     assert [layout is None for _, _, layout, _ in read_records(payload, one)] == [True, False, False]
@@ -189,7 +196,7 @@ def test_any_frequent_records_are_read_alike(api_key: int, version: int, data: s
 
 def test_a_log_of_odd_records_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_layouts, "_MOST_LAYOUTS", 3)
-    record_layouts._layouts.clear()
+    forget_layouts()
 
     for size in range(1, 20):
         redact(batch([data(4, 0, b"\2" + text("a") + text("b") + text("c" * size) + b"\0")]))

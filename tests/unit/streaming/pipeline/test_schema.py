@@ -2,19 +2,14 @@
 
 import dataclasses
 
-from connectors.event_columns import COLUMNS
 from connectors.observation import Observation, ObservationKind
-from streaming.dataframes.event_rows import EVENT, EVENT_ARROW, event_batch
+from streaming.dataframes.event_rows import EVENT_ARROW, event_batch
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
 
 
 def test_an_observation_row_is_an_observation() -> None:
     assert set(OBSERVATION.fieldNames()) == {field.name for field in dataclasses.fields(Observation)}
-
-
-def test_an_event_row_is_its_keys_and_its_columns() -> None:
-    assert EVENT.fieldNames() == ["cluster", "sequence", "observed_at_ms", *COLUMNS]
 
 
 def test_rows_cross_arrow_as_they_are() -> None:

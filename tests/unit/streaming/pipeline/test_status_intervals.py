@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from connectors.event import Event
+from connectors.partition_run import each_event
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.observed_events import each_event
 from tests.unit.streaming.pipeline.test_step_containment import NOW, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
 

@@ -14,7 +14,7 @@ from connectors.event import Event
 from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files
 from streaming.pipeline.step import Step
-from streaming.replay import table_codec
+from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster
@@ -26,8 +26,8 @@ PARTITIONS = 40
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in {"PAGE_ROWS": 4, "SMALL_PAGE": 0, "MOST_CHANGES": 2, "RUN_BYTES": 90, "MOST_RUNS": 2}.items():
-        monkeypatch.setattr(table_codec, name, value)
+    for name, value in {"PAGE_PARTITIONS": 4, "SMALL_PAGE": 0}.items():
+        monkeypatch.setattr(stored_topics, name, value)
     yield
     Step._cache.clear()
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rules.model.identifiers import TopicId
 from streaming.replay.machine import Machine
-from streaming.replay.topic import Topic
+from streaming.replay.stored_topics import Topic
 
 
 class StoredValues(NamedTuple):

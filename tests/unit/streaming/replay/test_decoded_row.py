@@ -7,14 +7,14 @@ import pytest
 from connectors.errors import UsageError
 from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
+from connectors.partition_run import DecodedItem
 from streaming.replay.decoded_row import decoded_row
-from streaming.replay.observed_events import ObservedEvent
 
 ROW = Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"hunter2", sequence=7)
 
 
 def test_a_row_whose_decoding_raises_has_its_length_and_the_place_of_the_failure() -> None:
-    def decode(row: Observation) -> Iterable[ObservedEvent]:
+    def decode(row: Observation) -> Iterable[DecodedItem]:
         return [dict[str, Undecodable]()[row.payload.decode()]]
 
     decoded = decoded_row(ROW, decode)
@@ -28,7 +28,7 @@ def test_a_row_whose_decoding_raises_has_its_length_and_the_place_of_the_failure
 
 
 def test_a_message_of_kraftwatch_is_the_reason() -> None:
-    def decode(_: Observation) -> Iterable[ObservedEvent]:
+    def decode(_: Observation) -> Iterable[DecodedItem]:
         raise UsageError("kind 9 is unknown")
 
     (event,) = decoded_row(ROW, decode).events
@@ -37,7 +37,7 @@ def test_a_message_of_kraftwatch_is_the_reason() -> None:
 
 
 def test_memory_is_no_matter_of_a_row() -> None:
-    def decode(_: Observation) -> Iterable[ObservedEvent]:
+    def decode(_: Observation) -> Iterable[DecodedItem]:
         raise MemoryError
 
     with pytest.raises(MemoryError):

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connectors.event_columns import events_from_columns
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Millis
@@ -28,7 +27,7 @@ def test_replayed_state_equals_the_counts_of_the_generator(name: str, chunk_byte
             table = decode_snapshot_piece(chunk, end_offset=24_001, epoch=42)
         else:
             table = decode_records(chunk, base_offset=first, last_offset=last, leader_epoch=7, high_watermark=20_097)
-        replay.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+        replay.apply(table, sequence=sequence, observed_at_ms=Millis(sequence))
 
     topics = replay.log.partitions.topics.values()
     partitions = [held for topic in topics for held in topic.partitions.values()]

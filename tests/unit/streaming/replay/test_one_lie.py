@@ -9,12 +9,12 @@ import pytest
 from connectors.event import Event
 from connectors.log_event import EpochDrop, LogAdvanced
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
+from connectors.partition_run import each_event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Invariant, Resolution
 from rules.model.quorum import Quorum
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
-from streaming.replay.observed_events import each_event
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, endpoint, machine, poll, replica
 
 LIE_AT = 40

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import UsageError
 from rules.model.monitoring import Access, Reason, Vantage
-from streaming.replay import state_codec, table_codec
+from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.description import describe
@@ -54,7 +54,7 @@ def test_access_is_that_of_the_current_configuration() -> None:
 
 
 def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_codec, "SMALL_PAGE", 0)
+    monkeypatch.setattr(stored_topics, "SMALL_PAGE", 0)
     pages = MemoryPages()
     stored = Machine(ClusterSettings(name="test"), pages=pages)
     script = LogScript()
@@ -68,7 +68,6 @@ def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pyte
     assert back.log.partitions.topics == stored.log.partitions.topics
     script.change("orders", 0, isr=(102,))
     before = len(pages.contents)
-    monkeypatch.setattr(table_codec, "MOST_CHANGES", 0)
     apply(back, [script.read()])
     back.to_bytes()
     assert len(pages.contents) > before, "a changed page is stored there again"

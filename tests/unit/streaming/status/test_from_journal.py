@@ -10,6 +10,7 @@ from connectors.errors import UsageError
 from connectors.event import Event, to_json
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
+from connectors.partition_run import DecodedItem
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
@@ -18,7 +19,6 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.replay.observed_events import ObservedEvent
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
 from streaming.status.live_cluster import LiveCluster, QueryTarget
@@ -119,7 +119,7 @@ def test_polls_older_than_a_day_are_skipped(tmp_path: Path) -> None:
 class FailingMachine(Machine):
     """Fails in the middle of the second row, as a bug of the replay would."""
 
-    def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
+    def apply(self, events: Iterable[DecodedItem], *, sequence: int, observed_at_ms: Millis) -> bool:
         applied = super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
         if sequence == 1:
             raise TypeError("quotes a record")

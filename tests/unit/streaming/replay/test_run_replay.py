@@ -1,16 +1,13 @@
-"""Blocks of events, applied by column, leave what the same events leave that are applied one by one."""
+"""Runs of records leave what the same events leave that are applied one by one."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.event_block import UUID_TEXT, EventBlock, NodeLists, PartitionColumns, TopicColumns
-from connectors.event_columns import EventColumns, block_events
 from connectors.log_event import (
     BrokerRegistered,
     ElrCleared,
@@ -27,17 +24,17 @@ from connectors.log_event import (
     TransactionEnded,
     Undecodable,
 )
-from connectors.metadata import decoder
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.partition_run import DecodedEvents, PartitionRun, PartitionValues, RunRow
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
-from streaming.replay import table_codec
+from streaming.replay import stored_topics
 from streaming.replay.machine import Machine
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import mutated_batches
 from tests.unit.streaming.replay.log_script import again, machine
 
-TOPICS = [TopicId(f"{name:_<{UUID_TEXT}}") for name in ("orders", "payments", "audit")]
+TOPICS = [TopicId(f"{name:_<{22}}") for name in ("orders", "payments", "audit")]
 NODES = st.sampled_from([1, 2, 3, 4, 5, 65_534, 65_535, 70_000])
 
 
@@ -88,7 +85,8 @@ class Script:
 
     def _at(self) -> RecordPosition:
         self.offset += 1
-        now = Millis(self.offset * 1_000)
+        # A batch has one timestamp: some records share it.
+        now = Millis(self.offset // 4 * 1_000)
         return RecordPosition(
             offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=now, snapshot=self.snapshot
         )
@@ -154,76 +152,60 @@ class Script:
         )
 
 
-def block_of(events: Sequence[LogEvent], *, snapshot: bool) -> EventBlock:
-    """Returns the events as the decoder would."""
-    partitions = [each for each in events if isinstance(each, PartitionSet | PartitionChanged)]
-    # The decoder puts a topic with an unusual record among the others.
-    topics = [each for each in events if isinstance(each, TopicCreated) and each.name != "audit"]
-    others = [each for each in events if each not in partitions and each not in topics]
+def runs_of(events: Sequence[LogEvent]) -> DecodedEvents:
+    """Returns the events as the decoder would: consecutive ones of topics and partitions of an epoch together."""
+    items = DecodedEvents()
+    for event in events:
+        if not isinstance(event, PartitionSet | PartitionChanged | TopicCreated):
+            items.append(event)
+            continue
+        at, last = event.at, items[-1] if items else None
+        # All records of a batch have its timestamp, as all that Kafka writes.
+        base, epoch = Offset(at.offset), at.leader_epoch
+        run = PartitionRun(base_offset=base, leader_epoch=epoch, timestamp_ms=at.timestamp_ms, snapshot=at.snapshot)
+        if (
+            isinstance(last, PartitionRun)
+            and last.leader_epoch == epoch
+            and at.offset == last.base_offset + len(last)
+            and last.timestamp_ms == at.timestamp_ms
+        ):
+            run = last
+        else:
+            items.append(run)
+        run.rows.append(row_of(event, at.offset - run.base_offset))
+    return items
 
-    def column(dtype: Any, values: Iterator[Any]) -> Any:
-        return np.array([*values], dtype)
 
-    def lists(name: str) -> NodeLists:
-        found = [getattr(each, name) for each in partitions]
-        nodes = [node for each in found for node in each or ()]
-        return NodeLists(
-            lengths=column(np.int32, (-1 if each is None else len(each) for each in found)),
-            nodes=np.array(nodes, np.int32),
-        )
-
-    columns = PartitionColumns(
-        changed=column(np.bool_, (isinstance(each, PartitionChanged) for each in partitions)),
-        offset=column(np.int64, (each.at.offset for each in partitions)),
-        leader_epoch=column(np.int32, (each.at.leader_epoch for each in partitions)),
-        timestamp_ms=column(np.int64, (each.at.timestamp_ms for each in partitions)),
-        topic_id=np.frombuffer("".join(each.topic_id for each in partitions).encode(), np.uint8).reshape(-1, UUID_TEXT),
-        partition=column(np.int32, (each.partition for each in partitions)),
-        replicas=lists("replicas"),
-        isr=lists("isr"),
-        elr=lists("elr"),
-        last_known_elr=lists("last_known_elr"),
-        leader=column(np.int32, (-1 if each.leader is None else each.leader for each in partitions)),
-        leader_set=column(np.bool_, (isinstance(each, PartitionSet) or each.leader_set for each in partitions)),
-        partition_leader_epoch=column(np.int32, (getattr(each, "partition_leader_epoch", -1) for each in partitions)),
-        partition_epoch=column(np.int32, (getattr(each, "partition_epoch", -1) for each in partitions)),
-        recovering=column(np.int8, (-1 if each.recovering is None else each.recovering for each in partitions)),
+def row_of(event: PartitionSet | PartitionChanged | TopicCreated, delta: int) -> RunRow:
+    if isinstance(event, TopicCreated):
+        return delta, event.topic_id, 0, event.name, None, None
+    values = PartitionValues(
+        event.replicas,
+        event.isr,
+        event.elr,
+        event.last_known_elr,
+        event.leader,
+        leader_set=isinstance(event, PartitionSet) or event.leader_set,
+        recovering=event.recovering,
     )
-
-    def places(chosen: Sequence[LogEvent]) -> Any:
-        return np.array([index for index, each in enumerate(events) if each in chosen], np.int64)
-
-    return EventBlock(
-        snapshot=snapshot,
-        partitions=columns,
-        partition_at=places(partitions),
-        topics=TopicColumns(
-            offset=column(np.int64, (each.at.offset for each in topics)),
-            leader_epoch=column(np.int32, (each.at.leader_epoch for each in topics)),
-            timestamp_ms=column(np.int64, (each.at.timestamp_ms for each in topics)),
-            topic_id=np.frombuffer("".join(each.topic_id for each in topics).encode(), np.uint8).reshape(-1, UUID_TEXT),
-            names="".join(each.name for each in topics).encode(),
-            name_end=np.cumsum(column(np.int64, (len(each.name) for each in topics))),
-        ),
-        topic_at=places(topics),
-        others=EventColumns(others).rows,
-        other_at=places(others),
-    )
+    if isinstance(event, PartitionSet):
+        return delta, event.topic_id, event.partition, values, event.partition_leader_epoch, event.partition_epoch
+    return delta, event.topic_id, event.partition, values, None, None
 
 
 class Replays:
     """The same observations, applied in both ways."""
 
     def __init__(self) -> None:
-        self.by_column, self.one_by_one = machine(), machine()
+        self.by_run, self.one_by_one = machine(), machine()
 
-    def apply(self, table: EventColumns) -> None:
-        sequence = self.by_column.sequence + 1
-        self.by_column.apply(table.items(), sequence=sequence, observed_at_ms=Millis(sequence))
+    def apply(self, table: DecodedEvents) -> None:
+        sequence = self.by_run.sequence + 1
+        self.by_run.apply(table, sequence=sequence, observed_at_ms=Millis(sequence))
         self.one_by_one.apply([*table.events()], sequence=sequence, observed_at_ms=Millis(sequence))
 
     def check(self) -> None:
-        assert state(self.by_column) == state(self.one_by_one)
+        assert state(self.by_run) == state(self.one_by_one)
 
 
 def state(of: Machine) -> dict[str, object]:
@@ -237,8 +219,7 @@ def state(of: Machine) -> dict[str, object]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("PAGE_ROWS", 3), ("PAGE_TOPICS", 1), ("MOST_CHANGES", 1)):
-        monkeypatch.setattr(table_codec, name, value)
+    monkeypatch.setattr(stored_topics, "PAGE_PARTITIONS", 3)
 
 
 @given(st.lists(st.lists(STEPS, max_size=12), max_size=5), st.sampled_from(["", "stored", "restored"]))
@@ -248,10 +229,8 @@ def test_a_random_log_is_replayed_alike(observations: list[list[Step]], stored: 
     script, replays = Script(snapshot=False), Replays()
     for steps in observations:
         events = script.events(steps)
-        block = block_of(events, snapshot=False)
-        assert [*block_events(block)] == events
-        table = EventColumns()
-        table.append_block(block)
+        table = runs_of(events)
+        assert [*table.events()] == events
         end = Offset(script.offset)
         table.append(
             LogAdvanced(last_offset=end, leader_epoch=None, high_watermark=Offset(end + 1), newest_timestamp_ms=None)
@@ -259,9 +238,9 @@ def test_a_random_log_is_replayed_alike(observations: list[list[Step]], stored: 
         replays.apply(table)
         replays.check()
         if stored:
-            back = again(replays.by_column.to_bytes())
+            back = again(replays.by_run.to_bytes())
             assert state(back) == state(replays.one_by_one)
-            replays.by_column = back if stored == "restored" else replays.by_column
+            replays.by_run = back if stored == "restored" else replays.by_run
 
 
 def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None = None, epoch: int = 0) -> Step:
@@ -281,41 +260,34 @@ def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None
 def test_several_events_of_one_partition_are_replayed_alike(steps: list[Step]) -> None:
     together, apart, script = Replays(), Replays(), Script(snapshot=False)
     events = script.events(steps)
-    table = EventColumns()
-    table.append_block(block_of(events, snapshot=False))
-    together.apply(table)
+    together.apply(runs_of(events))
     together.check()
     for event in events:
-        single = EventColumns()
-        single.append_block(block_of([event], snapshot=False))
-        apart.apply(single)
+        apart.apply(runs_of([event]))
         apart.check()
 
 
 @given(st.lists(st.lists(STEPS, max_size=12), min_size=1, max_size=3), st.lists(STEPS, max_size=12))
 def test_a_random_snapshot_replaces_the_log_alike(pieces: list[list[Step]], before: list[Step]) -> None:
     replays = Replays()
-    replays.apply(EventColumns(Script(snapshot=False).events(before)))
+    replays.apply(DecodedEvents(Script(snapshot=False).events(before)))
     script = Script(snapshot=True)
     end, epoch = Offset(1_000), Epoch(9)
     began = SnapshotBegan(at=script._at(), end_offset=end, epoch=epoch, last_contained_timestamp_ms=Millis(77))
     for steps in pieces:
-        table = EventColumns([began] if steps is pieces[0] else ())
-        table.append_block(block_of(script.events(steps), snapshot=True))
-        replays.apply(table)
-        replays.by_column = again(replays.by_column.to_bytes())
+        first = [began] if steps is pieces[0] else []
+        replays.apply(DecodedEvents([*first, *runs_of(script.events(steps))]))
+        replays.by_run = again(replays.by_run.to_bytes())
         replays.check()
-    replays.apply(EventColumns([SnapshotEnded(at=script._at(), end_offset=end, epoch=epoch)]))
+    replays.apply(DecodedEvents([SnapshotEnded(at=script._at(), end_offset=end, epoch=epoch)]))
     replays.check()
-    assert replays.by_column.log.position == 999
+    assert replays.by_run.log.position == 999
 
 
-def decoded(payload: bytes, *, snapshot: bool) -> EventColumns:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "FEWEST_RECORDS", 1)
-        if snapshot:
-            return decode_snapshot_piece(payload, end_offset=90, epoch=4)
-        return decode_records(payload, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9)
+def decoded(payload: bytes, *, snapshot: bool) -> DecodedEvents:
+    if snapshot:
+        return decode_snapshot_piece(payload, end_offset=90, epoch=4)
+    return decode_records(payload, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9)
 
 
 @pytest.mark.parametrize(("file", "snapshot"), [(tinylog, False), (tinysnapshot, True)])
@@ -323,7 +295,7 @@ def test_files_that_kafka_wrote_are_replayed_alike(file: Any, snapshot: bool) ->
     replays = Replays()
     replays.apply(decoded(file()[0], snapshot=snapshot))
     replays.check()
-    assert len(replays.by_column.log.partitions.table.used()) > 1_000
+    assert sum(len(topic.partitions) for topic in replays.by_run.log.partitions.topics.values()) > 1_000
 
 
 @pytest.mark.parametrize(("file", "snapshot"), [(tinylog, False), (tinysnapshot, True)])
@@ -336,7 +308,7 @@ def test_mutated_batches_that_kafka_wrote_are_replayed_alike(file: Any, snapshot
             epoch=Epoch(4),
             last_contained_timestamp_ms=Millis(1),
         )
-        replays.apply(EventColumns([began]))
+        replays.apply(DecodedEvents([began]))
     for payload in mutated_batches(file()[0], count=40):
         replays.apply(decoded(payload, snapshot=snapshot))
     replays.check()

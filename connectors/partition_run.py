@@ -1,0 +1,114 @@
+"""PartitionRun: consecutive topic and partition records of one batch, as the values that they hold.
+
+Nearly all records of a log are these. A run of them becomes one object, because an event for each takes several times
+as long as reading it; `events` returns the same events as the decoder by schema.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from connectors.event import Event
+from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+
+
+class PartitionValues(NamedTuple):
+    """What a record says about a partition; None = unchanged. Equal ones are usually one object."""
+
+    replicas: tuple[NodeId, ...] | None
+    isr: tuple[NodeId, ...] | None
+    elr: tuple[NodeId, ...] | None
+    last_known_elr: tuple[NodeId, ...] | None
+    leader: NodeId | None
+    leader_set: bool
+    recovering: bool | None
+
+
+RunRow: TypeAlias = tuple[int, TopicId, int, PartitionValues | str, int | None, int | None]
+"""Offset minus the base offset, topic id, partition, its values, leader epoch, partition epoch.
+
+A PartitionChangeRecord has no epochs. A TopicRecord has the topic's name instead of values.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRun:
+    """Records in the order of the log, without others between them."""
+
+    base_offset: int
+    leader_epoch: int
+    timestamp_ms: int
+    snapshot: bool
+    rows: list[RunRow] = field(default_factory=list)
+    type: Literal["partition-run"] = "partition-run"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def first_offset(self) -> Offset:
+        """The offset of the first record."""
+        return Offset(self.base_offset + self.rows[0][0])
+
+    def events(self) -> Iterator[PartitionSet | PartitionChanged | TopicCreated]:
+        """Yields an event for each record."""
+        return map(self.event, self.rows)
+
+    def event(self, row: RunRow) -> PartitionSet | PartitionChanged | TopicCreated:
+        """Returns the event of one of the rows."""
+        delta, topic_id, partition, values, leader_epoch, partition_epoch = row
+        at = RecordPosition(
+            offset=Offset(self.base_offset + delta),
+            leader_epoch=Epoch(self.leader_epoch),
+            timestamp_ms=Millis(self.timestamp_ms),
+            snapshot=self.snapshot,
+        )
+        if isinstance(values, str):
+            return TopicCreated(at=at, topic_id=topic_id, name=values)
+        if leader_epoch is None:
+            return PartitionChanged(
+                at=at,
+                topic_id=topic_id,
+                partition=partition,
+                replicas=values.replicas,
+                isr=values.isr,
+                elr=values.elr,
+                last_known_elr=values.last_known_elr,
+                leader=values.leader,
+                leader_set=values.leader_set,
+                recovering=values.recovering,
+            )
+        return PartitionSet(
+            at=at,
+            topic_id=topic_id,
+            partition=partition,
+            replicas=values.replicas or (),
+            isr=values.isr or (),
+            elr=values.elr or (),
+            last_known_elr=values.last_known_elr or (),
+            leader=values.leader,
+            partition_leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            recovering=bool(values.recovering),
+        )
+
+
+DecodedItem: TypeAlias = Event | PartitionRun
+
+
+def each_event(items: Iterable[DecodedItem]) -> Iterator[Event]:
+    """Yields every event by itself, those of runs included."""
+    for item in items:
+        if item.type == "partition-run":
+            yield from item.events()
+        else:
+            yield item
+
+
+class DecodedEvents(list[DecodedItem]):
+    """The events of one observation, in order."""
+
+    def events(self) -> Iterator[Event]:
+        """Yields every event by itself."""
+        return each_event(self)

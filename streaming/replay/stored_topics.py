@@ -1,0 +1,126 @@
+"""StoredTopics: every topic of a log with its partitions, and their stored form in pages.
+
+A topic belongs to one page; new topics go to the newest page until it is full, or to one that has become half empty.
+Storing encodes only the pages that changed. Large states keep their pages outside (`page_store`).
+
+A stored table is TABLE_MAGIC and one part for each page (`page_store.stored_part`). A page is deflated JSON: for each
+topic its id, its name, and of each partition the number and the fields of its Assignment.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rules.model.identifiers import TopicId
+from streaming.replay.assignment import Assignment
+from streaming.replay.deflated import deflated
+from streaming.replay.page_store import TABLE_MAGIC, PageStore, part_content, split_parts, stored_part
+
+PAGE_PARTITIONS: Final = 1_024
+"""New topics go to another page than one with so many partitions. Such a page has about 10 kB."""
+SMALL_PAGE: Final = 4_096
+"""A first page below this size stays in the bytes: small clusters need no pages outside."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Topic:
+    """A topic; its name is None until a TopicRecord is read."""
+
+    name: str | None = None
+    partitions: dict[int, Assignment] = field(default_factory=dict)
+    page: int = field(default=0, compare=False)
+
+
+class StoredTopics:
+    """Topics by their id; whoever changes one marks its page as changed."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[TopicId, Topic] = {}
+        self.changed: set[int] = set()
+        """The pages that changed since the last call of `to_bytes`."""
+        self._pages: list[dict[TopicId, Topic]] = [{}]
+        self._parts: list[bytes] = [b""]
+        """The stored form of each page."""
+        self.sizes: list[int] = [0]
+        """How many topics and partitions each page holds; whoever adds a partition counts it."""
+        self._open = 0
+        """The page of new topics."""
+
+    @classmethod
+    def restored(cls, stored: bytes, store: PageStore | None) -> "StoredTopics":
+        """Returns what `to_bytes` returned.
+
+        Raises:
+            MissingPageError: one of the pages is missing or damaged.
+            ValueError: the bytes are not a stored table.
+        """
+        topics = cls()
+        if parts := split_parts(stored, len(TABLE_MAGIC)):
+            topics._parts = parts
+            topics._pages = [_decoded(part_content(part, store), page) for page, part in enumerate(topics._parts)]
+            topics.sizes = [len(page) + sum(len(topic.partitions) for topic in page.values()) for page in topics._pages]
+            for content in topics._pages:
+                topics.by_id.update(content)
+            topics._open = len(topics._pages) - 1
+        return topics
+
+    def to_bytes(self, store: PageStore | None) -> bytes:
+        """Returns the topics as they are now. Pages that changed are kept in `store`; None: in the bytes."""
+        for page in sorted(self.changed):
+            content = _encoded(self._pages[page])
+            small = page == 0 and len(content) < SMALL_PAGE
+            self._parts[page] = stored_part(content, None if small else store)
+        self.changed.clear()
+        return TABLE_MAGIC + b"".join(self._parts)
+
+    def add(self, topic_id: TopicId) -> Topic:
+        """Adds a topic that is unknown, without name and partitions."""
+        if self.sizes[self._open] >= PAGE_PARTITIONS:
+            self._open = self._page_with_room()
+        topic = Topic(page=self._open)
+        self.by_id[topic_id] = self._pages[self._open][topic_id] = topic
+        self.sizes[self._open] += 1
+        self.changed.add(self._open)
+        return topic
+
+    def remove(self, topic_id: TopicId) -> None:
+        """Removes a topic and its partitions; nothing happens if it is unknown."""
+        topic = self.by_id.pop(topic_id, None)
+        if topic is not None:
+            del self._pages[topic.page][topic_id]
+            self.changed.add(topic.page)
+            self.sizes[topic.page] -= 1 + len(topic.partitions)
+
+    def _page_with_room(self) -> int:
+        for page, size in enumerate(self.sizes):
+            if size < PAGE_PARTITIONS // 2:
+                return page
+        self._pages.append({})
+        self._parts.append(b"")
+        self.sizes.append(0)
+        return len(self._pages) - 1
+
+
+def _encoded(page: dict[TopicId, Topic]) -> bytes:
+    topics = [
+        (topic_id, topic.name, [(number, *held) for number, held in topic.partitions.items()])
+        for topic_id, topic in page.items()
+    ]
+    return deflated(json.dumps(topics, separators=(",", ":")).encode())
+
+
+def _decoded(content: bytes, page: int) -> dict[TopicId, Topic]:
+    return {
+        TopicId(topic_id): Topic(name=name, partitions=dict(_partitions(stored)), page=page)
+        for topic_id, name, stored in json.loads(zlib.decompress(content))
+    }
+
+
+def _partitions(stored: list[list[Any]]) -> Iterator[tuple[int, Assignment]]:
+    for number, replicas, isr, elr, last_known_elr, *numbers in stored:
+        same = tuple(replicas)
+        # One object where the values are the same, as in nearly all partitions.
+        in_sync = same if isr == replicas else tuple(isr)
+        yield number, Assignment(same, in_sync, tuple(elr), tuple(last_known_elr), *numbers)

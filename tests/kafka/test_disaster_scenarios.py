@@ -53,7 +53,8 @@ def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: P
 
     assert (behind.severity, behind.subject) == ("critical", f"voter {voter}")
     assert (behind.evidence["voter"], caught_up.evidence["caught_up"]) == (key, True)
-    assert behind.evidence["log_ended_at_offset"] == paused_at
+    # A poll between the start and the pause saw an earlier end of the log.
+    assert 0 < behind.evidence["log_ended_at_offset"] <= paused_at
     assert f"controller {voter} has caught up" in behind.remedy[0]
     assert monitor.rules == {"voter-log-regressed"}
 

@@ -46,6 +46,8 @@ END: Final = "coalesce((SELECT max(sequence) + 1 FROM observations), first)"
 SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
 SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
 INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ROW_BYTES: Final = 64
+"""What a row takes beside its payload, about."""
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -87,6 +89,14 @@ def begin_file(path: Path, journal_id: str, *, first: int) -> Path:
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
     return unfinished
+
+
+def used_bytes(database: sqlite3.Connection) -> int:
+    """Returns what the journal takes, without pages that are free again. The number of rows does not matter."""
+    pages, free, page_bytes = (
+        int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * page_bytes
 
 
 def values(row: Observation) -> tuple[Any, ...]:

@@ -10,14 +10,21 @@ from typing import Any
 
 from connectors.errors import JournalError
 from connectors.observation import Observation
-from connectors.store.journal_file import COLUMNS, END, damaged, journal_file, observation, opened
+from connectors.store.journal_file import (
+    COLUMNS,
+    END,
+    ROW_BYTES,
+    damaged,
+    journal_file,
+    observation,
+    opened,
+    used_bytes,
+)
 
 _POLL_INTERVAL_S = 0.005
 _ROWS_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 """Of payload. Rows are read in short transactions: a long one would keep SQLite from reusing its write-ahead log."""
-_ROW_BYTES = 64
-"""What a row takes beside its payload, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,12 @@ class JournalReader:
         with self._reading() as connection:
             return dict(connection.execute("SELECT cluster, endpoints FROM endpoints"))
 
-    def payload_bytes(self, start: int) -> int:
-        """Returns about how much the rows from `start` on take."""
-        query = f"SELECT coalesce(sum(length(payload) + {_ROW_BYTES}), 0) FROM observations WHERE sequence >= ?"
+    def takes_more(self, start: int, size: int) -> bool:
+        """Returns whether the rows from `start` on take more than `size` bytes, about."""
+        query = f"SELECT coalesce(sum(length(payload) + {ROW_BYTES}), 0) FROM observations WHERE sequence >= ?"
         with self._reading() as connection:
-            (found,) = connection.execute(query, (start,)).fetchone()
-            return int(found)
+            # The sum reads every page of these rows: not while the whole journal is smaller.
+            return used_bytes(connection) > size and connection.execute(query, (start,)).fetchone()[0] > size
 
     def read(self, start: int, end: int) -> Iterator[Observation]:
         """Yields the rows with start <= sequence < end, in order. Reading them again gives the same rows.

@@ -18,7 +18,16 @@ from connectors.errors import JournalError, JournalInUseError
 from connectors.observation import Observation
 from connectors.store import journal_file, sqlite_file
 from connectors.store.follow_progress import FollowProgress, advance, from_json, to_json
-from connectors.store.journal_file import END, INSERT, SAVE_ENDPOINTS, SAVE_PROGRESS, errors, values
+from connectors.store.journal_file import (
+    END,
+    INSERT,
+    ROW_BYTES,
+    SAVE_ENDPOINTS,
+    SAVE_PROGRESS,
+    errors,
+    used_bytes,
+    values,
+)
 
 LOCK = "lock"
 _LOG = logging.getLogger(__name__)
@@ -27,8 +36,6 @@ _RETENTION_EVERY_MS = 10_000
 _DELETED_AT_ONCE = 10_000
 """Rows: more would delay what is published meanwhile. If more are due, the next ones follow after a second."""
 _RETENTION_SOON_MS = 1_000
-_ROW_BYTES = 64
-"""What a row takes beside its payload, about."""
 _LOG_BYTES = 64 * 1024 * 1024
 """The write-ahead log is cut to this size after a large transaction."""
 _DAY_S = 86_400.0
@@ -215,11 +222,7 @@ class JournalWriter:
         self._retention_at_ms = self._newest_at_ms
         held_back = False
         with self._transaction() as database:
-            pages, free, page_bytes = (
-                database.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-            excess_bytes = (pages - free) * page_bytes - self._keep_bytes
+            excess_bytes = used_bytes(database) - self._keep_bytes
             first, committed = database.execute("SELECT first, committed FROM journal").fetchone()
             query = "SELECT observed_at_ms, length(payload) FROM observations ORDER BY sequence LIMIT ?"
             kept_from = first
@@ -231,7 +234,7 @@ class JournalWriter:
                         held_back = True
                         break
                     kept_from += 1
-                    excess_bytes -= size + _ROW_BYTES
+                    excess_bytes -= size + ROW_BYTES
             if kept_from - first == _DELETED_AT_ONCE:
                 self._retention_at_ms -= _RETENTION_EVERY_MS - _RETENTION_SOON_MS
             if kept_from > first:

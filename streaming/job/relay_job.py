@@ -166,7 +166,7 @@ class Relay:
         now = time.monotonic()
         if now >= self._check_at:
             self._check_at = now + _CHECK_S
-            if self._journal.payload_bytes(self._journal.committed_end()) > self._section.buffer_bytes:
+            if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
                 self._give_up(
                     f"the topic has accepted no rows for so long that more than buffer_bytes "
                     f"({self._section.buffer_bytes}) wait"

@@ -45,6 +45,8 @@ _STATUS = {
     429: "too many requests",
 }
 _MAX_RESPONSE_BYTES = 1 << 20
+_PLAUSIBLE_MS = range(1_293_840_000_000, 4_102_444_800_000)
+"""From the year 2011 to 2100: times are computed with a server's clock, and not every number is one."""
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a URL is an ordinary word, not a secret."""
 
@@ -210,11 +212,12 @@ class HttpResponse:
 
     @property
     def sent_at_ms(self) -> Millis | None:
-        """When the server sent it, by its own clock and in whole seconds; None if it does not say."""
+        """When the server sent it, by its own clock and in whole seconds; None if it does not say, or not plausibly."""
         try:
-            return Millis(round(parsedate_to_datetime(self.headers.get("Date", "")).timestamp() * 1000))
+            at_ms = round(parsedate_to_datetime(self.headers.get("Date", "")).timestamp() * 1000)
         except (ValueError, TypeError, OverflowError):
             return None
+        return Millis(at_ms) if at_ms in _PLAUSIBLE_MS else None
 
 
 def post(

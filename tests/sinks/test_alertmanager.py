@@ -13,6 +13,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.secret import Secret
 from connectors.sinks.alertmanager import REPEAT_S, Alertmanager
+from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import open_sink
 from connectors.store.tables import job_database
@@ -230,6 +231,14 @@ def test_alert_that_resolves_while_the_clock_is_ahead_ends_at_once(
 
     delivery.deliver(alert("early", started_at_ms=began.started_at_ms, resolved=True), minutes_ago=-61)
     eventually(lambda: assert_not_active(alertmanager, "early"), within_s=10)
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["", "soon", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "Fri, 99 Dec 2025 99:99:99 GMT"],
+)
+def test_a_date_that_no_clock_shows_is_not_used(date: str) -> None:
+    assert HttpResponse(status=200, headers={"Date": date}, text="").sent_at_ms is None
 
 
 def assert_not_active(alertmanager: RealAlertmanager, subject: str) -> None:

@@ -111,7 +111,8 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     name that does not resolve changes nothing if all recorded endpoints refuse.
 
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
-    permissions), or only the leader does not answer the monitor (`unreachable_leader`).
+    permissions), or only the leader does not answer the monitor (`unreachable_leader`), or a controller has not
+    answered yet since a gap (`_FIRST_ROUNDS_MS`).
     """
     recent = _failures_since_leader(quorum)
     reporting = [failure for failure in recent if failure.reason in NO_LEADER_REASONS]

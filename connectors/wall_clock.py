@@ -19,6 +19,20 @@ def steady_ms() -> Millis:
     return Millis(time.monotonic_ns() // 1_000_000)
 
 
+class StepDetector:
+    """By how much the wall clock was set from one reading to the next."""
+
+    def __init__(self, steady: Callable[[], Millis] = steady_ms) -> None:
+        """`steady` returns milliseconds that only grow."""
+        self._steady = steady
+        self._before: tuple[Millis, Millis] | None = None
+
+    def step_ms(self, now_ms: Millis) -> int:
+        """Takes the wall clock; returns how much it differs from the time that has passed since the last reading."""
+        before, self._before = self._before, (now_ms, self._steady())
+        return 0 if before is None else (now_ms - before[0]) - (self._before[1] - before[1])
+
+
 class RowClock:
     """The time of one cluster's rows: the wall clock, which must never go back here.
 

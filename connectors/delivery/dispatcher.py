@@ -14,6 +14,7 @@ from connectors.delivery.sink_failure_alerts import SinkFailureAlerts
 from connectors.delivery.sink_worker import SinkWorker
 from connectors.errors import UsageError
 from connectors.sinks.sink import Sink
+from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
@@ -34,7 +35,7 @@ class Dispatcher:
         visibility: VisibilitySource = lambda: NOTHING_MONITORED,
         deadline_s: float = 10.0,
         patience_s: float = 1.0,
-        steady: Callable[[], Millis] | None = None,
+        steps: StepDetector | None = None,
     ) -> None:
         """Adds the sinks to the ledger.
 
@@ -45,7 +46,7 @@ class Dispatcher:
             visibility: which clusters are monitored, and of which nothing is observed.
             deadline_s: the longest duration of one call to one sink.
             patience_s: how long a batch waits for all its sinks together: what is not sent yet is safe in the ledger.
-            steady: the monotonic clock; None: the wall clock is never set.
+            steps: shows when the wall clock was set; None: it never is.
 
         Raises:
             StoreError: the ledger cannot be written.
@@ -56,7 +57,7 @@ class Dispatcher:
         self._visibility = visibility
         self._deadline_s = deadline_s
         self._patience_s = patience_s
-        self._failure_alerts = SinkFailureAlerts(ledger.firing(), steady=steady)
+        self._failure_alerts = SinkFailureAlerts(ledger.firing(), steps=steps)
         self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""

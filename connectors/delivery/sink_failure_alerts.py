@@ -1,9 +1,10 @@
 """SinkFailureAlerts: raises an alert when a sink fails for a long time, so that the other sinks report it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
+from connectors.wall_clock import StepDetector
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -30,17 +31,15 @@ class SinkFailure:
 class SinkFailureAlerts:
     """Evaluates the failures of sinks. Firing alerts survive a restart (ledger); the hold time starts again."""
 
-    def __init__(self, firing: Sequence[Alert], *, steady: Callable[[], Millis] | None = None) -> None:
-        """`firing`: the firing alerts of the ledger; `steady`: the monotonic clock; None: no clock is ever set."""
+    def __init__(self, firing: Sequence[Alert], *, steps: StepDetector | None = None) -> None:
+        """`firing`: the firing alerts of the ledger; `steps`: its own; None: the wall clock is never set."""
         self._firing = {
             alert.subject: alert
             for alert in firing
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
         }
         self._since_ms: dict[str, Millis] = {}
-        self._steady = steady
-        self._before: tuple[Millis, Millis] | None = None
-        """The wall clock and the monotonic clock at the last call."""
+        self._steps = steps
 
     def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
@@ -73,11 +72,7 @@ class SinkFailureAlerts:
 
     def _move_by_step(self, now_ms: Millis) -> None:
         """Moves the starts of failures with a wall clock that was set: no hold becomes shorter or longer by it."""
-        if self._steady is None:
-            return
-        steady_ms, before = self._steady(), self._before
-        self._before = now_ms, steady_ms
-        step_ms = 0 if before is None else (now_ms - before[0]) - (steady_ms - before[1])
+        step_ms = 0 if self._steps is None else self._steps.step_ms(now_ms)
         if abs(step_ms) >= _STEP_MS:
             self._since_ms = {name: Millis(since_ms + step_ms) for name, since_ms in self._since_ms.items()}
 

@@ -7,7 +7,7 @@ that people read were wrong before it; after a clock was set back, those of new 
 from collections.abc import Callable, Sequence
 
 from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
-from connectors.wall_clock import steady_ms, wall_ms
+from connectors.wall_clock import StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -34,16 +34,16 @@ class ClockSteps:
         """`firing`: the firing alerts of the ledger; `steady` returns milliseconds that only grow."""
         self._alert = firing_job_alert(firing, _SUBJECT)
         self._steady, self._wall = steady, wall
-        self._stepped_at = self._read_at = steady()
-        self._read_ms = wall()
+        self._steps = StepDetector(steady)
+        self._steps.step_ms(wall())
+        self._stepped_at = steady()
 
     def due(self) -> Sequence[Alert]:
         """Returns the alert when the clock was set, and its end; to be called every few seconds."""
         at, now_ms = self._steady(), self._wall()
-        expected_ms = Millis(self._read_ms + at - self._read_at)
-        self._read_at, self._read_ms = at, now_ms
-        if abs(now_ms - expected_ms) >= REPORTED_MS:
-            self._stepped_at, self._alert = at, _alert(expected_ms, now_ms)
+        step_ms = self._steps.step_ms(now_ms)
+        if abs(step_ms) >= REPORTED_MS:
+            self._stepped_at, self._alert = at, _alert(Millis(now_ms - step_ms), now_ms)
             return [self._alert]
         if self._alert is not None and at - self._stepped_at >= LASTS_MS:
             before, self._alert = self._alert, None

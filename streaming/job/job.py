@@ -21,7 +21,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
-from connectors.wall_clock import steady_ms, wall_ms
+from connectors.wall_clock import StepDetector, wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.daily_audit import DailyAudit
@@ -193,7 +193,7 @@ class Job:
             _sinks(self._sinks),
             silences=self.silences.for_dispatch,
             visibility=self._visibility,
-            steady=steady_ms,
+            steps=StepDetector(),
         )
         self.deliver = Deliver(
             self._delivery,

@@ -3,6 +3,7 @@
 import pytest
 
 from connectors.delivery.sink_failure_alerts import HOLD_MS, SinkFailure, SinkFailureAlerts
+from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 
@@ -15,7 +16,7 @@ class FailingSink:
 
     def __init__(self) -> None:
         self.passed_ms, self.step_ms = 0, 0
-        self.alerts = SinkFailureAlerts((), steady=lambda: Millis(self.passed_ms))
+        self.alerts = SinkFailureAlerts((), steps=StepDetector(lambda: Millis(self.passed_ms)))
 
     def fails_for(self, ms: int) -> list[Alert]:
         fired: list[Alert] = []

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -19,6 +18,7 @@ from rules.model.identifiers import Millis
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.decoded_row import DecodedRow
 
 _FOLDER = Path(__file__).parent / "data" / "recordings"

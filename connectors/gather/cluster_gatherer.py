@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.leader_view_poll import LeaderViewPoll
@@ -13,10 +12,11 @@ from connectors.gather.publisher import Publisher
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.gather.supervisor import supervised
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation_event import ObservationsAudited
+from connectors.observations.observation_event import ObservationsAudited
 from connectors.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import ObservationSource
 

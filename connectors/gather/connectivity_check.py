@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import ClusterDescription, query_cluster
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop
@@ -22,7 +22,7 @@ from connectors.kafka.messages import (
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
-from connectors.observation_event import QuorumPolled
+from connectors.observations.observation_event import QuorumPolled
 from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource
 

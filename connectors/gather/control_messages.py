@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter
 
-from connectors.observation_event import ObservationsAudited
+from connectors.observations.observation_event import ObservationsAudited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

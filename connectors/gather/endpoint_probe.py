@@ -17,7 +17,7 @@ from connectors.kafka.messages import empty_fetch_request, parse_fetch
 from connectors.kafka.node_id_request import describe_node_request, parse_node_id
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
-from connectors.observation_event import EndpointProbed, ObservationFailed
+from connectors.observations.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 

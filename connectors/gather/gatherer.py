@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TextIO
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
 from connectors.freed_memory import keep_freed_memory
 from connectors.gather.cluster_gatherer import ClusterGatherer
@@ -26,6 +25,7 @@ from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, stored_endpoints
 from connectors.gather.publisher import Appender, Publisher
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.rate_limiter import RateLimiter

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.gather.commit_buffer import FetchPosition
+from connectors.kafka.cluster_connection import ClusterConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

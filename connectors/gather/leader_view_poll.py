@@ -20,10 +20,10 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from connectors.kafka.response_numbers import millis
-from connectors.log_event import SnapshotBegan
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
-from connectors.observation_event import LeaderViewPolled, ObservationFailed
+from connectors.observations.log_event import SnapshotBegan
+from connectors.observations.observation_event import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 

@@ -33,8 +33,8 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from connectors.kafka.work_budget import WorkBudget
-from connectors.observation import ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationKind
+from connectors.observations.observation_event import ObservationFailed
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 

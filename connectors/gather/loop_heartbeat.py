@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.kafka.event_loop import EventLoop
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 
 STALLED_S: Final = 5.0
 """A loop that did not run for this long is stalled: polls, which are due each second, are missing."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from connectors.event import to_json
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.gather.redacted_batches import RedactedBatches
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import (
+from connectors.observations.event import to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import (
     EndpointProbed,
     LeaderViewPolled,
     ObservationFailed,

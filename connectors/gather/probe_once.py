@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation_event import EndpointProbed, ObservationFailed
+from connectors.observations.observation_event import EndpointProbed, ObservationFailed
 
 
 class _Collected:

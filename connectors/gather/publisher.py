@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from connectors.errors import JournalError
 from connectors.kafka.event_loop import EventLoop
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """So much payload is published at once: until then, the rows are in the memory of the process."""

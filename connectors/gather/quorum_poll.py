@@ -19,7 +19,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.interruptible_sleep import InterruptibleSleep
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.kafka.work_budget import WorkBudget
-from connectors.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation_event import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 
 _LEADER_SHARE = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 from connectors.errors import KraftwatchError
 from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.event_loop import EventLoop
-from connectors.observation_event import ObservationFailed
+from connectors.observations.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.address_backoff import AddressBackoff
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture

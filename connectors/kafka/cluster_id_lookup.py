@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.event_loop import EventLoop

@@ -20,7 +20,7 @@ from connectors.errors import ObservationError, UsageError
 from connectors.kafka.error_classification import CLIENT_CERTIFICATE_DETAILS
 from connectors.kafka.kafka_python import AbstractTokenProvider
 from connectors.secret import Secret
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 from rules.model.monitoring import Reason
 
 SECRET_FILE_OPTIONS = frozenset({"sasl_oauth_token_file", "sasl_plain_password_file", "ssl_password_file"})

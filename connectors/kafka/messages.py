@@ -31,7 +31,7 @@ from connectors.kafka.response_numbers import (
     offset,
     port,
 )
-from connectors.observation_event import NodeEndpoints, QuorumPolled
+from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica

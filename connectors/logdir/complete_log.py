@@ -16,7 +16,7 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.field_readers import Values, field_reader, read_body
 from connectors.metadata.record_framing import control_type, framed_records
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import Epoch, Offset
 
 _READ: Final = frozenset({ControlRecordType.KRAFT_VERSION, ControlRecordType.VOTERS})

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.durable_file import replace_file, sync_directory
 from connectors.errors import UsageError
-from connectors.stored_json import parse_json
+from connectors.store.durable_file import replace_file, sync_directory
+from connectors.store.stored_json import parse_json
 
 MANIFEST: Final = "rescue.json"
 _INCOMPLETE: Final = ".incomplete"

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connectors.log_event import SnapshotBegan
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
 from connectors.metadata.decoder import decode_snapshot_piece
-from connectors.observation import Observation, ObservationKind
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.log_event import SnapshotBegan
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 
 PIECE_BYTES = 1024 * 1024
 """The approximate size of one observation."""

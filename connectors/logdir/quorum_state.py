@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 
 QUORUM_STATE = "quorum-state"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from connectors.log_event import TopicCreated
 from connectors.logdir.log_byte_ranges import LogByteRange, read_range
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
+from connectors.observations.log_event import TopicCreated
 
 _TOPIC_RECORD = bytes((1, 2))
 """Frame version and api key with which the value of every TopicRecord begins."""

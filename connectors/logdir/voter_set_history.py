@@ -7,10 +7,10 @@ last offset that the snapshot contains, as in Kafka's KRaftControlRecordStateMac
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.log_event import VotersReplaced
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import Epoch, Offset
 from rules.model.voter_set import VoterSet
 

@@ -1,7 +1,7 @@
 """BatchSummary: what all batches of an observation show, also those of NoOps, which make no event of their own."""
 
-from connectors.log_event import EpochDrop
 from connectors.metadata.batches import RecordBatch
+from connectors.observations.log_event import EpochDrop
 from rules.model.identifiers import Epoch, Millis, Offset
 
 

@@ -5,13 +5,13 @@ decoding continues after it. Records that no rule needs are skipped by their len
 """
 
 from connectors.errors import UndecodableError
-from connectors.log_event import LogAdvanced, Undecodable
 from connectors.metadata.batch_summary import BatchSummary
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.record_decoder import decode_batch
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.value_limits import LARGEST_INT32, LARGEST_OFFSET, valid_number
-from connectors.partition_run import DecodedEvents
+from connectors.observations.log_event import LogAdvanced, Undecodable
+from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Epoch, Offset, SnapshotId
 
 

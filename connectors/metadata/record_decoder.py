@@ -8,8 +8,6 @@ from functools import cache, partial
 from typing import Final
 
 from connectors.errors import UndecodableError
-from connectors.event import Event
-from connectors.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import Values
 from connectors.metadata.record_framing import (
@@ -26,7 +24,9 @@ from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, 
 from connectors.metadata.redaction import BLANK
 from connectors.metadata.run_rows import RowOf, read_known, row_of
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
-from connectors.partition_run import DecodedEvents, PartitionRun
+from connectors.observations.event import Event
+from connectors.observations.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
 _ROW: Final = "row"

@@ -8,8 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.metadata.field_readers import Values
+from connectors.metadata.run_rows import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
+from connectors.metadata.value_limits import (
+    ABSENT,
+    LARGEST_INT16,
+    MOST_LISTENERS,
+    valid_node,
+    valid_nodes,
+    valid_number,
+)
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -26,16 +36,6 @@ from connectors.log_event import (
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
-)
-from connectors.metadata.field_readers import Values
-from connectors.metadata.run_rows import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
-from connectors.metadata.value_limits import (
-    ABSENT,
-    LARGEST_INT16,
-    MOST_LISTENERS,
-    valid_node,
-    valid_nodes,
-    valid_number,
 )
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange

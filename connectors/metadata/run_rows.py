@@ -12,7 +12,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.field_readers import uuid_text
 from connectors.metadata.record_layouts import OFFSET_DELTA, NarrowLayout, Raw, RecordLayout, zigzag
-from connectors.partition_run import PartitionValues, RunRow
+from connectors.observations.partition_run import PartitionValues, RunRow
 from rules.model.identifiers import NodeId, TopicId
 
 UNCHANGED_LEADER: Final = -2

@@ -17,7 +17,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.errors import UsageError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RelayMessage
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import open_producer, reason

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from connectors.errors import UndecodableError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.relay import row_frame
 from connectors.relay.row_frame import BadFrameError
 from rules.formatting import ms_text, utc_text

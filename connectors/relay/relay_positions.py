@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.durable_file import replace_file
 from connectors.errors import UsageError
 from connectors.relay.relay_message import AHEAD_MS, Baseline
-from connectors.stored_json import parse_json
+from connectors.store.durable_file import replace_file
+from connectors.store.stored_json import parse_json
 
 _KEPT_BASELINES: Final = 16
 """Rows that are not sent yet may belong to an older baseline."""

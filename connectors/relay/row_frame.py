@@ -9,7 +9,7 @@ import struct
 
 from crc32c import crc32c
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 
 _PREFIX = struct.Struct(">II")
 _FIXED = struct.Struct(">QBBHqqqiq")

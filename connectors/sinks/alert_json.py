@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from connectors.sinks.minimal_document import minimal_alert
-from connectors.stored_json import json_safe, parse_json
+from connectors.store.stored_json import json_safe, parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from connectors.sinks.alert_json import iso
-from connectors.stored_json import json_safe
+from connectors.store.stored_json import json_safe
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from pydantic import field_validator
 
-from connectors.durable_file import append, sync_directory
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
+from connectors.store.durable_file import append, sync_directory
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis

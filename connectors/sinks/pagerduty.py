@@ -35,7 +35,7 @@ from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import PeopleSection, SinkConfig
 from connectors.sinks.sink_server import SinkServer, url_server
 from connectors.sinks.sink_state import SinkState
-from connectors.stored_json import json_safe
+from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain, Severity
 from rules.formatting import plural

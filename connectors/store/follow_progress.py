@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from connectors.metadata.batches import FRAME, HEADER, RecordBatch
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 
 _SNAPSHOT_FOOTER = 4
 """org.apache.kafka.common.record.ControlRecordType.SNAPSHOT_FOOTER."""

@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.durable_file import sync_directory
 from connectors.errors import JournalError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
+from connectors.store.durable_file import sync_directory
 
 FILE: Final = "observations.db"
 _TABLES: Final = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.errors import JournalError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.journal_file import (
     COLUMNS,
     END,

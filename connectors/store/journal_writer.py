@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from connectors.errors import JournalError, JournalInUseError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store import journal_file, sqlite_file
 from connectors.store.follow_progress import FollowProgress, advance, from_json, to_json
 from connectors.store.journal_file import (

@@ -15,7 +15,7 @@ from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_message
 
 if TYPE_CHECKING:
-    from connectors.observation import Observation
+    from connectors.observations.observation import Observation
     from connectors.store.journal_reader import JournalReader
     from rules.finding import Plain
     from streaming.data_quality.alert_table import SentAlert

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from connectors.errors import UsageError
-from connectors.point_in_time import AtOffset, AtTime, PointInTime, parse_time
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.model.identifiers import Millis, Offset
 from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
-    from connectors.point_in_time import PointInTime
+    from connectors.observations.point_in_time import PointInTime
     from streaming.config import Config
 
 TIMEOUT_S = 10.0

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.point_in_time import parse_time
+from connectors.observations.point_in_time import parse_time
 from connectors.sinks.alert_json import iso, silence_to_json
 from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.secret import Secret
 from connectors.settings import BY_PASSWORD, Bootstrap, LoginSection, ThresholdValue, host_port, readable
 from rules.formatting import plural

@@ -8,8 +8,8 @@ from typing import Any
 
 from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
+from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database
-from connectors.stored_json import parse_json
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis

@@ -7,8 +7,8 @@ size of the tables does not change the result.
 from collections.abc import Callable, Iterable, Iterator
 
 from connectors.errors import JournalError
-from connectors.observation import Observation
-from connectors.partition_run import each_event
+from connectors.observations.observation import Observation
+from connectors.observations.partition_run import each_event
 from streaming.data_quality.alert_table import AlertTable, SentAlert
 from streaming.data_quality.contract import Validator
 from streaming.data_quality.event_table import EventTable

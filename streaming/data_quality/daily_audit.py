@@ -17,7 +17,7 @@ from typing import Self
 
 from pydantic import TypeAdapter
 
-from connectors.observation_event import ObservationsAudited
+from connectors.observations.observation_event import ObservationsAudited
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,16 @@
 import re
 from collections.abc import Iterable
 
-from connectors.event import Event
-from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, Undecodable, VotersReplaced
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import QuorumPolled
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
+    PartitionChanged,
+    PartitionSet,
+    RecordPosition,
+    Undecodable,
+    VotersReplaced,
+)
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import QuorumPolled
 from rules.model.identifiers import DirectoryId
 from streaming.data_quality.contract import Suite, Table
 

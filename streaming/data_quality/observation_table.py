@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from connectors.event import Event
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
-from connectors.log_event import Undecodable
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import EVENT_OF_KIND, ObservationFailed
+from connectors.observations.event import Event
+from connectors.observations.log_event import Undecodable
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import EVENT_OF_KIND, ObservationFailed
 from rules.model.monitoring import Reason
 from streaming.data_quality.contract import JOURNAL, Suite, Table
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from connectors.decode_observation import decode_observation
 from connectors.errors import JournalError, UndecodableError
-from connectors.event import Event
-from connectors.log_event import RecordPosition, Undecodable
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.redaction import is_blanked
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.event import Event
+from connectors.observations.log_event import RecordPosition, Undecodable
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
+from streaming.replay.decode_observation import decode_observation
 
 _ADVICE = (
     (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
-from connectors.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation_event import BrokenContract, ObservationsAudited
 from connectors.store.journal_reader import JournalReader
 from rules.finding import Severity
 from streaming.data_quality.alert_table import ledger_alerts

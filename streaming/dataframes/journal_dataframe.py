@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from connectors.errors import UsageError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
 from streaming.dataframes.event_rows import EVENT, event_batch
 from streaming.dataframes.metadata_log_source import local_path

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.durable_file import replace_file
 from connectors.errors import UsageError
 from connectors.store.database import Database
+from connectors.store.durable_file import replace_file
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_repair import ReadableJournal, journal_damage, readable_journal, replace_journal

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from connectors.delivery.ledger import Ledger
-from connectors.durable_file import replace_file
-from connectors.stored_json import parse_json
+from connectors.store.durable_file import replace_file
+from connectors.store.stored_json import parse_json
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
 from streaming.pipeline.step import Step

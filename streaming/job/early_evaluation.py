@@ -11,7 +11,7 @@ from types import TracebackType
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
 from rules.alert import Alert
 from rules.lifecycle import TrackedConditions

@@ -18,13 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
 from connectors.gather.control_messages import AuditResult, PollRequest
 from connectors.gather.control_messages import to_line as control_line
 from connectors.gather.gatherer_settings import GathererSettings, to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
-from connectors.observation_event import ObservationsAudited
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation_event import ObservationsAudited
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 

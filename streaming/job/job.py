@@ -15,10 +15,10 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.private_files import private_files
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
+from connectors.store.private_files import private_files
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.cluster_connection import ClusterConnection
+from connectors.kafka.cluster_connection import ClusterConnection
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from streaming.job.cluster_identity import identify_clusters
 

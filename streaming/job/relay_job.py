@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.observation import Observation
-from connectors.private_files import private_files
+from connectors.observations.observation import Observation
 from connectors.relay import relay_positions
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import AHEAD_MS, RelayMessage
@@ -25,6 +24,7 @@ from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import check_settings
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.private_files import private_files
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection

@@ -16,11 +16,13 @@ from types import TracebackType
 import requests
 
 from connectors.errors import UsageError
-from connectors.heartbeat_request import HEALTHY, HEARTBEAT_HEADER, STARTING
 from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
 
+HEARTBEAT_HEADER = "X-Kraftwatch-Heartbeat"
+HEALTHY, STARTING = "ok", "starting"
+"""Values of the header: batches complete; or Spark is not up yet, and only the rules without history are evaluated."""
 TIMEOUT_S = 10.0
 """How long the URL may take."""
 CHECK_EVERY_S = 1.0

@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from connectors.durable_file import replace_file
 from connectors.errors import UsageError
-from connectors.stored_json import parse_json
+from connectors.store.durable_file import replace_file
+from connectors.store.stored_json import parse_json
 from streaming.pipeline.checkpoint import Checkpoint
 
 GATHERER, KAFKA, RELAY = "gatherer", "kafka", "relay"

@@ -18,8 +18,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
-from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert

@@ -8,7 +8,7 @@ transitions those of the alert that was sent.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind, no_leader
 from rules.lifecycle import TrackedConditions

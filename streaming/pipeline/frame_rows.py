@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from streaming.pipeline.output_rows import OutputRow
 from streaming.pipeline.packed_observations import unpacked
 from streaming.pipeline.schema import OUTPUT

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UndecodableError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
 from connectors.settings import TopicConnection
 from connectors.wall_clock import wall_ms

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from streaming.pipeline.schema import PACKED
 
 SHARD_OF_QUORUM: Final = 0

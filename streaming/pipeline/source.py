@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
 from streaming.pipeline.packed_observations import pack
 from streaming.pipeline.schema import OBSERVATION, PACKED

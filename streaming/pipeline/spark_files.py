@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 
 _LOG_VERSION = "v1"
 _CHANGELOG_BLOCK = b"LZ4Block"

@@ -19,9 +19,9 @@ from typing import ClassVar, NamedTuple, TypeVar
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
-from connectors.alert_codec import ALERT
 from connectors.errors import UsageError
-from connectors.log_event import LeaderChanged
+from connectors.observations.log_event import LeaderChanged
+from connectors.store.alert_codec import ALERT
 from rules.alert import Alert
 from rules.finding import Thresholds
 from rules.lifecycle import next_due

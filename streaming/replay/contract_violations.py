@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from connectors.log_event import Undecodable
-from connectors.observation_event import ObservationsAudited
+from connectors.observations.log_event import Undecodable
+from connectors.observations.observation_event import ObservationsAudited
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from connectors.decode_observation import decode_observation
-from connectors.log_event import Undecodable
-from connectors.observation import Observation
-from connectors.partition_run import DecodedItem
+from connectors.observations.log_event import Undecodable
+from connectors.observations.observation import Observation
+from connectors.observations.partition_run import DecodedItem
 from rules.model.identifiers import Millis
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.failure_reason import failure_reason
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from connectors.log_event import LogAdvanced
-from connectors.observation_event import QuorumPolled
+from connectors.observations.log_event import LogAdvanced
+from connectors.observations.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -24,7 +24,7 @@ from connectors.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.partition_run import PartitionRun
+from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration
 from streaming.replay import recent_history, registrations, voters

@@ -36,8 +36,8 @@ monitored.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
@@ -45,14 +45,14 @@ from connectors.log_event import (
     SnapshotEnded,
     Undecodable,
 )
-from connectors.observation_event import (
+from connectors.observations.observation_event import (
     EndpointProbed,
     LeaderViewPolled,
     ObservationFailed,
     ObservationsAudited,
     QuorumPolled,
 )
-from connectors.partition_run import DecodedItem, PartitionRun
+from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from connectors.log_event import Undecodable
-from connectors.partition_run import DecodedItem
+from connectors.observations.log_event import Undecodable
+from connectors.observations.partition_run import DecodedItem
 
 
 def event_count(items: Iterable[DecodedItem]) -> int:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from connectors.event import Event
-from connectors.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observation_event import ObservationEvent
-from connectors.partition_run import DecodedEvents
+from connectors.observations.event import Event
+from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.observations.observation_event import ObservationEvent
+from connectors.observations.partition_run import DecodedEvents
 from streaming.replay.log import Log
 
 _PIECE_BYTES: Final = 4 << 20

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
-from connectors.partition_run import PartitionRun, PartitionValues
+from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
+from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
 from streaming.replay.assignment import Assignment

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from connectors.log_event import ControllerRegistered, LeaderChanged, RecordPosition
+from connectors.observations.log_event import ControllerRegistered, LeaderChanged, RecordPosition
 from rules.model.history import (
     ControllerStart,
     ElectedRecovered,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition
+from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId, Offset
 from streaming.replay.assignment import Assignment

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from connectors.log_event import BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet, RecordPosition
+from connectors.observations.log_event import (
+    BrokerChanged,
+    BrokerRegistered,
+    ControllerRegistered,
+    FeatureLevelSet,
+    RecordPosition,
+)
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from streaming.replay.snapshot_origin import SnapshotOrigin

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from connectors.log_event import RecordPosition, VotersReplaced
+from connectors.observations.log_event import RecordPosition, VotersReplaced
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.voter_set import VoterRemoval, VoterSet
 from streaming.replay.image import Image, RemovedVoter

@@ -6,7 +6,7 @@ times are the job's. Sinks, routes and silences are not applied.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from rules.alert import Alert
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings

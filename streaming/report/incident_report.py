@@ -10,7 +10,7 @@ from pathlib import Path
 
 from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
-from connectors.point_in_time import AtTime
+from connectors.observations.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.database import Database

@@ -12,7 +12,7 @@ from connectors.logdir.log_dir_files import find_partition, open_files
 from connectors.logdir.log_dir_reader import read_log_dir
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import is_noop
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 
 QUIET_MS = 60_000
 """The longest time that one row of NoOp records covers: conditions that depend on time are evaluated as often."""

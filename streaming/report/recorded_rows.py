@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis

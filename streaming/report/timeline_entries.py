@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain

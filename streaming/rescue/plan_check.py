@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.errors import UsageError
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 from rules.model.voter_set import Voter
 from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import initial_controllers

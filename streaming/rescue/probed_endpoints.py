@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.gather.node_directory import ProbeTarget
 from connectors.gather.probe_once import probe_once
-from connectors.observation_event import EndpointProbed
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation_event import EndpointProbed
 from rules.finding import Plain
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, Resolution

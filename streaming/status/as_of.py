@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
-from connectors.log_event import LogAdvanced
-from connectors.observation import Observation, ObservationKind
-from connectors.partition_run import DecodedItem
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.log_event import LogAdvanced
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.partition_run import DecodedItem
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
+from streaming.replay.decode_observation import decode_observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

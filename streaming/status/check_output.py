@@ -5,7 +5,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
-from connectors.stored_json import json_safe
+from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
 from rules.finding import HOLD, Finding, Plain, Thresholds
 from rules.formatting import and_join

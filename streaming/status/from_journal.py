@@ -13,8 +13,8 @@ from pathlib import Path
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
-from connectors.observation import Observation, ObservationKind
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms

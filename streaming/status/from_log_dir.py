@@ -13,9 +13,9 @@ from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStar
 from connectors.logdir.meta_properties import MetaProperties, read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_files
-from connectors.observation import Observation
-from connectors.partition_run import DecodedItem
-from connectors.point_in_time import AtTime, PointInTime
+from connectors.observations.observation import Observation
+from connectors.observations.partition_run import DecodedItem
+from connectors.observations.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine

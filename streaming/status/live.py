@@ -14,7 +14,7 @@ from connectors.errors import ObservationError, UsageError
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.kafka.event_loop import EventLoop
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from rules.model.monitoring import Reason
 from streaming.status.cluster_state import ClusterState
 from streaming.status.live_cluster import LiveCluster, QueryTarget

@@ -4,16 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from connectors.cluster_connection import ClusterConnection
-from connectors.decode_observation import decode_observation
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
 from rules.evaluate import evaluate
@@ -22,6 +21,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import probe_key
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.machine import Machine
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal

@@ -8,7 +8,7 @@ from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
 from connectors.gather.loop_heartbeat import STALLED_S
-from connectors.heartbeat_request import HEARTBEAT_HEADER, STARTING
+from streaming.metrics.heartbeat import HEARTBEAT_HEADER, STARTING
 
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""

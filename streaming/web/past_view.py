@@ -8,7 +8,7 @@ from flask import request
 from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
-from connectors.point_in_time import parse_time
+from connectors.observations.point_in_time import parse_time
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.history_types import UncleanElectionStatus

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import JournalError, UsageError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter

@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.cli import app

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
-from connectors.event import Event
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.event import Event
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -20,6 +19,7 @@ from streaming.cli import app
 from streaming.cli.quarantine import _STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.step import _quarantined
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 

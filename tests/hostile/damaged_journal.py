@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from connectors.errors import JournalError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.hostile.byte_mutation import mutated

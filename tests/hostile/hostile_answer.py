@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.event import to_json
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.snapshot_buffer import SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
@@ -28,7 +27,8 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.event import to_json
+from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import SnapshotId
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
+from streaming.replay.decode_observation import decode_observation
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
 from tests.hostile.damaged_journal import DamagedJournal

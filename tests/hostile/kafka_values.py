@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from connectors.log_event import VotersReplaced
-from connectors.observation_event import QuorumPolled
+from connectors.observations.log_event import VotersReplaced
+from connectors.observations.observation_event import QuorumPolled
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
 

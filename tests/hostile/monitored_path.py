@@ -15,10 +15,10 @@ import pandas as pd
 from flask import Flask
 from pyspark.sql.streaming.state import GroupState
 
-from connectors.alert_codec import ALERT
 from connectors.delivery.delivery_report import DeliveryReport
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store import journal_file
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connectors.errors import JournalError
-from connectors.observation import ObservationKind
+from connectors.observations.observation import ObservationKind
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId

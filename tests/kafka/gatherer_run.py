@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.cluster_connection import ClusterConnection
-from connectors.event import Event, from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
-from connectors.observation import Observation, ObservationKind
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.event import Event, from_json
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from deploy.lab.lab import Lab
 

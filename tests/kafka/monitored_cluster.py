@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors.observation import ObservationKind
+from connectors.observations.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.partition_run import DecodedEvents
+from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet

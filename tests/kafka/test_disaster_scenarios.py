@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observation import ObservationKind
-from connectors.observation_event import QuorumPolled
+from connectors.observations.observation import ObservationKind
+from connectors.observations.observation_event import QuorumPolled
 from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from rules.alert import Alert
@@ -54,7 +54,9 @@ def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: P
     assert (behind.severity, behind.subject) == ("critical", f"voter {voter}")
     assert (behind.evidence["voter"], caught_up.evidence["caught_up"]) == (key, True)
     # A poll between the start and the pause saw an earlier end of the log.
-    assert 0 < behind.evidence["log_ended_at_offset"] <= paused_at
+    ended = behind.evidence["log_ended_at_offset"]
+    assert isinstance(ended, int)
+    assert 0 < ended <= paused_at
     assert f"controller {voter} has caught up" in behind.remedy[0]
     assert monitor.rules == {"voter-log-regressed"}
 

@@ -22,13 +22,13 @@ from confluent_kafka.admin import (
 )
 
 from connectors.errors import ObservationError
-from connectors.event import from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import EndpointProbed, ObservationFailed, QuorumPolled
+from connectors.observations.event import from_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import EndpointProbed, ObservationFailed, QuorumPolled
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from tests.eventually import eventually

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.observation import ObservationKind
+from connectors.observations.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.analysis.safe_to_restart import RestartSafety
 from streaming.cli import app, cluster_query, options

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessage, check_row
 from connectors.relay.surveyed_topic import SurveyedCluster

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.decode_observation import decode_observation
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from deploy.lab.lab import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from connectors.decode_observation import decode_observation
-from connectors.event import from_json
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation import ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.observations.event import from_json
+from connectors.observations.observation import ObservationKind
+from connectors.observations.observation_event import ObservationFailed
 from deploy.lab.lab import Lab
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
+from streaming.replay.decode_observation import decode_observation
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import (

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.event import Event
 from connectors.kafka.messages import FetchResult
-from connectors.log_event import ControllerRegistered, FeatureLevelSet
+from connectors.observations.event import Event
+from connectors.observations.log_event import ControllerRegistered, FeatureLevelSet
 
 CONTROLLER, BROKER = 1, 101
 VOTERS_IN_THE_LOG = {

@@ -11,17 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
-from connectors.decode_observation import decode_observation
-from connectors.event import Event, to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
-from connectors.partition_run import each_event
+from connectors.observations.event import Event, to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observations.partition_run import each_event
 from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Access, ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import TWO_CLUSTERS, from_line
 from tests.scripts.script_quorum import ScriptedQuorum

@@ -10,7 +10,7 @@ from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, checkpoint_name
 from connectors.metadata.batches import RecordBatch, scan, write_crc
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from connectors.point_in_time import AtOffset
+from connectors.observations.point_in_time import AtOffset
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.event import Event
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.kafka.messages import FetchResult
-from connectors.log_event import (
+from connectors.metadata.decoder import decode_records
+from connectors.metadata.dump_log import DumpedRecord, dump_records
+from connectors.metadata.record_schemas import record_schemas
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     KRaftVersionSet,
     LeaderChanged,
     PartitionChanged,
@@ -15,9 +18,6 @@ from connectors.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.metadata.decoder import decode_records
-from connectors.metadata.dump_log import DumpedRecord, dump_records
-from connectors.metadata.record_schemas import record_schemas
 from rules.model.identifiers import Epoch, Millis, SnapshotId
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text

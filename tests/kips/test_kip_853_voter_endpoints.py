@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from connectors.log_event import VotersReplaced
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
+from connectors.observations.log_event import VotersReplaced
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey

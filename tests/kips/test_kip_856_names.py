@@ -8,11 +8,11 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.kafka.messages import fetch_request
-from connectors.log_event import VotersReplaced
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.logdir.meta_properties import read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.metadata.record_schemas import record_schemas
+from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.from_log_dir import replay_log_dir

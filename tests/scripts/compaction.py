@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,

@@ -8,8 +8,8 @@ endpoint five seconds after it is back and finds a leader. It knows nothing of r
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     ControllerRegistered,
@@ -26,7 +26,7 @@ from connectors.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observation_event import (
+from connectors.observations.observation_event import (
     EndpointProbed,
     LeaderViewPolled,
     NodeEndpoints,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,

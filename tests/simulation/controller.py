@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from connectors.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
+from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.metadata_log import LogEntry

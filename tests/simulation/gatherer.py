@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.event import Event
-from connectors.log_event import LogAdvanced, LogEvent, Undecodable
-from connectors.observation_event import (
+from connectors.observations.event import Event
+from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable
+from connectors.observations.observation_event import (
     EndpointProbed,
     LeaderViewPolled,
     NodeEndpoints,

@@ -9,7 +9,7 @@ never. K047: a RECOVERING partition has only its leader in sync, or neither lead
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from connectors.log_event import VotersReplaced
+from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.metadata_log import LogEntry, MetadataLog

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from connectors.log_event import LogEvent, RecordPosition
+from connectors.observations.log_event import LogEvent, RecordPosition
 from tests.simulation.controller import SimulatedController
 from tests.simulation.simulated_thresholds import HOLD_S
 

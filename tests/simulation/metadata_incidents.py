@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     BrokerChanged,
     ControllerRegistered,
     PartitionChanged,

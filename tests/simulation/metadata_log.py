@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from connectors.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersReplaced
+from connectors.observations.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersReplaced
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from connectors.log_event import ControllerRegistered, LeaderChanged, VotersReplaced
+from connectors.observations.log_event import ControllerRegistered, LeaderChanged, VotersReplaced
 from rules.model.identifiers import ReplicaKey
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.oracle import Oracle

@@ -4,7 +4,7 @@ import copy
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,

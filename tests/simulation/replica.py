@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.log_event import RecordPosition
+from connectors.observations.log_event import RecordPosition
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.ground_truth import GroundTruth

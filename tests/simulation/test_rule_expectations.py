@@ -34,7 +34,7 @@ NOT_PRODUCED = {
     ),
 }
 """Subjects of these rules that the simulation does not produce."""
-ALLOWED = ("connectors.log_event", "connectors.observation_event", "connectors.event", "rules.model")
+ALLOWED = ("connectors.observations", "rules.model")
 """What the expected alerts and the simulated quorum import of the product: records, observations, ids and types."""
 PLAIN_OBSERVATION = "streaming.replay.decoded_row"
 """The gatherer imports `DecodedRow` from here, and nothing else."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.log_event import BrokerChanged, TransactionBegan, TransactionEnded
+from connectors.observations.log_event import BrokerChanged, TransactionBegan, TransactionEnded
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import NodeId
 from streaming.replay.cluster_monitor import ClusterMonitor

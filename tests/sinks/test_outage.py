@@ -17,7 +17,6 @@ import pytest
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.durable_file import append
 from connectors.secret import Secret
 from connectors.sinks import jsonl
 from connectors.sinks.alert_json import key_of
@@ -25,6 +24,7 @@ from connectors.sinks.alertmanager import Alertmanager
 from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.store.durable_file import append
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity

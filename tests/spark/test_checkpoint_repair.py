@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import Filter, GreaterThanOrEqual, LessThan
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connectors.decode_observation import decode_observation
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.dataframes import journal_dataframe
@@ -19,6 +18,7 @@ from streaming.dataframes.event_rows import EVENT, event_row
 from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameReader
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
+from streaming.replay.decode_observation import decode_observation
 from tests.recordings import recorded_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]

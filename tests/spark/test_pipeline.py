@@ -9,9 +9,14 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.event import to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import BrokenContract, ObservationFailed, ObservationsAudited, QuorumPolled
+from connectors.observations.event import to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import (
+    BrokenContract,
+    ObservationFailed,
+    ObservationsAudited,
+    QuorumPolled,
+)
 from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.observation import ObservationKind
+from connectors.observations.observation import ObservationKind
 from tests.eventually import eventually
 from tests.spark.test_pipeline import BOOTSTRAP, Pipeline, alerts_are, poll_with_leader, poll_without_leader
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import TopicId
 from streaming.job.checkpoint_repair import plan_repair
 from streaming.job.checkpoint_repartition import repartition

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
-from connectors.log_event import RecordPosition, VotersReplaced
-from connectors.observation_event import EndpointProbed, ObservationFailed
+from connectors.observations.log_event import RecordPosition, VotersReplaced
+from connectors.observations.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
 from rules.model.voter_set import Voter

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connectors.cluster_connection import ClusterConnection
-from connectors.event import from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
-from connectors.observation import ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.event import from_json
+from connectors.observations.observation import ObservationKind
+from connectors.observations.observation_event import ObservationFailed
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason

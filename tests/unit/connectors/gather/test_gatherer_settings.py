@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.gatherer_settings import GathererSettings, from_line, to_line
+from connectors.kafka.cluster_connection import ClusterConnection
 
 SECRET = "secret-password"
 SETTINGS = GathererSettings(

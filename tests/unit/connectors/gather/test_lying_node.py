@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
-from connectors.decode_observation import decode_observation
-from connectors.event import from_json
 from connectors.gather.gatherer_settings import GathererSettings, to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.event import from_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.unit.connectors.gather.test_gatherer_process import COMMAND

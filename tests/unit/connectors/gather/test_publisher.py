@@ -9,8 +9,8 @@ from connectors.errors import JournalError
 from connectors.gather.control_messages import AuditResult, PollRequest, from_line, to_line
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import BrokenContract, ObservationsAudited
 
 
 class RecordedJournal:

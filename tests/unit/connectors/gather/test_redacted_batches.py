@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from connectors.event import Event
 from connectors.gather.redacted_batches import redacted_batches
-from connectors.log_event import ControllerRegistered, VotersReplaced
 from connectors.metadata import batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
-from connectors.observation import ObservationKind
+from connectors.observations.event import Event
+from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.observation import ObservationKind
 from tests.hostile.hostile_log import hostile_log
 from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import mutated_batches, partition

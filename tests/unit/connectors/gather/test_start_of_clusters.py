@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.gatherer import Gatherer
 from connectors.gather.gatherer_settings import GathererSettings
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.follow_progress import FollowProgress
 from tests.unit.connectors.gather.test_loop_heartbeat import block
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.kafka.rate_limiter import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation_event import QuorumPolled
+from connectors.observations.observation_event import QuorumPolled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually

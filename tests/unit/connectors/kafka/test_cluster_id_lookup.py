@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from rules.model.monitoring import Reason
 from tests.eventually import eventually

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request, fetch_snapshot_request
 from connectors.kafka.rate_limiter import RateLimiter

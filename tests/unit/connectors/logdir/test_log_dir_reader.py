@@ -8,8 +8,8 @@ from connectors.logdir import log_dir_reader
 from connectors.logdir.log_dir_files import PARTITION, open_files
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, LogDirItem, ReadStart, read_log_dir
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.observation import Observation, ObservationKind
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum, write_log_dir
 

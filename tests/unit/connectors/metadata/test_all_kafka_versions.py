@@ -2,8 +2,6 @@
 
 import pytest
 
-from connectors.event import Event
-from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import (
     CREDENTIAL_FIELDS,
@@ -13,6 +11,8 @@ from connectors.metadata.record_schemas import (
     record_schemas,
 )
 from connectors.metadata.redaction import redact
+from connectors.observations.event import Event
+from connectors.observations.log_event import Undecodable
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 

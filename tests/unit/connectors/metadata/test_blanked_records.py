@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.errors import UndecodableError
-from connectors.log_event import Undecodable
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.field_readers import field_reader, read_body
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, merged_schemas, record_schemas
 from connectors.metadata.redaction import redact
+from connectors.observations.log_event import Undecodable
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,

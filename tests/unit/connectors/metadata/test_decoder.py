@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.redaction import redact
+from connectors.metadata.value_limits import LARGEST_OFFSET
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     EpochDrop,
     LogAdvanced,
     PartitionChanged,
@@ -22,10 +26,6 @@ from connectors.log_event import (
     TransactionEnded,
     Undecodable,
 )
-from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.redaction import redact
-from connectors.metadata.value_limits import LARGEST_OFFSET
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,

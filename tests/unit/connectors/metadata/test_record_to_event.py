@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.metadata.decoder import decode_records
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
+from connectors.metadata.record_to_event import CONVERTERS
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -27,9 +30,6 @@ from connectors.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.metadata.decoder import decode_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
-from connectors.metadata.record_to_event import CONVERTERS
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter

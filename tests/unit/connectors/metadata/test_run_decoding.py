@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.log_event import LogAdvanced, PartitionChanged, PartitionSet, TopicCreated, Undecodable
 from connectors.metadata import run_rows
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_schemas import record_schemas
-from connectors.partition_run import DecodedEvents, PartitionRun
+from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, TopicCreated, Undecodable
+from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import UndecodableError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayMessage, parse_message
 
 ROW = Observation(

@@ -3,7 +3,7 @@
 import struct
 
 from connectors.metadata.batches import HEADER
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 

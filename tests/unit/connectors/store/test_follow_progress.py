@@ -3,7 +3,7 @@
 import json
 from functools import reduce
 
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store.follow_progress import FollowProgress, SnapshotProgress, advance, from_json, to_json
 from tests.unit.connectors.store.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 

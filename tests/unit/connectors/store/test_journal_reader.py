@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.errors import JournalError
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_repair import journal_damage, readable_journal, replace_journal

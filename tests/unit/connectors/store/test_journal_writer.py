@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import JournalError, JournalInUseError
-from connectors.observation import Observation
+from connectors.observations.observation import Observation
 from connectors.store import journal_writer, sqlite_file
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from connectors.point_in_time import AtOffset
+from connectors.observations.point_in_time import AtOffset
 from rules.model.identifiers import Offset
 from streaming.cli.options import StatusOptions, with_options
 

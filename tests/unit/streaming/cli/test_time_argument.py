@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.errors import UsageError
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 from streaming.cli.options import parse_point_in_time
 

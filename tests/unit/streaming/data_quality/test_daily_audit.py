@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed, ObservationsAudited
+from connectors.observations.event import to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed, ObservationsAudited
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import daily_audit

@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
-from connectors.event import Event, to_json
-from connectors.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.event import Event, to_json
+from connectors.observations.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed, QuorumPolled
 from connectors.sinks.alert_json import to_object
 from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
@@ -21,6 +20,7 @@ from streaming.data_quality.alert_table import CLOCK_SKEW_MS, FIELDS, AlertTable
 from streaming.data_quality.contract import CONTRACTS, JOURNAL, Suite, Table, Validator
 from streaming.data_quality.event_table import SKEW_MS, EventTable
 from streaming.data_quality.observation_table import PAYLOAD_BYTES_MAX, ObservationTable
+from streaming.replay.decode_observation import decode_observation
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

@@ -1,7 +1,7 @@
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from rules.model.monitoring import Reason
 from streaming.job.cluster_identity import Identify, identify_clusters
 

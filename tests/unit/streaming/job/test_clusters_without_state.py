@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.alert_codec import ALERT
 from connectors.delivery.ledger import Ledger
+from connectors.store.alert_codec import ALERT
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.monitoring import Vantage

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
-from connectors.event import from_json
 from connectors.gather.control_messages import AuditResult, from_line
-from connectors.observation import ObservationKind
-from connectors.observation_event import BrokenContract, ObservationsAudited
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.event import from_json
+from connectors.observations.observation import ObservationKind
+from connectors.observations.observation_event import BrokenContract, ObservationsAudited
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis

@@ -8,14 +8,13 @@ import pytest
 import requests
 
 from connectors.errors import UsageError
-from connectors.heartbeat_request import STARTING
 from connectors.secret import Secret
 from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis
 from streaming.config import Config, checked
 from streaming.config.reload import refuse_fixed
 from streaming.job.standby import COVERED_MS, Standby, require_listen
-from streaming.metrics.heartbeat import request_url
+from streaming.metrics.heartbeat import STARTING, request_url
 from streaming.web.health_endpoints import heartbeat_endpoint
 from streaming.web.page_access import PageAccess
 from streaming.web.server import Server

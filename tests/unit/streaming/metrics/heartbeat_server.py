@@ -3,7 +3,7 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from connectors.heartbeat_request import HEARTBEAT_HEADER
+from streaming.metrics.heartbeat import HEARTBEAT_HEADER
 
 SECRET = "4f1c2a90-do-not-print-me"
 

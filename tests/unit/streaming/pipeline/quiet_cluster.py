@@ -3,9 +3,9 @@
 import base64
 from collections.abc import Iterator
 
-from connectors.event import Event, to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import NodeEndpoints, QuorumPolled
+from connectors.observations.event import Event, to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.poll import Replica
 from streaming.replay.cluster_settings import ClusterSettings

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row
 
-from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis

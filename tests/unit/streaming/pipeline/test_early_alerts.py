@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from connectors.alert_codec import ALERT
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.event import Event, to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.observations.event import Event, to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter

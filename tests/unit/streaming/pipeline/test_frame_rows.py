@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from streaming.pipeline.frame_rows import observations, output_frame
 from streaming.pipeline.output_rows import OutputKind, OutputRow
 from streaming.pipeline.packed_observations import PACKED_ARROW, pack

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.state import GroupState
 
-from connectors.event import to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed
+from connectors.observations.event import to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.pipeline.frame_rows import observations

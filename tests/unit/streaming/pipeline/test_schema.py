@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from streaming.dataframes.event_rows import EVENT_ARROW, event_batch
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from connectors.event import Event
-from connectors.partition_run import each_event
+from connectors.observations.event import Event
+from connectors.observations.partition_run import each_event
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS
 from streaming.pipeline.step import Step

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.durable_file import Synced, replace_file
 from connectors.errors import UsageError
-from connectors.event import Event
+from connectors.observations.event import Event
+from connectors.store.durable_file import Synced, replace_file
 from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files
 from streaming.pipeline.step import Step

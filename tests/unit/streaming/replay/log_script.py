@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.event import Event
-from connectors.log_event import (
+from connectors.observations.event import Event
+from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
     ControllerRegistered,
@@ -24,7 +24,7 @@ from connectors.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
+from connectors.observations.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica

@@ -5,11 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.decode_observation import decode_observation
-from connectors.log_event import LogAdvanced
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import redact
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.log_event import LogAdvanced
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.sinks.alert_json import iso
 from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
@@ -17,6 +16,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.dataframes.event_rows import event_batch
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decode_observation import decode_observation
 from streaming.replay.machine import Machine
 from streaming.status import status_json
 from streaming.status.build_status import job_cluster_status

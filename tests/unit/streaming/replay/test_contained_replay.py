@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.log_event import LogAdvanced, Undecodable, VotersReplaced
+from connectors.observations.log_event import LogAdvanced, Undecodable, VotersReplaced
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from connectors.errors import UsageError
-from connectors.log_event import Undecodable
-from connectors.observation import Observation, ObservationKind
-from connectors.partition_run import DecodedItem
+from connectors.observations.log_event import Undecodable
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.partition_run import DecodedItem
 from streaming.replay.decoded_row import decoded_row
 
 ROW = Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"hunter2", sequence=7)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.log_event import LeaderChanged
+from connectors.observations.log_event import LeaderChanged
 from rules.model.history import Election
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Invariant

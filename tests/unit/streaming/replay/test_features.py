@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.log_event import LogEvent
+from connectors.observations.log_event import LogEvent
 from rules.model.identifiers import NodeId
 from rules.model.registration import FeatureRange
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from connectors.log_event import ControllerRegistered, VotersReplaced
-from connectors.observation_event import LeaderViewPolled, NodeEndpoints
+from connectors.observations.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.observation_event import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS

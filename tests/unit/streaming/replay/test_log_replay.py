@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.log_event import BrokerUnregistered, Undecodable
+from connectors.observations.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.decoded_row import DecodedRow

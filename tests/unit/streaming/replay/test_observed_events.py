@@ -1,7 +1,7 @@
 """The events of one observation, by themselves or in runs: their number, their first offset, the undecodable ones."""
 
-from connectors.log_event import Undecodable
-from connectors.partition_run import DecodedItem
+from connectors.observations.log_event import Undecodable
+from connectors.observations.partition_run import DecodedItem
 from rules.model.identifiers import Offset
 from streaming.replay.observed_events import event_count, first_offset, undecodable_events
 from tests.unit.streaming.replay.log_script import LogScript

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from connectors.event import Event
-from connectors.log_event import EpochDrop, LogAdvanced
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
-from connectors.partition_run import each_event
+from connectors.observations.event import Event
+from connectors.observations.log_event import EpochDrop, LogAdvanced
+from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
+from connectors.observations.partition_run import each_event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Invariant, Resolution
 from rules.model.quorum import Quorum

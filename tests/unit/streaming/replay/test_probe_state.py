@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.log_event import VotersReplaced
-from connectors.observation_event import EndpointProbed
+from connectors.observations.log_event import VotersReplaced
+from connectors.observations.observation_event import EndpointProbed
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.voter_set import Voter

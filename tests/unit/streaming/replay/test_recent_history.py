@@ -4,7 +4,7 @@ import json
 import zlib
 from dataclasses import replace
 
-from connectors.log_event import ControllerRegistered, VotersReplaced
+from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
 from streaming.replay import state_codec

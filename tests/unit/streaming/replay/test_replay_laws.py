@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.log_event import (
+from connectors.observations.log_event import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,

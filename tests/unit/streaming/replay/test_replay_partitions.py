@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.log_event import ElrCleared, LogEvent, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved
+from connectors.observations.log_event import (
+    ElrCleared,
+    LogEvent,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+)
 from rules.model.history import Recovery
 from rules.model.identifiers import TopicId
 from streaming.replay.machine import Machine

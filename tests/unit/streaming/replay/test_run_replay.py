@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.log_event import (
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.observations.log_event import (
     BrokerRegistered,
     ElrCleared,
     LogAdvanced,
@@ -24,8 +25,7 @@ from connectors.log_event import (
     TransactionEnded,
     Undecodable,
 )
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.partition_run import DecodedEvents, PartitionRun, PartitionValues, RunRow
+from connectors.observations.partition_run import DecodedEvents, PartitionRun, PartitionValues, RunRow
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from streaming.replay import stored_topics
 from streaming.replay.machine import Machine

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.log_event import SnapshotEnded
+from connectors.observations.log_event import SnapshotEnded
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.registration import BrokerRegistration

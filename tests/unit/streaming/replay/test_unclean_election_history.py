@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.log_event import LogEvent
+from connectors.observations.log_event import LogEvent
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import PARTITIONS, REMEMBERED, REMEMBERED_MS

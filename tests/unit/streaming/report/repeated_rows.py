@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from connectors.event import from_json, to_json
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import QuorumPolled
+from connectors.observations.event import from_json, to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import QuorumPolled
 from rules.model.identifiers import Millis, Offset
 from rules.model.poll import Replica
 

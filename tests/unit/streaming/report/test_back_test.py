@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import back_test

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Event, from_json
+from connectors.observations.event import Event, from_json
 from rules.model.identifiers import Millis
 from streaming.report.recorded_rows import recorded_rows
 from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
@@ -37,7 +37,7 @@ def raise_when_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
             raise TypeError("a bug")
         return from_json(payload)
 
-    monkeypatch.setattr("connectors.decode_observation.from_json", raising)
+    monkeypatch.setattr("streaming.replay.decode_observation.from_json", raising)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.event import Event, to_json
-from connectors.observation import Observation, ObservationKind
-from connectors.observation_event import ObservationFailed, QuorumPolled
-from connectors.partition_run import DecodedItem
-from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.event import Event, to_json
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.partition_run import DecodedItem
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for

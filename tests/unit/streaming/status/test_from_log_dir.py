@@ -7,7 +7,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION
-from connectors.point_in_time import AtOffset, AtTime
+from connectors.observations.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from streaming.status import check_output

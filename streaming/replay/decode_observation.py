@@ -2,11 +2,11 @@
 
 from pydantic import ValidationError
 
-from connectors.event import from_json
-from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observation import Observation, ObservationKind
-from connectors.partition_run import DecodedEvents
+from connectors.observations.event import from_json
+from connectors.observations.log_event import Undecodable
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Offset
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.stored_json import parse_json
+from connectors.store.stored_json import parse_json
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, '{"a":' * 100_000])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.durable_file import Synced, replace_file
+from connectors.store.durable_file import Synced, replace_file
 
 
 @pytest.fixture

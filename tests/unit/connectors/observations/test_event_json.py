@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from connectors.event import Event, from_json, to_json
-from connectors.observation_event import (
+from connectors.observations.event import Event, from_json, to_json
+from connectors.observations.observation_event import (
     BrokenContract,
     EndpointProbed,
     LeaderViewPolled,

@@ -7,7 +7,7 @@
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- all others: `connectors.event.to_json` of the event in `connectors.observation_event.EVENT_OF_KIND`.
+- all others: `event.to_json` of the event in `observation_event.EVENT_OF_KIND`.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from connectors.log_event import LogEvent
-from connectors.observation_event import ObservationEvent
+from connectors.observations.log_event import LogEvent
+from connectors.observations.observation_event import ObservationEvent
 
 Event: TypeAlias = LogEvent | ObservationEvent
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from connectors.observation import ObservationKind
+from connectors.observations.observation import ObservationKind
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
 from rules.model.monitoring import (
     Answer,

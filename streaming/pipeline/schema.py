@@ -1,7 +1,8 @@
 """The schemas of Spark's rows: observation, the step's output, the state.
 
 The observation row is `connectors.observations.observation.Observation`: a test holds them equal. State is one binary
-column, a versioned blob: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed.
+column, a versioned blob: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has
+changed.
 """
 
 from pyspark.sql.types import (

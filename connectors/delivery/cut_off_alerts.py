@@ -66,8 +66,7 @@ class CutOffAlerts:
 
     def holds(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns what suppresses the alerts of the clusters now."""
-        recovering = 0 <= self._held_until_ms - now_ms <= SETTLED_MS
-        if self._firing is None and not recovering:
+        if self._firing is None and now_ms > self._held_until_ms:
             return []
         hold = CutOffHold(
             id="cut-off",
@@ -102,8 +101,9 @@ class CutOffAlerts:
             new = blind - self._listed()
             late = not 0 <= now_ms - self._firing.observed_at_ms < _UPDATE_MS
             return self._fire(fired, blind, visibility, now_ms) if new and fired and late else ()
-        since_ms = self._few_since_ms = now_ms if self._few_since_ms is None else min(self._few_since_ms, now_ms)
-        if blind and now_ms - since_ms < SETTLED_MS:
+        if self._few_since_ms is None:
+            self._few_since_ms = now_ms
+        if blind and now_ms - self._few_since_ms < SETTLED_MS:
             return ()
         observed = len(visibility.monitored) - len(blind)
         text = f"This host observes {observed} of {len(visibility.monitored)} clusters."
@@ -112,6 +112,12 @@ class CutOffAlerts:
         # Those that are still blind are sent now; the ends of the others are not.
         self._held_until_ms = Millis(0 if blind else now_ms + SETTLED_MS)
         return [resolved]
+
+    def move_by_step(self, step_ms: int) -> None:
+        """Moves the times with a wall clock that was set: nothing lasts shorter or longer by it."""
+        self._held_until_ms = Millis(self._held_until_ms + step_ms)
+        if self._few_since_ms is not None:
+            self._few_since_ms = Millis(self._few_since_ms + step_ms)
 
     def _fire(
         self, fired: Sequence[Alert], blind: frozenset[str], visibility: Visibility, now_ms: Millis

@@ -57,7 +57,8 @@ class Dispatcher:
         self._visibility = visibility
         self._deadline_s = deadline_s
         self._patience_s = patience_s
-        self._failure_alerts = SinkFailureAlerts(ledger.firing(), steps=steps)
+        self._steps = steps
+        self._failure_alerts = SinkFailureAlerts(ledger.firing())
         self._cut_off_alerts = CutOffAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""
@@ -101,6 +102,9 @@ class Dispatcher:
         Raises:
             StoreError: the ledger cannot be written; the batch must not be committed.
         """
+        step_ms = 0 if self._steps is None else self._steps.step_ms(now_ms)
+        for holding in (self._failure_alerts, self._cut_off_alerts):
+            holding.move_by_step(step_ms)
         recorded = [*self._ledger.record([*alerts, *self._own_alerts], now_ms)]
         # Before anything is sent: people are notified of it instead of the first cluster's alert.
         cut_off = self._cut_off_alerts.due(self._ledger.firing(), self._visibility(), now_ms)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
-from connectors.wall_clock import StepDetector
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -14,8 +13,6 @@ from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(300_000)
 """How long a sink fails before the alert fires."""
-_STEP_MS = 10_000
-"""A wall clock that differs by this from the time that has passed since the last call was set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +28,14 @@ class SinkFailure:
 class SinkFailureAlerts:
     """Evaluates the failures of sinks. Firing alerts survive a restart (ledger); the hold time starts again."""
 
-    def __init__(self, firing: Sequence[Alert], *, steps: StepDetector | None = None) -> None:
-        """`firing`: the firing alerts of the ledger; `steps`: its own; None: the wall clock is never set."""
+    def __init__(self, firing: Sequence[Alert]) -> None:
+        """`firing`: the firing alerts of the ledger."""
         self._firing = {
             alert.subject: alert
             for alert in firing
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
         }
         self._since_ms: dict[str, Millis] = {}
-        self._steps = steps
 
     def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
@@ -49,7 +45,6 @@ class SinkFailureAlerts:
                 left out.
             now_ms: the wall clock.
         """
-        self._move_by_step(now_ms)
         transitions = []
         for name, failure in failures.items():
             firing = self._firing.get(subject_of(name))
@@ -58,9 +53,7 @@ class SinkFailureAlerts:
                 if firing is not None:
                     transitions.append(resolved_alert(firing, now_ms, f"No delivery to the sink {name} fails."))
             else:
-                # If the wall clock was set back, the hold time starts again.
-                since_ms = min(self._since_ms.setdefault(name, now_ms), now_ms)
-                self._since_ms[name] = since_ms
+                since_ms = self._since_ms.setdefault(name, now_ms)
                 if firing is None and now_ms - since_ms >= HOLD_MS:
                     transitions.append(_firing_alert(name, failure, since_ms, now_ms))
         for alert in transitions:
@@ -70,11 +63,9 @@ class SinkFailureAlerts:
                 del self._firing[alert.subject]
         return transitions
 
-    def _move_by_step(self, now_ms: Millis) -> None:
+    def move_by_step(self, step_ms: int) -> None:
         """Moves the starts of failures with a wall clock that was set: no hold becomes shorter or longer by it."""
-        step_ms = 0 if self._steps is None else self._steps.step_ms(now_ms)
-        if abs(step_ms) >= _STEP_MS:
-            self._since_ms = {name: Millis(since_ms + step_ms) for name, since_ms in self._since_ms.items()}
+        self._since_ms = {name: Millis(since_ms + step_ms) for name, since_ms in self._since_ms.items()}
 
     def removed_sinks(self, names: Sequence[str]) -> Mapping[str, None]:
         """Returns the sinks that have a firing alert and are not among the configured `names`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
 from connectors.delivery.standby_hold import StandbyHold, standby_hold
 from connectors.errors import UsageError
-from connectors.wall_clock import wall_ms
+from connectors.wall_clock import RowClock, wall_ms
 from rules.alert import Alert
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -51,7 +51,12 @@ class Standby:
     """
 
     def __init__(
-        self, config: Callable[[], Config], firing: Sequence[Alert], *, clock: Callable[[], float] = time.monotonic
+        self,
+        config: Callable[[], Config],
+        firing: Sequence[Alert],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = wall_ms,
     ) -> None:
         """Makes the switch.
 
@@ -59,13 +64,17 @@ class Standby:
             config: returns the configuration in effect.
             firing: the firing alerts of the ledger.
             clock: seconds that only grow.
+            wall: the wall clock in milliseconds.
         """
         self._config = config
         self._clock = clock
         self._alert = firing_job_alert(firing, _SUBJECT)
         self._since = clock() if self._alert is None else -math.inf
         """When the newest heartbeat arrived; before the first one, the start."""
-        self._since_ms = wall_ms()
+        self._rows = RowClock(wall=wall, steady=lambda: int(1_000 * clock()))
+        """The time of the alerts' rows, also where the wall clock was set."""
+        self._jump_ms, self._jumped = 0, -math.inf
+        """By how much that time jumped forward in the last minute, and when."""
         self._covered_until_ms = Millis(0)
         self._count = 0
 
@@ -84,8 +93,13 @@ class Standby:
         """Notes that the first job runs; returns False if this job is not a standby. For any thread."""
         if not self._config().standby:
             return False
-        self._since, self._since_ms, self._count = self._clock(), wall_ms(), self._count + 1
-        self._covered_until_ms = Millis(self._since_ms - COVERED_MS)
+        self._since, self._count = self._clock(), self._count + 1
+        row_ms = self._rows.read()
+        if jump_ms := self._rows.take_jump_ms():
+            self._jump_ms, self._jumped = self._jump_ms + jump_ms, self._since
+        elif 1_000 * (self._since - self._jumped) >= COVERED_MS:
+            self._jump_ms = 0
+        self._covered_until_ms = Millis(row_ms - self._jump_ms - COVERED_MS)
         return True
 
     def holds(self) -> Sequence[StandbyHold]:
@@ -96,7 +110,8 @@ class Standby:
         """Returns the alert that the first job is gone when it fires, and when it resolves."""
         gone = self.silent is False
         if gone and self._alert is None:
-            self._alert = _alert(self._since_ms, now_ms)
+            silence_ms = int(1_000 * (self._clock() - self._since))
+            self._alert = _alert(Millis(now_ms - silence_ms), now_ms)
             return [self._alert]
         if not gone and self._alert is not None:
             before, self._alert = self._alert, None

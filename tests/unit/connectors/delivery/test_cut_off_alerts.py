@@ -11,6 +11,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database
+from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -28,6 +29,8 @@ class Host:
     monitored: Sequence[str] = FIVE
     routes: Sequence[Route] = (Route(),)
     now_ms: Millis = NOON_MS
+    step_ms: int = 0
+    """By how much the wall clock was set since the start."""
     pending: set[str] = field(default_factory=set)
     """The clusters whose status says that nothing is observed."""
 
@@ -44,6 +47,7 @@ class Host:
             Ledger(job_database(self.folder)),
             [*self.sinks, self.record],
             visibility=lambda: Visibility(monitored=self.monitored, blind=self.pending),
+            steps=StepDetector(lambda: Millis(self.now_ms - self.step_ms)),
             deadline_s=30,
             patience_s=30,
         )
@@ -57,6 +61,9 @@ class Host:
             f"{each.reason} {each.severity} " + ", ".join(f"{one.cluster} {one.subject}" for one in each.alerts)
             for each in self.sinks[sink].notifications[known:]
         ]
+
+    def set_clock(self, step_ms: int) -> None:
+        self.now_ms, self.step_ms = Millis(self.now_ms + step_ms), self.step_ms + step_ms
 
     def blind(self, *names: str, resolved: bool = False, severity: Severity = Severity.CRITICAL) -> list[Alert]:
         """Returns the transitions of these clusters, at the present time."""
@@ -166,6 +173,29 @@ def test_clusters_that_stay_blind_when_most_are_observed_again_are_sent_then(hos
     assert host.after(10, *host.blind("b", "c", "d", "e", resolved=True)) == []
     assert host.after(SETTLED_MS // 1000 - 1) == []
     assert host.after(1) == ["firing critical a quorum", "resolved critical kraftwatch clusters"]
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_was_set_makes_the_settling_time_neither_shorter_nor_longer(host: Host, step_ms: int) -> None:
+    host.pending = set(FIVE)
+    host.after(0, *host.blind(*FIVE))
+    host.pending = {"a"}
+    assert host.after(10, *host.blind("b", "c", "d", "e", resolved=True)) == []
+    host.set_clock(step_ms)
+    assert host.after(SETTLED_MS // 1000 - 1) == []
+    assert host.after(1) == ["firing critical a quorum", "resolved critical kraftwatch clusters"]
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_was_set_changes_nothing_of_the_hold_after_the_recovery(host: Host, step_ms: int) -> None:
+    host.pending = set(FIVE)
+    host.after(0, *host.blind(*FIVE))
+    host.pending = set()
+    assert host.after(9, *host.blind(*FIVE, resolved=True)) == ["resolved critical kraftwatch clusters"]
+    host.set_clock(step_ms)
+    host.pending = {"a"}
+    assert host.after(SETTLED_MS // 1000 - 1, *host.blind("a")) == []
+    assert host.after(2) == ["firing critical a quorum"]
 
 
 def test_clusters_that_are_lost_again_at_once_are_still_one_page(host: Host) -> None:

@@ -16,13 +16,16 @@ class FailingSink:
 
     def __init__(self) -> None:
         self.passed_ms, self.step_ms = 0, 0
-        self.alerts = SinkFailureAlerts((), steps=StepDetector(lambda: Millis(self.passed_ms)))
+        self.alerts = SinkFailureAlerts(())
+        self.steps = StepDetector(lambda: Millis(self.passed_ms))
 
     def fails_for(self, ms: int) -> list[Alert]:
         fired: list[Alert] = []
         for _ in range(ms // 1_000):
             self.passed_ms += 1_000
-            fired += self.alerts.due({"slack": FAILURE}, Millis(START_MS + self.passed_ms + self.step_ms))
+            now_ms = Millis(START_MS + self.passed_ms + self.step_ms)
+            self.alerts.move_by_step(self.steps.step_ms(now_ms))
+            fired += self.alerts.due({"slack": FAILURE}, now_ms)
         return fired
 
 

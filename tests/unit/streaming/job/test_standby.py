@@ -24,12 +24,23 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 
 class SwitchedJob:
-    """A job's standby switch, with a clock that the test sets."""
+    """A job's standby switch, with clocks that the test sets."""
 
     def __init__(self, firing: list[Alert] | None = None, **keys: Any) -> None:
         self.now_s = 1_000.0
+        self.set_by_ms = 0
         self.config = config(**keys)
-        self.standby = Standby(lambda: self.config, firing or [], clock=lambda: self.now_s)
+        self.standby = Standby(
+            lambda: self.config, firing or [], clock=lambda: self.now_s, wall=lambda: Millis(self.wall_ms)
+        )
+
+    @property
+    def wall_ms(self) -> int:
+        return NOON_MS + round(self.now_s * 1_000) + self.set_by_ms
+
+    def covers(self, observed_at_ms: int) -> bool:
+        (hold,) = self.standby.holds()
+        return hold.may_discard(alert(observed_at_ms=Millis(observed_at_ms)))
 
     def due(self) -> list[tuple[AlertState, str]]:
         return [(each.state, each.summary.partition(" Over since")[0]) for each in self.standby.due(NOON_MS)]
@@ -77,6 +88,23 @@ def test_a_heartbeat_covers_what_happened_a_minute_before(job: SwitchedJob) -> N
     (hold,) = job.standby.holds()
     assert hold.may_discard(alert(observed_at_ms=hold.covered_until_ms))
     assert not hold.may_discard(alert(observed_at_ms=hold.covered_until_ms + COVERED_MS))
+
+
+@pytest.mark.parametrize("set_by_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_was_set_changes_nothing_of_what_a_heartbeat_covers(job: SwitchedJob, set_by_ms: int) -> None:
+    job.standby.heartbeat_arrived()
+    resolved_at_ms = job.wall_ms
+    job.now_s += 10
+    job.set_by_ms = set_by_ms
+    job.standby.heartbeat_arrived()
+    assert not job.covers(resolved_at_ms)
+    job.now_s += 20
+    job.standby.heartbeat_arrived()
+    assert not job.covers(resolved_at_ms)
+    for _ in range(5):
+        job.now_s += 10
+        job.standby.heartbeat_arrived()
+    assert job.covers(resolved_at_ms)
 
 
 def test_an_alert_reports_that_the_first_job_is_gone_and_back(job: SwitchedJob) -> None:

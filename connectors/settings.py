@@ -28,9 +28,9 @@ PLACED = "placed"
 """The type of these errors among pydantic's own ones."""
 BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms that need a user name and a password."""
-_FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhd]?)")
+_FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?(?:e\+?0?[0-9])?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?[smhd]?$"
+_SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?(e[+]?[0-9]+)?[smhd]?$"
 
 
 class Section(BaseModel):
@@ -84,18 +84,26 @@ def parse_seconds(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def has_unit(value: Any) -> bool:
-    """Whether a configured value is a duration with a unit, such as `5m`."""
-    return isinstance(value, str) and bool((found := _FORM.fullmatch(value.strip())) and found[2])
+def is_number(value: Any) -> bool:
+    """Whether a configured value is a number, which has no unit such as that of `5m`."""
+    if isinstance(value, str):
+        found = _FORM.fullmatch(value.strip())
+        return found is not None and not found[2]
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Returns the beginning of the sentence about an invalid value."""
+    text = str(value).lower() if isinstance(value, bool) else value
+    return f"invalid value '{text}'" if isinstance(text, str) else "invalid value"
 
 
 def _seconds(value: Any) -> Any:
     if isinstance(value, str):
         return parse_seconds(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         # YAML reads yes, on and true as a boolean, which would be 1 second.
-        shown = f"value '{str(value).lower()}'" if isinstance(value, bool) else "value"
-        raise ValueError(f"invalid {shown}: expected seconds or a duration such as 30s, 5m, 1h")  # noqa: TRY004 - pydantic handles ValueError
+        raise ValueError(f"{shown(value)}: expected seconds or a duration such as 30s, 5m, 1h")
     return value
 
 

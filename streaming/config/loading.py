@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from connectors.settings import readable
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.cross_checks import mistakes_between_parts
 from streaming.config.root import Config
-from streaming.config.rule_section import check_unit, in_force
+from streaming.config.rule_section import in_force, invalid_count
 from streaming.config.validation_sentences import origin, place, sentences
 from streaming.config.yaml_lines import Document, ExpansionError, KeyPath, expanded, parse_yaml
 
@@ -143,18 +145,11 @@ def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator
     for section, thresholds in sections:
         for rule, values in thresholds.items():
             for name, value in values.items():
+                path = (*section, rule, name)
                 try:
                     in_force({f"{rule}.{name}": value})
-                    check_unit(rule, name, _value_at(data, (*section, rule, name)))
-                except (UsageError, ValueError) as problem:
-                    yield f"{place(document, (*section, rule, name))}: {problem}"
-
-
-def _value_at(data: Any, path: KeyPath) -> Any:
-    """Returns the value as it is written at this path; None where `defaults` supply it."""
-    for key in path:
-        try:
-            data = data[key]
-        except (LookupError, TypeError):
-            return None
-    return data
+                except UsageError as problem:
+                    yield f"{place(document, path)}: {problem}"
+                # pydantic has read `5m` as 300.
+                if mistake := invalid_count(rule, name, reduce(getitem, path, data)):
+                    yield f"{place(document, path)}: {mistake}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from connectors.errors import UsageError
-from connectors.settings import Section, has_unit
+from connectors.settings import Section, is_number, shown
 from rules.evaluate import RULES, RuleOverride, thresholds_for
 from rules.finding import Severity, Thresholds
 
@@ -28,15 +28,12 @@ def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, Rule
     return found
 
 
-def check_unit(rule: str, name: str, value: object) -> None:
-    """Checks that a threshold given with a unit of time, such as `5m`, is a duration.
-
-    Raises:
-        ValueError: the threshold is a number of something else.
-    """
+def invalid_count(rule: str, name: str, value: object) -> str | None:
+    """Returns what is wrong with the value of a threshold that is no duration; None if it is a number."""
     threshold = next((each for each in RULES[rule].thresholds if each.name == name), None) if rule in RULES else None
-    if threshold is not None and threshold.unit != "s" and has_unit(value):
-        raise ValueError(f"invalid value '{value}' for {rule}.{name}: expected a number of {threshold.unit}")
+    if threshold is None or threshold.unit == "s" or is_number(value):
+        return None
+    return f"{shown(value)}: expected a number of {threshold.unit}"
 
 
 def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from connectors.settings import PLACED
 from streaming.config.root import Config
+from streaming.config.rule_section import invalid_count
 from streaming.config.yaml_lines import Document, KeyPath
 
 _UNKNOWN = "extra_forbidden"
@@ -101,6 +102,8 @@ def _wanted_shape(kind: str, path: KeyPath, given: Any) -> str | None:
         return f"expected a text, not {shape}{quoted}"
     if kind == "bool_type" or kind == "bool_parsing":
         return f"expected true or false, not {shape}"
+    if "thresholds" in path[:-2]:
+        return invalid_count(str(path[-2]), str(path[-1]), given)
     return None
 
 

@@ -24,6 +24,8 @@ from streaming.config.validation_sentences import models_in
         ("5m", 300),
         ("1h", 3_600),
         ("2d", 172_800),
+        ("1e+06", 1_000_000),
+        ("2.592e6", 2_592_000),
         (" 7s ", 7),
         ("0", 0),
     ],
@@ -32,7 +34,7 @@ def test_each_form_is_understood(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "4x", "-1", "1h30m", "1e3", "nan", "inf", "5 m", "٣s"])
+@pytest.mark.parametrize("text", ["", "s", "4x", "-1", "1h30m", "1e99", "1e-3", "nan", "inf", "5 m", "٣s"])
 def test_any_other_form_is_refused_with_the_expected_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected seconds or a duration such as 30s, 5m, 1h$"):
         parse_seconds(text)
@@ -65,11 +67,17 @@ def test_a_threshold_on_the_command_line_may_have_a_unit() -> None:
     }
 
 
-def test_a_unit_of_time_for_a_count_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"^--set epoch-churn.elections=5m: invalid value '5m' .* number of elections$"
-    ):
-        overrides({}, ["epoch-churn.elections=5m"])
+@pytest.mark.parametrize("value", ["5m", "soon", "-1", "nan"])
+def test_what_is_no_count_is_refused_with_what_is_counted(value: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        overrides({}, [f"epoch-churn.elections={value}"])
+    assert str(refused.value) == (
+        f"--set epoch-churn.elections={value}: invalid value '{value}': expected a number of elections"
+    )
+
+
+def test_a_count_may_be_written_as_it_is_printed() -> None:
+    assert overrides({}, [f"broker-flapping.fencings={1e6:g}"]) == {"broker-flapping": {"fencings": 1_000_000}}
 
 
 def float_keys(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 from pydantic import TypeAdapter
 
 from connectors.errors import StoreError
-from connectors.store.collection import Collection
-from connectors.store.tables import job_database
 
 _LOG = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
@@ -26,6 +24,10 @@ class SinkState(Generic[ValueT]):
             values: writes and reads the type of the values.
             if_lost: what happens after a restart if a value could not be stored, as part of a sentence.
         """
+        # Commands that only read the configuration import this module: they do without SQLAlchemy (0.3 s).
+        from connectors.store.collection import Collection
+        from connectors.store.tables import job_database
+
         self._stored = Collection(job_database(folder), f"sink {sink}", values)
         self._if_lost = if_lost
         self._unstored: dict[str, ValueT] = {}

@@ -1,14 +1,15 @@
-"""The job's own process does not load the packages of the audit: the audit is a process of its own."""
+"""What is slow to load is loaded only where it is used. The audit, for one, is a process of its own."""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 HEAVY = ("great_expectations", "scipy", "altair")
 
 
-def loaded_by(module: str) -> set[str]:
-    """Returns which of the heavy packages a process has loaded after the import of this module."""
-    program = f"import sys, {module}; print(*(name for name in {HEAVY} if name in sys.modules))"
+def loaded_by(module: str, packages: Sequence[str] = HEAVY) -> set[str]:
+    """Returns which of the packages a process has loaded after the import of this module."""
+    program = f"import sys, {module}; print(*(name for name in {packages} if name in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(ran.stdout.split())
 
@@ -17,3 +18,7 @@ def test_the_job_does_not_load_the_packages_of_the_audit() -> None:
     assert loaded_by("streaming.job.job") == set()
     # The names are those of the packages that the audit loads.
     assert loaded_by("streaming.data_quality.contract") == set(HEAVY)
+
+
+def test_reading_the_configuration_loads_no_database() -> None:
+    assert loaded_by("streaming.config", ("sqlalchemy", "pydantic")) == {"pydantic"}

@@ -18,8 +18,7 @@ from rules.model.identifiers import Millis
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
-from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.decoded_row import DecodedRow, decode_observation
 
 _FOLDER = Path(__file__).parent / "data" / "recordings"
 _ROWS_AT_ONCE = 50
@@ -105,7 +104,7 @@ def decoded(row: Observation) -> DecodedRow:
 def _alerts() -> Sequence[Alert]:
     monitors = {cluster: TWO_CLUSTERS.monitor(cluster) for cluster in TWO_CLUSTERS.cluster_ids}
     rows = TWO_CLUSTERS.observations()
-    return tuple(alert for row in rows for alert in monitors[row.cluster].observe([decoded(row)]))
+    return tuple(alert for row in rows for alert in monitors[row.cluster].apply([decoded(row)]).alerts)
 
 
 def recorded_checkpoint(folder: Path) -> Checkpoint:

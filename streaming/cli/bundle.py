@@ -31,7 +31,6 @@ def bundle(
     from streaming.cli.config_from_options import resolve_config
     from streaming.cli.recorded_config import recorded_thresholds
     from streaming.pipeline.checkpoint import Checkpoint
-    from streaming.replay.machine import Machine
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
     from streaming.status.from_journal import recorded_state, replay_journal
@@ -41,7 +40,7 @@ def bundle(
     if config is not None:
         resolved = resolve_config(config=config, cluster=None, setting=None, resolve=None, hosts_file=None)
     thresholds_of = recorded_thresholds(config, (), None)
-    replayed = replay_journal(checkpoint, lambda name: Machine(ClusterSettings(name=name)), say=print_progress)
+    replayed = replay_journal(checkpoint, lambda name: ClusterSettings(name=name), say=print_progress)
     states = [
         recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
         for name, one in replayed.items()

@@ -20,7 +20,6 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.cli.recorded_config import recorded_thresholds
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus
@@ -155,12 +154,12 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     assert journal is not None
     only, names = config_from_options.patterns(opts.only), set[str]()
 
-    def new_machine(name: str) -> Machine | None:
+    def settings_of(name: str) -> ClusterSettings | None:
         names.add(name)
         wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
-        return Machine(ClusterSettings(name=name)) if wanted else None
+        return ClusterSettings(name=name) if wanted else None
 
-    replayed = replay_journal(journal, new_machine, upto=upto, say=print_progress)
+    replayed = replay_journal(journal, settings_of, upto=upto, say=print_progress)
     if not names:
         raise UsageError(f"--journal {journal}: the journal has no rows yet")
     config_from_options.check_only(only, sorted(names))
@@ -181,25 +180,23 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
     by_name = {section.name: section for section in config.watched}
     names: set[str] = set()
 
-    def new_machine(name: str) -> Machine | None:
+    def settings_of(name: str) -> ClusterSettings | None:
         section = by_name.get(name)
         names.add(name)
-        if section is None:
-            return None
-        return Machine(config.cluster_settings(section))
+        return None if section is None else config.cluster_settings(section)
 
     @cache
     def read_fallback() -> Mapping[str, ReplayedJournal]:
         if fallback is None or not has_journal(fallback):
             return {}
         print_progress(f"no leader answers: reading the recorded state in {fallback}")
-        return replay_journal(fallback, new_machine, say=print_progress)
+        return replay_journal(fallback, settings_of, say=print_progress)
 
     def read_recorded(name: str) -> ReplayedJournal | None:
         return read_fallback().get(name)
 
     endpoints = {} if fallback is None else recorded_endpoints(fallback)
-    replayed = {} if journal is None else replay_journal(journal, new_machine, say=print_progress)
+    replayed = {} if journal is None else replay_journal(journal, settings_of, say=print_progress)
     for name in by_name:
         if journal is not None and name not in replayed:
             held = ", ".join(sorted(names)) or "none"

@@ -18,7 +18,7 @@ from connectors.observations.log_event import RecordPosition, Undecodable
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 
 _ADVICE = (
     (

@@ -16,7 +16,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_state import UnreadableStateError, read_states
-from streaming.replay.cluster_monitor import stored_references
+from streaming.replay.monitor_codec import stored_references
 from streaming.replay.page_store import MissingPageError
 
 OpenSpark = Callable[[], SparkSession]

@@ -16,7 +16,6 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decoded_row import decoded_row
 
 EARLY_RULES = (no_leader.ID, monitor_blind.ID)
 """They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""
@@ -58,9 +57,10 @@ class EarlyCluster:
             rule: each if rule in EARLY_RULES else replace(each, enabled=False)
             for rule, each in settings.thresholds.items()
         }
-        self._monitor = ClusterMonitor(replace(settings, thresholds=others_off))
         of_early_rules = {key: one for key, one in tracked.conditions.items() if one.rule in EARLY_RULES}
-        self._monitor.tracked = replace(tracked, conditions=of_early_rules)
+        self._monitor = ClusterMonitor(
+            replace(settings, thresholds=others_off), tracked=replace(tracked, conditions=of_early_rules)
+        )
         self._until_ms: Millis | None = None
         """The newest evaluated time when the first status of the step arrived."""
 
@@ -68,9 +68,8 @@ class EarlyCluster:
         """Applies one row; returns the transitions to send."""
         if row.kind is ObservationKind.SNAPSHOT:
             return ()
-        return self._monitor.observe(
-            [decoded_row(replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row)]
-        )
+        unread = replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row
+        return self._monitor.apply((unread,)).alerts
 
     def firing(self) -> Iterable[tuple[str, str]]:
         """Returns (rule, subject) of each firing alert."""

@@ -40,9 +40,7 @@ class StepWithInitialAlerts(Step):
         cluster, _ = key
         settings, tracked = self._clusters.get(cluster), self._tracked.get(cluster)
         if settings is not None and tracked is not None and not state.exists:
-            monitor = ClusterMonitor(settings)
-            monitor.tracked = tracked
-            state.update((monitor.to_bytes(),))
+            state.update((ClusterMonitor(settings, tracked=tracked).to_bytes(),))
         yield from super().__call__(key, frames, state)
 
 

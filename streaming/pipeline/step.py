@@ -7,7 +7,7 @@ A `ClusterStatus` is rendered when an evaluation changed, at most once a second;
 
 An exception here would end the query for all clusters, and again after each restart. So whatever raises while one
 cluster's rows are decoded, applied, evaluated or rendered is contained: it becomes a violated data contract of that
-cluster, and the row goes into quarantine (`streaming.replay.contained_replay`). Only a state of another version or of
+cluster, and the row goes into quarantine (`ClusterMonitor`). Only a state of another version or of
 another cluster is refused: nothing is lost then, and only an operator can decide.
 """
 
@@ -24,20 +24,17 @@ from connectors.observations.log_event import LeaderChanged
 from connectors.store.alert_codec import ALERT
 from rules.alert import Alert
 from rules.finding import Thresholds
-from rules.lifecycle import next_due
-from rules.model.monitoring import ContractViolation
 from streaming.pipeline.frame_rows import observations, output_frame
 from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantine_row, quarantined_state
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
-from streaming.replay.cluster_monitor import ClusterMonitor, readable_conditions, stored_references
+from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
-from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
+from streaming.replay.contract_violations import READS, RENDERS
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.failure_reason import failure_reason
-from streaming.replay.observed_events import undecodable_events
+from streaming.replay.monitor_codec import readable_conditions, stored_references
 from streaming.replay.state_codec import DamagedStateError
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import to_bytes
@@ -97,26 +94,23 @@ class Step:
             monitor, damage = _restored(settings, blob, rows[0], pages)
             if damage is not None:
                 output.append(damage)
-                blob = monitor.to_bytes()
         if cached is not None and cached.status is not None and cached.status.is_older(monitor) and _has_election(rows):
             # /metrics measures an election from the newest record before it.
             output += _contained(_status, cluster, monitor)[0]
-        failing_before = _failing_rules(monitor)
-        fresh = [row for row in rows if not monitor.machine.has_applied(row.sequence, row.observed_at_ms)]
-        result = observe_contained(monitor, blob, rows, lambda stored: ClusterMonitor.restored(stored, settings, pages))
-        monitor, after = result.monitor, result.blob
-        failed = (*result.failed, *_failed_rules(monitor, failing_before, rows))
-        output += [*_quarantined(cluster, fresh), *(_failed_row(cluster, one) for one in failed)]
-        urgent = bool(output or result.alerts)
+        outcome = monitor.apply(rows, store=True)
+        output += [_quarantined(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
+        urgent = bool(output or outcome.alerts)
         renders = [_due]
         status = None if cached is None else cached.status
         if urgent or status is None or status.is_due(monitor, self._refresh_ms):
             renders.append(_status)
             status = RenderedStatus(monitor.newest_evaluation, monitor.machine.now_ms)
-        rendered, failure = _rendered(cluster, monitor, result.alerts, renders)
+        rendered, failure = _rendered(cluster, monitor, outcome.alerts, renders)
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
-            after = monitor.to_bytes()
+            monitor.to_bytes()
+        after = monitor.stored
+        assert after is not None, "it was stored after the rows"
         if pages is not None:
             pages.stored(stored_references(cluster, after), monitor.machine.now_ms)
         state.update((after,))
@@ -167,10 +161,10 @@ def _restored(
     except Exception as error:  # noqa: BLE001 - a state that cannot be read concerns this cluster only
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
-    monitor = ClusterMonitor(settings, pages)
-    monitor.tracked = readable_conditions(cluster, blob)
+    monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob))
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=first.observed_at_ms)
+    monitor.to_bytes()
     return monitor, quarantined_state(cluster, blob, reason)
 
 
@@ -221,55 +215,23 @@ def _alert(cluster: str, alert: Alert) -> Iterator[OutputRow]:
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     quorum, evaluation = monitor.machine.quorum(), monitor.evaluation()
-    status = job_cluster_status(quorum, monitor.thresholds, evaluation, monitor.tracked)
+    status = job_cluster_status(quorum, monitor.settings.thresholds, evaluation, monitor.tracked)
     yield OutputKind.STATUS, cluster, "", to_bytes(status).decode()
 
 
 def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     """Yields the time at which a hold or clear time expires: the gatherer is asked for a poll at that time."""
-    due = next_due(monitor.tracked, monitor.thresholds)
-    if due is not None:
-        yield OutputKind.DUE, cluster, "", str(due)
+    if monitor.poll_at_ms is not None:
+        yield OutputKind.DUE, cluster, "", str(monitor.poll_at_ms)
 
 
-def _quarantined(cluster: str, rows: Iterable[DecodedRow]) -> Iterator[OutputRow]:
-    for row in rows:
-        for ordinal, event in undecodable_events(row.events):
-            yield quarantine_row(
-                cluster,
-                f"{row.sequence}-{ordinal}",
-                sequence=row.sequence,
-                observed_at_ms=row.observed_at_ms,
-                offset=event.offset,
-                length=event.length,
-                reason=event.reason,
-            )
-
-
-def _failed_row(cluster: str, failed: FailedRow) -> OutputRow:
+def _quarantined(cluster: str, row: RefusedRow) -> OutputRow:
     return quarantine_row(
         cluster,
-        f"{failed.sequence}-{failed.ordinal}",
-        sequence=failed.sequence,
-        observed_at_ms=failed.observed_at_ms,
-        offset=failed.offset,
-        length=0,
-        reason=failed.reason,
+        f"{row.sequence}-{row.ordinal}",
+        sequence=row.sequence,
+        observed_at_ms=row.observed_at_ms,
+        offset=row.offset,
+        length=row.length,
+        reason=row.reason,
     )
-
-
-def _failing_rules(monitor: ClusterMonitor) -> ContractViolation | None:
-    violations = monitor.machine.contract_violations.violations
-    return next((one for one in violations if one.contract == EVALUATES), None)
-
-
-def _failed_rules(
-    monitor: ClusterMonitor, before: ContractViolation | None, rows: Iterable[DecodedRow]
-) -> Iterator[FailedRow]:
-    """Yields the row after which rules began to fail; a failure that lasts puts no more rows into quarantine."""
-    now = _failing_rules(monitor)
-    if now is None or (before is not None and before.example == now.example):
-        return
-    for row in rows:
-        if row.sequence == now.sequence:
-            yield failed_row(row, f"could not be evaluated: {now.example}")

@@ -1,53 +1,113 @@
-"""ClusterMonitor: observations in, alerts out. Each one is applied, the rules are evaluated, the alerts advance.
+"""ClusterMonitor: observations of one cluster in; alerts, its state and the time of the next poll out.
 
-When the rules are evaluated depends on the observations alone, never on how many of them come in one batch.
+Each observation is applied, the rules are evaluated after it, and the alerts advance. When the rules are evaluated
+depends on the observations alone, never on how many of them are applied together.
+
+A row that raises is skipped and reported; all others are applied. After it the state is exactly what it was before the
+row, except the recorded violation and the time; so the result does not depend on how the rows are grouped. Nothing is
+done for that until something raises. Then the state is restored from its newest stored form, and the rows since are
+halved until the ones that raise stand alone: each of them costs a logarithm of the rows. A state that cannot be stored
+is found in the same way; the row that brought it about is skipped. An OSError concerns the disk with the pages of the
+state, never a row: it is raised.
 """
 
-import json
-import struct
-import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from pydantic import TypeAdapter
-
-from connectors.errors import UsageError
+from connectors.observations.observation import Observation
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, interrupted
+from rules.lifecycle import TrackedConditions, advance, interrupted, next_due
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
+from streaming.replay import monitor_codec
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import EVALUATES
-from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.deflated import deflated
+from streaming.replay.contract_violations import APPLIES, EVALUATES
+from streaming.replay.decoded_row import DecodedRow, decoded_row
+from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.replay.page_store import PageStore
-from streaming.replay.state_codec import DamagedStateError, page_references
 
-MAGIC = b"kww"
-VERSION = 1
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
+ALWAYS: Final = Millis(0)
+ROWS_TOGETHER: Final = 256
+"""Most rows between two stored forms of the state."""
+EVENTS_TOGETHER: Final = 20_000
+"""Most events in these rows, but for the last one: they are kept in memory."""
 
-_TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRow:
+    """A row, or a part of one, that could not be decoded, applied or evaluated."""
+
+    sequence: int
+    observed_at_ms: Millis
+    ordinal: int
+    """The number of events before it in the row; of all events if it is the whole row."""
+    offset: int | None
+    """Of its first record, if it holds records."""
+    length: int = 0
+    """Bytes that could not be decoded."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What observations brought about, in their order."""
+
+    alerts: tuple[Alert, ...] = ()
+    """To send."""
+    undecodable: tuple[RefusedRow, ...] = ()
+    """Parts of rows: the rest of the row was applied."""
+    failed: tuple[RefusedRow, ...] = ()
+    """Rows that could not be applied or evaluated."""
 
 
 class ClusterMonitor:
     """One monitored cluster: its machine and its tracked conditions, which are valid only together."""
 
-    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
-        """Begins without observations; `pages` keeps the large parts of its stored form, None: they are in it."""
-        self.machine = Machine(settings, pages)
-        self.tracked = TrackedConditions()
-        self.thresholds = settings.thresholds
-        self._evaluator = RuleEvaluator(settings.thresholds)
-        self._evaluated: tuple[Quorum, Evaluation] | None = None
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        pages: PageStore | None = None,
+        *,
+        tracked: TrackedConditions | None = None,
+        evaluates_from_ms: Millis | None = ALWAYS,
+    ) -> None:
+        """Begins without observations.
+
+        Args:
+            settings: the cluster, as configured.
+            pages: keeps the large parts of the stored form; None: they are in it.
+            tracked: conditions whose alerts are firing already.
+            evaluates_from_ms: the rules are evaluated after each observation from this time on; None: only when
+                `evaluation` is called, and no alert advances.
+        """
+        self.settings = settings
+        self._pages = pages
+        self._evaluates_from_ms = evaluates_from_ms
+        self._initial = TrackedConditions() if tracked is None else tracked
+        self._stored: bytes | None = None
+        """The newest stored form; None: the beginning."""
+        self._since: list[DecodedRow] = []
+        """Applied since the stored form."""
+        self._events_since = 0
+        """In these rows."""
+        self._restore()
 
     @classmethod
     def restored(
-        cls, blob: bytes | None, settings: ClusterSettings, pages: PageStore | None = None
+        cls,
+        blob: bytes | None,
+        settings: ClusterSettings,
+        pages: PageStore | None = None,
+        *,
+        evaluates_from_ms: Millis | None = ALWAYS,
     ) -> "ClusterMonitor":
         """Returns the monitor that `to_bytes` wrote, with the current configuration; a new one if the blob is None.
 
@@ -55,49 +115,202 @@ class ClusterMonitor:
             UsageError: the blob is of another version of kraftwatch or of another cluster.
             DamagedStateError: it is damaged.
         """
-        monitor = cls(settings, pages)
+        monitor = cls(settings, pages, evaluates_from_ms=evaluates_from_ms)
         if blob is not None:
-            monitor.tracked, state = _read(settings.name, blob)
-            monitor.machine = Machine.from_bytes(state, settings, pages)
+            monitor._stored = blob
+            monitor._restore()
         return monitor
 
-    def observe(self, rows: Iterable[DecodedRow]) -> tuple[Alert, ...]:
+    def _restore(self) -> None:
+        """Makes the state that of the newest stored form."""
+        if self._stored is None:
+            self.tracked, self.machine = self._initial, self._new_machine()
+        else:
+            self.tracked, state = monitor_codec.parts(self.settings.name, self._stored)
+            self.machine = self._restored_machine(state)
+        self._evaluator = RuleEvaluator(self.settings.thresholds)
+        self._evaluated: tuple[Quorum, Evaluation] | None = None
+
+    def _new_machine(self) -> Machine:
+        return Machine(self.settings, self._pages)
+
+    def _restored_machine(self, state: bytes) -> Machine:
+        return Machine.from_bytes(state, self.settings, self._pages)
+
+    def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
         """Applies each observation, evaluates the rules after it, and advances the alerts.
 
         Args:
             rows: ordered by sequence number. Rows that were applied before are skipped and not evaluated again.
+            store: whether `stored` holds the state after the last row; False: that of some rows before, at most.
 
         Returns:
-            The alerts to send, in order.
+            What these rows brought about. Earlier rows may be among the failed ones: after them the state could not be
+            stored, which shows only now.
         """
+        decoded = [decoded_row(row) if isinstance(row, Observation) else row for row in rows]
+        fresh = [row for row in decoded if not self.machine.has_applied(row.sequence, row.observed_at_ms)]
+        failing_before = self._failing_rules()
+        alerts, failed = self._apply_contained(decoded, store=store)
+        return Outcome(
+            alerts=alerts,
+            undecodable=tuple(one for row in fresh for one in _undecodable(row)),
+            failed=(*failed, *self._evaluation_failures(failing_before, decoded)),
+        )
+
+    @property
+    def stored(self) -> bytes | None:
+        """The newest stored form of the state; None: the one without observations."""
+        return self._stored
+
+    @property
+    def poll_at_ms(self) -> Millis | None:
+        """When a hold or clear time expires: a poll at that time decides about an alert. None: no time is special."""
+        return next_due(self.tracked, self.settings.thresholds)
+
+    @property
+    def newest_evaluation(self) -> Evaluation | None:
+        """The newest evaluation; the same object while no rule's results have changed. None before the first one."""
+        return None if self._evaluated is None else self._evaluated[1]
+
+    def evaluation(self) -> Evaluation:
+        """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""
+        quorum = self.machine.quorum()
+        if self._evaluated is None or self._evaluated[0] is not quorum:
+            self._evaluated = (quorum, self._evaluator.evaluate(quorum))
+        return self._evaluated[1]
+
+    def to_bytes(self) -> bytes:
+        """Returns the stored form of the state, a versioned blob."""
+        self._stored = monitor_codec.to_bytes(self.tracked, self.machine)
+        self._since, self._events_since = [], 0
+        return self._stored
+
+    # --- rows that raise ------------------------------------------------------------------------------------------
+
+    def _apply_contained(
+        self, rows: Sequence[DecodedRow], *, store: bool
+    ) -> tuple[tuple[Alert, ...], tuple[RefusedRow, ...]]:
+        before = len(self._since)
+        self._since += rows
+        try:
+            alerts = self._observe(rows)
+            if store or self._are_many(rows):
+                self.to_bytes()
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a row raises concerns this cluster only
+            reason = failure_reason(error)
+        else:
+            return alerts, ()
+        alerts_of_rows: list[tuple[Alert, ...]] = []
+        failed: list[RefusedRow] = []
+        self._apply_without_failing(self._since, reason, alerts_of_rows, failed)
+        return tuple(alert for alerts in alerts_of_rows[before:] for alert in alerts), tuple(failed)
+
+    def _are_many(self, new: Sequence[DecodedRow]) -> bool:
+        """Whether so many rows or events were applied since the newest stored form that the state is stored again."""
+        self._events_since += sum(row.event_count for row in new)
+        return len(self._since) >= ROWS_TOGETHER or self._events_since >= EVENTS_TOGETHER
+
+    def _apply_without_failing(
+        self,
+        rows: Sequence[DecodedRow],
+        reason: str,
+        alerts_of_rows: list[tuple[Alert, ...]],
+        failed: list[RefusedRow],
+    ) -> None:
+        """Applies rows of which one raised, without those that raise, from the newest stored form on.
+
+        Adds the alerts of each row to `alerts_of_rows`, and each row that raised to `failed`.
+        """
+        if len(rows) == 1:
+            failed.append(_refused(rows[0], f"could not be applied: {reason}"))
+            alerts_of_rows.append(self._skip_failing(rows[0], failed[-1].reason))
+            return
+        middle = len(rows) // 2
+        for half in (rows[:middle], rows[middle:]):
+            self._restore()
+            try:
+                alerts = [self._observe((row,)) for row in half]
+                self.to_bytes()
+            except (MemoryError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001 - it is in this half
+                self._apply_without_failing(half, failure_reason(error), alerts_of_rows, failed)
+            else:
+                alerts_of_rows += alerts
+
+    def _skip_failing(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
+        """Returns the alerts after a row that raised, by the first of these attempts that works.
+
+        1. The row is skipped. 2. If the state before it cannot be evaluated either, the row is not the cause: it is
+        applied, and only the violated contracts are evaluated. 3. The row is skipped, and only the contracts are
+        evaluated. 4. The state stays, and only the row's sequence counts.
+        """
+        attempts: tuple[Callable[[DecodedRow, str], tuple[Alert, ...]], ...] = (
+            self._skip,
+            self._apply_unevaluated,
+            self._skip_unevaluated,
+        )
+        for attempt in attempts:
+            self._restore()
+            try:
+                alerts = attempt(row, reason)
+                self.to_bytes()
+            except (MemoryError, OSError):
+                raise
+            except Exception:  # noqa: BLE001, S112 - the next attempt asks less of the state
+                continue
+            return alerts
+        self._restore()
+        self.machine.sequence = max(row.sequence, self.machine.sequence)
+        self.to_bytes()
+        return ()
+
+    def _skip(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
+        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
+        return self._advance()
+
+    def _apply_unevaluated(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
+        self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+        self.machine.record_failure(APPLIES, reason)
+        return self._advance_unevaluated(reason)
+
+    def _skip_unevaluated(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
+        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
+        return self._advance_unevaluated(reason)
+
+    def _failing_rules(self) -> ContractViolation | None:
+        violations = self.machine.contract_violations.violations
+        return next((one for one in violations if one.contract == EVALUATES), None)
+
+    def _evaluation_failures(
+        self, before: ContractViolation | None, rows: Iterable[DecodedRow]
+    ) -> Iterator[RefusedRow]:
+        """Yields the row after which rules began to fail; a failure that lasts is reported once."""
+        now = self._failing_rules()
+        if now is None or (before is not None and before.example == now.example):
+            return
+        for row in rows:
+            if row.sequence == now.sequence:
+                yield _refused(row, f"could not be evaluated: {now.example}")
+
+    # --- rows that raise nothing ----------------------------------------------------------------------------------
+
+    def _observe(self, rows: Iterable[DecodedRow]) -> tuple[Alert, ...]:
         alerts: list[Alert] = []
         for row in rows:
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
                 alerts += self._advance()
         return tuple(alerts)
 
-    def skip(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
-        """Counts a row as applied that cannot be applied, evaluates the rules and advances the alerts."""
-        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
-        return self._advance()
-
-    def advance_unevaluated(self, reason: str) -> tuple[Alert, ...]:
-        """Advances the alerts where the state cannot be evaluated: only violated contracts are, the rest is unknown."""
-        machine = self.machine
-        quorum = Quorum(
-            cluster=machine.cluster,
-            cluster_id=machine.cluster_id,
-            now_ms=machine.now_ms,
-            contract_violations=machine.contract_violations.violations,
-        )
-        others = (rule for rule in RULES if rule != CONTRACTS_RULE)
-        unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
-        known = evaluate(quorum, self.thresholds, [RULES[CONTRACTS_RULE]])
-        evaluation = replace(known, unknown=(*known.unknown, *unknown))
-        self.tracked, changed = advance(self.tracked, evaluation, quorum, self.thresholds)
-        return changed
+    def _evaluates_now(self) -> bool:
+        return self._evaluates_from_ms is not None and self.machine.now_ms >= self._evaluates_from_ms
 
     def _advance(self) -> tuple[Alert, ...]:
+        if not self._evaluates_now():
+            return ()
         if self.machine.observed_nothing:
             passed = not self.machine.time_stepped
             self.tracked = interrupted(self.tracked, self.machine.now_ms, time_passed=passed)
@@ -106,7 +319,7 @@ class ClusterMonitor:
         if evaluation.failed:
             self._record_failed_rules(evaluation.failed)
             evaluation = self.evaluation()
-        self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), self.thresholds)
+        self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), self.settings.thresholds)
         return changed
 
     def _record_failed_rules(self, failed: Mapping[str, str]) -> None:
@@ -116,65 +329,42 @@ class ClusterMonitor:
         if machine.contract_violations.is_new(EVALUATES, reason, machine.now_ms):
             machine.record_failure(EVALUATES, reason)
 
-    def evaluation(self) -> Evaluation:
-        """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""
-        quorum = self.machine.quorum()
-        if self._evaluated is None or self._evaluated[0] is not quorum:
-            self._evaluated = (quorum, self._evaluator.evaluate(quorum))
-        return self._evaluated[1]
-
-    @property
-    def newest_evaluation(self) -> Evaluation | None:
-        """The newest evaluation; the same object while no rule's results have changed. None before the first one."""
-        return None if self._evaluated is None else self._evaluated[1]
-
-    def to_bytes(self) -> bytes:
-        """Returns a versioned blob: `kww`, version, length and bytes of the tracked conditions, the machine's bytes."""
-        tracked = deflated(json.dumps(_TRACKED.dump_python(self.tracked), separators=(",", ":")).encode())
-        return MAGIC + bytes([VERSION]) + struct.pack(">I", len(tracked)) + tracked + self.machine.to_bytes()
-
-
-def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
-    """Returns the references of the pages that a stored monitor needs.
-
-    Raises:
-        UsageError: the blob is of another version of kraftwatch.
-        DamagedStateError, ValueError: it is damaged.
-    """
-    return frozenset(page_references(cluster, blob[_tracked_end(cluster, blob) :]))
-
-
-def readable_conditions(cluster: str, damaged: bytes) -> TrackedConditions:
-    """Returns the tracked conditions of a damaged state if they can still be read, so that its alerts keep firing."""
-    try:
-        return _read(cluster, damaged)[0]
-    except Exception as error:
-        if isinstance(error, MemoryError):
-            raise
-        return TrackedConditions()
-
-
-def _tracked_end(cluster: str, blob: bytes) -> int:
-    start = len(MAGIC) + 5
-    if blob[: len(MAGIC)] != MAGIC or len(blob) < start:
-        raise _damaged(cluster)
-    if blob[len(MAGIC)] != VERSION:
-        raise UsageError(
-            f"the checkpoint's alerts of cluster {cluster} have version {blob[len(MAGIC)]}, this kraftwatch reads "
-            f"{VERSION}: run the kraftwatch that wrote them, or start with a new checkpoint folder"
+    def _advance_unevaluated(self, reason: str) -> tuple[Alert, ...]:
+        """Advances the alerts where the state cannot be evaluated: only violated contracts are, the rest is unknown."""
+        if not self._evaluates_now():
+            return ()
+        machine, thresholds = self.machine, self.settings.thresholds
+        quorum = Quorum(
+            cluster=machine.cluster,
+            cluster_id=machine.cluster_id,
+            now_ms=machine.now_ms,
+            contract_violations=machine.contract_violations.violations,
         )
-    return start + int.from_bytes(blob[start - 4 : start], "big")
+        others = (rule for rule in RULES if rule != CONTRACTS_RULE)
+        unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
+        known = evaluate(quorum, thresholds, [RULES[CONTRACTS_RULE]])
+        evaluation = replace(known, unknown=(*known.unknown, *unknown))
+        self.tracked, changed = advance(self.tracked, evaluation, quorum, thresholds)
+        return changed
 
 
-def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
-    start, end = len(MAGIC) + 5, _tracked_end(cluster, blob)
-    try:
-        return _TRACKED.validate_python(json.loads(zlib.decompress(blob[start:end]))), blob[end:]
-    except (zlib.error, ValueError) as error:
-        raise _damaged(cluster) from error
-
-
-def _damaged(cluster: str) -> DamagedStateError:
-    return DamagedStateError(
-        f"the checkpoint's alerts of cluster {cluster} are damaged: start with a new checkpoint folder"
+def _refused(row: DecodedRow, reason: str) -> RefusedRow:
+    return RefusedRow(
+        sequence=row.sequence,
+        observed_at_ms=row.observed_at_ms,
+        ordinal=row.event_count,
+        offset=row.first_offset,
+        reason=reason,
     )
+
+
+def _undecodable(row: DecodedRow) -> Iterator[RefusedRow]:
+    for ordinal, event in row.undecodable():
+        yield RefusedRow(
+            sequence=row.sequence,
+            observed_at_ms=row.observed_at_ms,
+            ordinal=ordinal,
+            offset=event.offset,
+            length=event.length,
+            reason=event.reason,
+        )

@@ -4,8 +4,9 @@ It uses the templates of the job's page. Style and script are inline; the Conten
 so the browser runs nothing else and loads nothing, whatever the names in the file contain.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.delivery.ledger import stored_alerts
@@ -22,8 +23,8 @@ from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.report.full_history import FullHistory
 from streaming.status.build_status import job_cluster_status
+from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import ReplayedJournal, newest_row_ms, replay_journal
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_page import render_cluster
@@ -50,6 +51,22 @@ class ReportRequest:
     """The cluster's name; None where the journal holds only one."""
     from_ms: Millis | None
     to_ms: Millis | None
+
+
+@dataclass(slots=True)
+class _History:
+    """What one cluster's rows bring about, the whole of it: a machine keeps the last hour."""
+
+    events: EventHistory = field(default_factory=EventHistory)
+    alerts: list[Alert] = field(default_factory=list)
+    began_ms: Millis | None = None
+    """Time of the first row."""
+
+    def add(self, machine: Machine, alerts: Sequence[Alert]) -> None:
+        """Adds what the machine's newest row changed, and its alerts."""
+        self.events.add(machine)
+        self.alerts += alerts
+        self.began_ms = machine.now_ms if self.began_ms is None else self.began_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +98,28 @@ def make_report(
         JournalError: the journal is damaged.
     """
     recorded_alerts = ledger_alerts(request.folder)
-    evaluate_from_ms = None
+    evaluates_from_ms = None
     if recorded_alerts is None:
         begins = request.from_ms or (request.to_ms or newest_row_ms(request.folder)) - DEFAULT_SPAN_MS
-        evaluate_from_ms = Millis(begins - EVALUATE_BEFORE_MS)
-    histories: dict[str, FullHistory] = {}
+        evaluates_from_ms = Millis(begins - EVALUATE_BEFORE_MS)
+    histories: dict[str, _History] = defaultdict(_History)
     names: list[str] = []
 
-    def new(name: str) -> Machine | None:
+    def settings_of(name: str) -> ClusterSettings | None:
         names.append(name)
-        if request.cluster not in (None, name):
-            return None
-        histories[name] = FullHistory(thresholds=thresholds_of(name), evaluate_from_ms=evaluate_from_ms)
-        return Machine(ClusterSettings(name=name))
-
-    def after_row(machine: Machine) -> None:
-        histories[machine.cluster].add(machine)
+        wanted = request.cluster in (None, name)
+        return ClusterSettings(name=name, thresholds=thresholds_of(name)) if wanted else None
 
     upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
-        replayed = replay_journal(request.folder, new, upto=upto, after_row=after_row, say=say)
+        replayed = replay_journal(
+            request.folder,
+            settings_of,
+            upto=upto,
+            evaluates_from_ms=evaluates_from_ms,
+            after_row=lambda machine, alerts: histories[machine.cluster].add(machine, alerts),
+            say=say,
+        )
     except UsageError as problem:
         # The replay names the option of `kraftwatch status`.
         raise UsageError(str(problem).replace("--at ", "--to ", 1)) from None
@@ -155,7 +174,7 @@ def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
 def _view(
     request: ReportRequest,
     machine: Machine,
-    history: FullHistory,
+    history: _History,
     alerts: Sequence[Alert],
     thresholds: Mapping[str, Thresholds],
     *,

@@ -11,9 +11,8 @@ from rules.finding import Plain
 from rules.formatting import and_join, ms_text, plural
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contained_machine import ContainedMachine
-from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.status.event_history import EventHistory
 
@@ -65,12 +64,12 @@ class ObservedHistory:
         self.gaps: list[tuple[Millis, Millis]] = []
         self.newest_ms: Millis | None = None
         """Time of the newest row."""
-        self._contained = ContainedMachine(Machine(ClusterSettings(name=cluster)))
+        self._monitor = ClusterMonitor(ClusterSettings(name=cluster), evaluates_from_ms=None)
 
     @property
     def machine(self) -> Machine:
         """The state after the rows."""
-        return self._contained.machine
+        return self._monitor.machine
 
     def add(self, row: Observation, *, find_gaps: bool) -> None:
         """Applies a row; one that cannot be decoded or applied is skipped, as in the job."""
@@ -78,7 +77,7 @@ class ObservedHistory:
         if find_gaps and self.newest_ms is not None and at_ms - self.newest_ms > GAP_MS:
             self.gaps.append((self.newest_ms, at_ms))
         self.newest_ms = max(self.newest_ms or at_ms, at_ms)
-        self._contained.apply(decoded_row(row))
+        self._monitor.apply((row,))
         self.events.add(self.machine)
 
 

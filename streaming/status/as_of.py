@@ -10,7 +10,7 @@ from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

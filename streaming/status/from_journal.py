@@ -6,7 +6,7 @@ default, so it may begin in the middle of the log: then `whole` is False.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,12 @@ from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
+from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
-from streaming.replay.contained_machine import ContainedMachine
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
@@ -34,19 +36,25 @@ _REPORT_EVERY_S = 2.0
 _POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
 _LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
 
-NewMachine = Callable[[str], Machine | None]
-"""Makes the machine for a cluster by its name; None: that cluster is not replayed."""
+SettingsOf = Callable[[str], ClusterSettings | None]
+"""Returns the settings of a cluster by its name; None: that cluster is not replayed."""
+AfterRow = Callable[[Machine, Sequence[Alert]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedJournal:
     """One cluster's rows of a journal, replayed."""
 
-    machine: Machine
+    monitor: ClusterMonitor
     newest_ms: Millis
     """observed_at of its newest row."""
     known_endpoints: KnownEndpoints
     """The endpoints that its nodes were last reported at."""
+
+    @property
+    def machine(self) -> Machine:
+        """The state after the rows."""
+        return self.monitor.machine
 
     @property
     def whole(self) -> bool:
@@ -61,23 +69,25 @@ class ReplayedJournal:
 
 def replay_journal(
     folder: Path,
-    new: NewMachine,
+    settings_of: SettingsOf,
     *,
     upto: PointInTime | None = None,
-    after_row: Callable[[Machine], None] = lambda _: None,
+    evaluates_from_ms: Millis | None = None,
+    after_row: AfterRow = lambda _machine, _alerts: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, ReplayedJournal]:
     """Replays a journal.
 
     Args:
         folder: a checkpoint folder or the `journal` in it.
-        new: makes a machine at the first row of each cluster.
+        settings_of: the settings of each cluster.
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
-        after_row: receives a cluster's machine after each of its rows; it must not change it.
+        evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
+        after_row: receives a cluster's machine after each of its rows, which it must not change, and the alerts.
         say: prints progress, every two seconds.
 
     Returns:
-        The clusters that have rows and a machine, by name, in the order of their first row.
+        The clusters that have rows and settings, by name, in the order of their first row.
 
     Raises:
         UsageError: there is no journal, or it does not hold that point in time.
@@ -93,8 +103,8 @@ def replay_journal(
             reported_at = time.monotonic()
             say(f"reading the journal: {row.sequence - first} of {end - first} rows")
         if row.cluster not in replays:
-            machine = new(row.cluster)
-            replays[row.cluster] = None if machine is None else _Replay(machine, upto, after_row)
+            settings = settings_of(row.cluster)
+            replays[row.cluster] = None if settings is None else _Replay(settings, upto, evaluates_from_ms, after_row)
         one = replays[row.cluster]
         if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= since_ms or upto is not None):
             one.apply(row)
@@ -109,7 +119,7 @@ def replay_journal(
         one.require_reached(f"the journal of cluster {name}")
     return {
         name: ReplayedJournal(
-            machine=one.machine, newest_ms=one.newest_ms, known_endpoints=stored_endpoints(endpoints.get(name))
+            monitor=one.monitor, newest_ms=one.newest_ms, known_endpoints=stored_endpoints(endpoints.get(name))
         )
         for name, one in replayed.items()
         if one.newest_ms is not None
@@ -176,8 +186,14 @@ def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
 class _Replay:
     """Applies one cluster's rows up to a point in time."""
 
-    def __init__(self, machine: Machine, upto: PointInTime | None, after_row: Callable[[Machine], None]) -> None:
-        self._contained = ContainedMachine(machine)
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        upto: PointInTime | None,
+        evaluates_from_ms: Millis | None,
+        after_row: AfterRow,
+    ) -> None:
+        self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
         self._after_row = after_row
         self.newest_ms: Millis | None = None
         """observed_at of the newest row that was applied."""
@@ -188,7 +204,7 @@ class _Replay:
     @property
     def machine(self) -> Machine:
         """The state after the rows."""
-        return self._contained.machine
+        return self.monitor.machine
 
     def apply(self, row: Observation) -> None:
         """Applies a row, unless it is later than the point in time. A row that raises is skipped, as in the job."""
@@ -198,13 +214,14 @@ class _Replay:
         if self._ended:
             return
         self.newest_ms = Millis(row.observed_at_ms)
-        self._contained.apply(decoded_row(row, partial(events_upto, upto=self._upto)))
-        self._after_row(self.machine)
+        shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
+        outcome = self.monitor.apply((shown,))
+        self._after_row(self.machine, outcome.alerts)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
 
     def finish(self) -> None:
         """Skips rows after which the state cannot be stored, as in the job."""
-        self._contained.finish()
+        self.monitor.apply((), store=True)
 
     def require_reached(self, source: str) -> None:
         """Checks that the rows hold the point in time.

@@ -15,14 +15,11 @@ from connectors.kafka.rate_limiter import RateLimiter
 from connectors.observations.observation import Observation
 from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
-from rules.evaluate import evaluate
-from rules.finding import Evaluation
 from rules.model.identifiers import Millis
 from rules.model.monitoring import probe_key
 from rules.model.quorum import Quorum
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
-from streaming.replay.machine import Machine
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal
 
@@ -52,7 +49,7 @@ class QueryTarget:
 
 
 class LiveCluster:
-    """One cluster's machine while it is queried. Not for use by several threads."""
+    """One cluster's monitor while it is queried. Not for use by several threads."""
 
     def __init__(self, target: QueryTarget) -> None:
         self.name = target.cluster.name
@@ -62,18 +59,16 @@ class LiveCluster:
         self._read_recorded = target.read_recorded
         self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
         """Rows from before any node answered: they are applied to a recorded state that is read later."""
-        self._thresholds = target.settings.thresholds
-        self._machine, self._fallback = _machines(target)
+        self._monitor, self._fallback = _monitors(target)
         # Rows are never earlier than the newest recorded one, even if the clock was set back since.
         self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))
         self._complete_at_ms: Millis | None = None
-        self._evaluated: tuple[int, Evaluation] | None = None
         self._read_at_ms = self._since_ms
-        self._position = self._machine.log.position
+        self._position = self._monitor.machine.log.position
 
     def gatherer(self, loop: EventLoop, publisher: Publisher) -> ClusterGatherer:
         """Returns the gatherer of this cluster; it starts where the recorded state ends, if there is one."""
-        log, before = self._machine.log, self._recorded
+        log, before = self._monitor.machine.log, self._recorded
         continues = before is not None and self._fallback is None
         return ClusterGatherer(
             self._cluster,
@@ -87,25 +82,24 @@ class LiveCluster:
 
     def apply(self, row: Observation) -> None:
         """Applies one row as it arrives."""
-        machine = self._machine
-        at_ms = Millis(row.observed_at_ms)
-        machine.apply(decode_observation(row), sequence=machine.sequence + 1, observed_at_ms=at_ms)
+        _apply_next(self._monitor, row)
         if self._fallback is not None:
-            self._fallback.apply(decode_observation(row), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms)
+            _apply_next(self._fallback, row)
         elif self._unanswered is not None:
             self._unanswered.append(row)
+        machine = self._monitor.machine
         if machine.log.position != self._position or machine.loading is not None:
-            self._position, self._read_at_ms = machine.log.position, at_ms
+            self._position, self._read_at_ms = machine.log.position, Millis(row.observed_at_ms)
 
     @property
     def reading(self) -> bool:
         """Whether the log position is below the high watermark and moves."""
-        machine = self._machine
+        machine = self._monitor.machine
         return machine.behind and machine.now_ms - self._read_at_ms < _MOVES_MS
 
     def complete(self) -> bool:
         """Whether no more data is expected."""
-        quorum = self._machine.quorum()
+        quorum = self._monitor.machine.quorum()
         if self.missing():
             self._complete_at_ms = None
             no_leader = leaderless(quorum)
@@ -113,7 +107,7 @@ class LiveCluster:
             return no_leader is not None and quorum.now_ms - self._leaderless_since(quorum) >= _LEADERLESS_MS
         if self._complete_at_ms is None:
             self._complete_at_ms = quorum.now_ms
-        return not self._evaluation().unknown or quorum.now_ms - self._complete_at_ms >= _DECIDE_MS
+        return not self._monitor.evaluation().unknown or quorum.now_ms - self._complete_at_ms >= _DECIDE_MS
 
     def missing(self) -> tuple[str, ...]:
         """Data that was requested and has not arrived, as text."""
@@ -121,18 +115,15 @@ class LiveCluster:
 
     def state(self) -> ClusterState:
         """Returns what is known now; the recorded state while no node has answered."""
-        unanswered = self._machine.log_seen_at_ms is None and self._machine.poll_history.newest is None
+        machine = self._monitor.machine
+        unanswered = machine.log_seen_at_ms is None and machine.poll_history.newest is None
         if unanswered and self._recorded is None:
             self._use_recorded()
-        if unanswered and self._fallback is not None:
-            quorum = self._fallback.quorum()
-            evaluation = evaluate(quorum, self._thresholds)
-        else:
-            quorum, evaluation = self._machine.quorum(), self._evaluation()
+        shown = self._fallback if unanswered and self._fallback is not None else self._monitor
         return ClusterState(
-            quorum=quorum,
-            evaluation=evaluation,
-            thresholds=self._thresholds,
+            quorum=shown.machine.quorum(),
+            evaluation=shown.evaluation(),
+            thresholds=shown.settings.thresholds,
             taken_at_ms=Millis(wall_ms()),
             queried_since_ms=self._since_ms,
             recorded_at_ms=self._recorded.newest_ms if self._recorded else None,
@@ -145,13 +136,12 @@ class LiveCluster:
         before = None if rows is None else self._read_recorded()
         if before is None or rows is None:
             return
-        self._recorded, self._fallback = before, before.machine
+        self._recorded, self._fallback = before, before.monitor
         for row in rows:
-            sequence = self._fallback.sequence + 1
-            self._fallback.apply(decode_observation(row), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms))
+            _apply_next(self._fallback, row)
 
     def _missing(self) -> Iterable[str]:
-        quorum, log = self._machine.quorum(), self._cluster.log
+        quorum, log = self._monitor.machine.quorum(), self._cluster.log
         if log:
             yield from self._unread(quorum)
         if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
@@ -162,7 +152,7 @@ class LiveCluster:
                 yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
 
     def _unread(self, quorum: Quorum) -> Iterable[str]:
-        machine = self._machine
+        machine = self._monitor.machine
         if quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms:
             yield "the metadata log was not answered"
         elif machine.behind or quorum.last_offset is None:
@@ -172,17 +162,17 @@ class LiveCluster:
         first = min(failure.first_at_ms for failure in quorum.failures)
         return max(first, self._since_ms)
 
-    def _evaluation(self) -> Evaluation:
-        if self._evaluated is None or self._evaluated[0] != self._machine.sequence:
-            self._evaluated = (self._machine.sequence, evaluate(self._machine.quorum(), self._thresholds))
-        return self._evaluated[1]
+
+def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:
+    """Applies a row that no journal has numbered."""
+    monitor.apply((replace(row, sequence=monitor.machine.sequence + 1),))
 
 
-def _machines(target: QueryTarget) -> tuple[Machine, Machine | None]:
-    """Returns the machine to apply rows to, and the recorded one where its journal lacks the beginning of the log."""
+def _monitors(target: QueryTarget) -> tuple[ClusterMonitor, ClusterMonitor | None]:
+    """Returns the monitor to apply rows to, and the recorded one where its journal lacks the beginning of the log."""
     before = target.recorded
     if before is not None and before.whole:
-        return before.machine, None
+        return before.monitor, None
     # The query has asked the nodes for an id that is not configured.
-    new = Machine(replace(target.settings, cluster_id=target.cluster.cluster_id))
-    return new, None if before is None else before.machine
+    settings = replace(target.settings, cluster_id=target.cluster.cluster_id)
+    return ClusterMonitor(settings, evaluates_from_ms=None), None if before is None else before.monitor

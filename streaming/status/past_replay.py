@@ -15,9 +15,8 @@ from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contained_machine import ContainedMachine
-from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_state import ClusterState
@@ -66,7 +65,7 @@ class PastReplay:
             JournalError: the journal is damaged, or the rows were deleted meanwhile.
         """
         first, end = self._reader.first_sequence(), self._reader.published_end()
-        contained, start, newest_ms = self._nearest(at_ms, first)
+        monitor, start, newest_ms = self._nearest(at_ms, first)
         begins_ms: int | None = newest_ms
         reported_at = stored_at = time.monotonic()
         sequence = start
@@ -77,33 +76,33 @@ class PastReplay:
             if row.observed_at_ms > at_ms:
                 break
             newest_ms, sequence = Millis(row.observed_at_ms), row.sequence + 1
-            contained.apply(decoded_row(row))
-            self._events.add(contained.machine)
+            monitor.apply((row,))
+            self._events.add(monitor.machine)
             if row.sequence % 64 == 0 and (now := time.monotonic()) - reported_at > 0.2:
                 reported_at = now
                 report((newest_ms - begins_ms) / max(1, at_ms - begins_ms))
                 if now - stored_at > _KEEP_EVERY_S:
-                    contained.finish()
-                    self._keep(contained.blob, newest_ms, sequence)
+                    monitor.apply((), store=True)
+                    self._keep(monitor.stored, newest_ms, sequence)
                     stored_at = time.monotonic()
         if newest_ms is None:
             since = "" if begins_ms is None else f"; its first one is of {iso(Millis(begins_ms))}"
             raise UsageError(f"the journal holds no observation of {self._cluster.name} up to {iso(at_ms)}{since}")
-        contained.finish()
+        monitor.apply((), store=True)
         if sequence > start:
-            self._keep(contained.blob, newest_ms, sequence)
-        return self._state(contained.machine, newest_ms, at_ms)
+            self._keep(monitor.stored, newest_ms, sequence)
+        return self._state(monitor.machine, newest_ms, at_ms)
 
-    def _nearest(self, at_ms: Millis, first: int) -> tuple[ContainedMachine, int, Millis | None]:
-        """Returns the machine of the newest kept position up to a time, the next row, and its newest row's time."""
+    def _nearest(self, at_ms: Millis, first: int) -> tuple[ClusterMonitor, int, Millis | None]:
+        """Returns the monitor of the newest kept position up to a time, the next row, and its newest row's time."""
         # What follows a position whose rows are deleted can no longer be read.
         self._kept = [one for one in self._kept if one.next_sequence >= first]
         at = bisect_right(self._kept, at_ms, key=lambda one: one.newest_ms) - 1
         if at < 0:
-            return ContainedMachine(Machine(self._cluster)), first, None
+            return ClusterMonitor(self._cluster, evaluates_from_ms=None), first, None
         kept = self._kept[at]
-        machine = Machine.from_bytes(kept.blob, self._cluster)
-        return ContainedMachine(machine, kept.blob), kept.next_sequence, kept.newest_ms
+        monitor = ClusterMonitor.restored(kept.blob, self._cluster, evaluates_from_ms=None)
+        return monitor, kept.next_sequence, kept.newest_ms
 
     def _keep(self, blob: bytes | None, newest_ms: Millis, next_sequence: int) -> None:
         assert blob is not None, "the state was stored"

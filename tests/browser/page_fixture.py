@@ -47,14 +47,16 @@ class FixtureCluster:
 
     def second(self) -> tuple[Alert, ...]:
         """Lets one second pass and returns the alerts."""
-        return self.monitor.observe(list(self.quorum.advance_one_second()))
+        return self.monitor.apply(list(self.quorum.advance_one_second())).alerts
 
     def status(self) -> ClusterStatus:
         """The status as the driver receives it from the step."""
         monitor = self.monitor
         return from_json(
             to_bytes(
-                job_cluster_status(monitor.machine.quorum(), monitor.thresholds, monitor.evaluation(), monitor.tracked)
+                job_cluster_status(
+                    monitor.machine.quorum(), monitor.settings.thresholds, monitor.evaluation(), monitor.tracked
+                )
             )
         )
 

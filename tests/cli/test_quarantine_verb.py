@@ -8,19 +8,17 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
-from connectors.observations.event import Event
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.cli.quarantine import _STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.step import _quarantined
-from streaming.replay.decode_observation import decode_observation
-from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 
 NOW = 1_800_000_000_000
@@ -68,8 +66,8 @@ def checkpoint(tmp_path: Path) -> Path:
         writer.publish()
     store = quarantine_of(job_database(job.folder))
     for row in JournalReader(job.journal).read(0, 3):
-        events: tuple[Event, ...] = tuple(decode_observation(row).events())
-        for _, cluster, name, body in _quarantined("prod", [DecodedRow(row.sequence, Millis(NOW), events)]):
+        for refused in ClusterMonitor(ClusterSettings(name="prod")).apply((row,)).undecodable:
+            _, cluster, name, body = _quarantined("prod", refused)
             store.put({f"{cluster}-{name}": json.loads(body)})
     return tmp_path
 

@@ -11,7 +11,7 @@ from random import Random
 from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
 from tests.hostile.damaged_journal import DamagedJournal

@@ -14,14 +14,13 @@ from connectors.observations.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
-from rules.finding import Severity, Thresholds
+from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_store import ReceivedStatus
@@ -44,16 +43,19 @@ class MonitoredCluster:
     """The alerts of one quorum, scenario by scenario."""
 
     gatherer: GathererRun
-    machine: Machine
+    monitor: ClusterMonitor
     kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
     """The kinds of observations to apply."""
     alerts: list[Alert] = field(default_factory=list)
     """The alerts of this scenario, oldest first."""
     headlines: list[str] = field(default_factory=list)
     """What the page would have said at the top after each row of this scenario, without repetitions."""
-    _tracked: TrackedConditions = field(default_factory=TrackedConditions)
-    _thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     _read: int = 0
+
+    @property
+    def machine(self) -> Machine:
+        """The state of the quorum."""
+        return self.monitor.machine
 
     def start_scenario(self, thresholds: Mapping[str, float]) -> None:
         """Starts a scenario with these thresholds (`RULE.NAME` -> value); others are the defaults and `SLOW_START_S`.
@@ -62,13 +64,14 @@ class MonitoredCluster:
         """
         self.set_thresholds(thresholds)
         self.wait_until_observed()
-        self._tracked, self.alerts, self.headlines = TrackedConditions(), [], []
+        self.monitor.tracked, self.alerts, self.headlines = TrackedConditions(), [], []
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
         """Changes the thresholds within a scenario, as after a restart. A shorter duration replaces waiting."""
         clears = {f"{each}.clear": CLEAR_S for each in RULES}
         holds = {f"{each}.hold": SLOW_START_S for each in _SLOW_START_RULES}
-        self._thresholds = thresholds_for({**clears, **holds, **thresholds})
+        settings = replace(self.monitor.settings, thresholds=thresholds_for({**clears, **holds, **thresholds}))
+        self.monitor = ClusterMonitor.restored(self.monitor.to_bytes(), settings)
 
     def wait_for(self, rule: str, state: str = "firing", *, subject: str = "", within_s: float = 30) -> Alert:
         """Waits until the newest alert of the rule (whose subject contains `subject`) is in this state; returns it.
@@ -110,12 +113,9 @@ class MonitoredCluster:
 
         def began() -> Millis:
             self._read_rows()
-            pending = [
-                each
-                for each in self._tracked.conditions.values()
-                if each.rule == rule and each.notified_severity is None
-            ]
-            assert pending, self._tracked.conditions.keys()
+            conditions = self.monitor.tracked.conditions
+            pending = [each for each in conditions.values() if each.rule == rule and each.notified_severity is None]
+            assert pending, conditions.keys()
             return pending[0].started_at_ms
 
         return eventually(began, within_s=within_s)
@@ -149,17 +149,13 @@ class MonitoredCluster:
         until = self.gatherer.journal.published_end()
         for row in self.gatherer.journal.read(self._read, until):
             if row.kind in self.kinds:
-                monitor = ClusterMonitor(replace(self.machine.settings, thresholds=self._thresholds))
-                monitor.machine, monitor.tracked = self.machine, self._tracked
-                alerts = monitor.observe([decoded_row(row)])
-                self._tracked = monitor.tracked
-                self.alerts += alerts
-                self._record_headline(monitor)
+                self.alerts += self.monitor.apply((row,)).alerts
+                self._record_headline()
         self._read = until
 
-    def _record_headline(self, monitor: ClusterMonitor) -> None:
-        quorum = self.machine.quorum()
-        status = job_cluster_status(quorum, self._thresholds, monitor.evaluation(), self._tracked)
+    def _record_headline(self) -> None:
+        quorum, monitor = self.machine.quorum(), self.monitor
+        status = job_cluster_status(quorum, monitor.settings.thresholds, monitor.evaluation(), monitor.tracked)
         received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
         view = ClusterView(name=NAME, now_ms=quorum.now_ms, received=received, history=self.alerts)
         if self.headlines[-1:] != [view.headline]:
@@ -187,8 +183,8 @@ def monitored_cluster_of(
     lab: Lab, gatherer: GathererRun, kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
 ) -> MonitoredCluster:
     """Monitors the rows of a gatherer from the first one, all or only these kinds."""
-    machine = Machine(ClusterSettings(name=NAME, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap)))
-    return MonitoredCluster(gatherer=gatherer, machine=machine, kinds=kinds)
+    settings = ClusterSettings(name=NAME, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
+    return MonitoredCluster(gatherer=gatherer, monitor=ClusterMonitor(settings), kinds=kinds)
 
 
 @contextmanager

@@ -35,8 +35,8 @@ from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from streaming.demo.job_process import JobProcess
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
 from tests.kafka.lab_helpers import start_new_controller
@@ -423,7 +423,9 @@ def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_repo
     ):
         monitored = MonitoredCluster(
             gatherer=gatherer,
-            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
+            monitor=ClusterMonitor(
+                ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
+            ),
         )
         monitored.start_scenario({"stale-voter-endpoint.hold": 6, "no-leader.hold": 3})
         await_voters(lab)
@@ -470,7 +472,9 @@ def test_certificate_that_expires_soon_is_one_alert_until_it_is_renewed(
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
         monitored = MonitoredCluster(
             gatherer=gatherer,
-            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
+            monitor=ClusterMonitor(
+                ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
+            ),
         )
         monitored.start_scenario({**holds, "certificate-expiring.critical": 1.0})
         with restarted_with_certificate(lab, node, days=(-7, 2)):
@@ -524,7 +528,9 @@ def test_one_controller_that_refuses_the_login_is_reported_with_the_reason(
     with run_gatherer(tmp_path / "watch", cluster) as gatherer:
         monitored = MonitoredCluster(
             gatherer=gatherer,
-            machine=Machine(ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))),
+            monitor=ClusterMonitor(
+                ClusterSettings(name=FULL, cluster_id=lab.cluster_id, bootstrap=tuple(lab.bootstrap))
+            ),
         )
         with restarted_without_user(lab, refusing, FULL):
             await_voters(lab)

@@ -15,7 +15,7 @@ from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer

@@ -22,7 +22,7 @@ from connectors.observations.observation_event import ObservationFailed
 from deploy.lab.lab import Lab
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import (

@@ -21,8 +21,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import Access, ObservationSource, Reason
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
-from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.decoded_row import DecodedRow, decode_observation
 from tests.recordings import TWO_CLUSTERS, from_line
 from tests.scripts.script_quorum import ScriptedQuorum
 from tests.simulation.simulation import START_MS, Simulation
@@ -63,7 +62,7 @@ class Recording:
         found = []
         for number, row in enumerate(self.rows):
             decoded = DecodedRow(number, Millis(row.observed_at_ms), _events(row))
-            found += [(number, alert) for alert in monitors[row.cluster].observe((decoded,))]
+            found += [(number, alert) for alert in monitors[row.cluster].apply((decoded,)).alerts]
         return found
 
     def rows_before(self, transitions: int) -> int:

@@ -82,6 +82,6 @@ def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires:
             script.voters("1-a", "2-b", "3-c", "4-d")
         script.noops(2)
         rows = [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c")), *added), after_ms=500)]
-        alerts += watch.observe(rows)
+        alerts += watch.apply(rows).alerts
 
     assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == fires

@@ -55,7 +55,7 @@ class MonitoredQuorum:
 
     def observe(self, *events: Event, read: bool) -> None:
         rows = [self.script.read(after_ms=0)] if read else []
-        alerts = self.monitor.observe([*rows, self.script.row(*events, after_ms=500)])
+        alerts = self.monitor.apply([*rows, self.script.row(*events, after_ms=500)]).alerts
         self.alerts += [f"{alert.rule} {alert.state}" for alert in alerts]
 
     def led(self, for_ms: int, *, leader: int = 1, silent: Iterable[int] = ()) -> None:
@@ -181,7 +181,7 @@ def test_a_single_voter_needs_no_fetches() -> None:
     alerts: list[Alert] = []
     for _ in range(60):
         script.noops(2)
-        alerts += monitor.observe([script.read(), script.row(poll(replica("1-a", fetch=None)), after_ms=0)])
+        alerts += monitor.apply([script.read(), script.row(poll(replica("1-a", fetch=None)), after_ms=0)]).alerts
 
     assert [alert for alert in alerts if alert.state is AlertState.FIRING and alert.severity == "critical"] == []
     assert monitor.machine.quorum().leader_id == 1

@@ -92,7 +92,7 @@ def alerts_while_polled(
     fires: list[Alert] = []
     for _ in range(seconds):
         script.noops(2)
-        fires += monitor.observe([script.read(after_ms=500), script.row(polled, after_ms=500)])
+        fires += monitor.apply([script.read(after_ms=500), script.row(polled, after_ms=500)]).alerts
     return fires
 
 

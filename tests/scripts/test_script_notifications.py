@@ -92,7 +92,7 @@ def recorded_notifications(
     """Evaluates the rows of a journal in their order and returns a line for each request that the HTTP sink got."""
     sent = SentNotifications(server, folder, start_ms=observed[0][1].observed_at_ms)
     for monitor, row in observed:
-        sent.deliver(monitor.observe([row]), row.observed_at_ms)
+        sent.deliver(monitor.apply([row]).alerts, row.observed_at_ms)
     sent.deliver((), Millis(observed[-1][1].observed_at_ms + 120 * SECOND))
     return sent.lines
 

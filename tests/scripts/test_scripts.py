@@ -107,7 +107,7 @@ class ScriptRun:
         for _ in range(_seconds(duration)):
             rows = list(self.cluster.advance_one_second())
             self.recorded += rows
-            yield from self.printed(self.started_monitor().observe(rows))
+            yield from self.printed(self.started_monitor().apply(rows).alerts)
 
     def quorum(self) -> Iterator[str]:
         """quorum: prints what is known of the quorum (`description.describe`)."""
@@ -116,14 +116,14 @@ class ScriptRun:
     def findings(self) -> Iterator[str]:
         """findings: prints the conditions that are true now, pending or firing."""
         monitor = self.started_monitor()
-        evaluation = evaluate(monitor.machine.quorum(), monitor.thresholds)
+        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
         for one in evaluation.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
 
     def unknown(self) -> Iterator[str]:
         """unknown: prints each rule with an unknown result or that is not applicable, and why."""
         monitor = self.started_monitor()
-        evaluation = evaluate(monitor.machine.quorum(), monitor.thresholds)
+        evaluation = evaluate(monitor.machine.quorum(), monitor.settings.thresholds)
         for result in evaluation.unknown:
             yield f"unknown {result.rule}{f' {result.subject}' if result.subject else ''}: {result.why}"
         for one in evaluation.not_applicable:
@@ -132,7 +132,7 @@ class ScriptRun:
     def remedy(self, *subject: str) -> Iterator[str]:
         """remedy voter 2: prints the remedy of each finding about this subject."""
         monitor = self.started_monitor()
-        for one in evaluate(monitor.machine.quorum(), monitor.thresholds).findings:
+        for one in evaluate(monitor.machine.quorum(), monitor.settings.thresholds).findings:
             if one.subject == " ".join(subject):
                 yield from one.remedy
 
@@ -214,7 +214,7 @@ class ScriptRun:
         self.cluster.sequence += 1
         row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))
         self.recorded.append(row)
-        yield from self.printed(self.started_monitor().observe([row]))
+        yield from self.printed(self.started_monitor().apply([row]).alerts)
 
     def restart_job(self, *bootstrap: str) -> None:
         """restart-job [HOST:PORT...]: kills the job and starts it from its state, optionally with new addresses."""
@@ -223,13 +223,13 @@ class ScriptRun:
         self.monitor = ClusterMonitor.restored(
             blob,
             ClusterSettings(
-                name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage, thresholds=old.thresholds
+                name="test", bootstrap=self.cluster.bootstrap, vantage=self.vantage, thresholds=old.settings.thresholds
             ),
         )
 
     def redeliver(self) -> Iterator[str]:
         """redeliver: delivers all recorded rows again."""
-        yield from self.printed(self.started_monitor().observe(self.recorded))
+        yield from self.printed(self.started_monitor().apply(self.recorded).alerts)
 
     def printed(self, alerts: tuple[Alert, ...]) -> Iterator[str]:
         """Returns one line for each alert."""

@@ -52,13 +52,15 @@ class AlertChecker:
 
     def observe(self, row: DecodedRow) -> None:
         self.rows += 1
-        alerts = self.monitor.observe((row,))
+        outcome = self.monitor.apply((row,))
+        alerts = outcome.alerts
         self.alerts += alerts
+        self._check(not outcome.failed, f"a row could not be applied: {outcome.failed}")
         if not self.strict:
             return
         for alert in alerts:
             self._check_alert(alert)
-        self._check(self.monitor.observe((row,)) == (), "K048: a redelivered observation sent an alert")
+        self._check(self.monitor.apply((row,)).alerts == (), "K048: a redelivered observation sent an alert")
         if self.redelivered:
             difference = self.redelivery.take(row, alerts)
             if not self.redelivery.batch and difference is None:
@@ -82,9 +84,9 @@ class AlertChecker:
         same = again.machine.quorum() == self.monitor.machine.quorum()
         self._check(same, "K048: the quorum differs after a restart")
         self._check(again.tracked == self.monitor.tracked, "K048: the tracked conditions differ after a restart")
-        self._check(again.observe((row,)) == (), "K048: an observation from before a restart sent an alert again")
+        self._check(again.apply((row,)).alerts == (), "K048: an observation from before a restart sent an alert again")
         self.monitor = again
-        evaluation = evaluate(again.machine.quorum(), again.thresholds)
+        evaluation = evaluate(again.machine.quorum(), again.settings.thresholds)
         not_applicable = {one.rule for one in evaluation.not_applicable}
         static = self.oracle.kraft_version == 0 and self.oracle.end > 0
         self._check(

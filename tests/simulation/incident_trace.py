@@ -77,7 +77,7 @@ class IncidentTrace(NamedTuple):
                 expectations.suspended(second.suspended_ms)
             expectations.record(second.now_ms, second.conditions, observable=second.observable)
             for row in second.rows:
-                for alert in monitor.observe((row,)):
+                for alert in monitor.apply((row,)).alerts:
                     counts[f"{alert.rule} {alert.state}"] += 1
                     if alert.state is AlertState.FIRING:
                         expectations.check_alert(alert.rule, alert.subject)

@@ -61,7 +61,7 @@ class RedeliveredMonitor:
         self.duplicates += len(again)
         rows = [*self.batch, *again]
         self.random.shuffle(rows)
-        alerts = self.monitor.observe(_in_order(rows))
+        alerts = self.monitor.apply(_in_order(rows)).alerts
         if list(alerts) != self.expected:
             return f"observations in batches gave {alerts}, one by one {self.expected}"
         self.since += self.batch
@@ -79,7 +79,7 @@ class RedeliveredMonitor:
         """Restarts from the checkpoint: everything since then is delivered again and gives the same alerts."""
         self.crashes += 1
         self.monitor = self.make(self.blob)
-        alerts = self.monitor.observe(_in_order(self.since))
+        alerts = self.monitor.apply(_in_order(self.since)).alerts
         return None if list(alerts) == self.alerts else f"redelivered it gives {alerts}, at first it gave {self.alerts}"
 
 

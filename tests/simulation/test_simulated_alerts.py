@@ -62,7 +62,7 @@ def test_an_alert_fires_in_time_and_resolves_in_time(
     rule: str, start_fault: Callable[[ControlledSimulation], Callable[[], object]]
 ) -> None:
     simulation = ControlledSimulation(3)
-    hold_ms = simulation.checker.monitor.thresholds[rule].ms("hold")
+    hold_ms = simulation.checker.monitor.settings.thresholds[rule].ms("hold")
     repair = start_fault(simulation)
 
     took = simulation.until(lambda: simulation.is_firing(rule), (hold_ms + TOLERANCE_MS) / 1_000)
@@ -76,7 +76,7 @@ def test_a_condition_that_ends_before_its_hold_never_fires(
     rule: str, start_fault: Callable[[ControlledSimulation], Callable[[], object]]
 ) -> None:
     simulation = ControlledSimulation(3)
-    hold_ms = simulation.checker.monitor.thresholds[rule].ms("hold")
+    hold_ms = simulation.checker.monitor.settings.thresholds[rule].ms("hold")
     repair = start_fault(simulation)
 
     simulation.run_for(hold_ms / 1_000 - 10)

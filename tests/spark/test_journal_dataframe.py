@@ -18,7 +18,7 @@ from streaming.dataframes.event_rows import EVENT, event_row
 from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameReader
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from tests.recordings import recorded_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -19,7 +19,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.unit.connectors.gather.test_gatherer_process import COMMAND

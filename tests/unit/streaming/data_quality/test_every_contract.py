@@ -20,7 +20,7 @@ from streaming.data_quality.alert_table import CLOCK_SKEW_MS, FIELDS, AlertTable
 from streaming.data_quality.contract import CONTRACTS, JOURNAL, Suite, Table, Validator
 from streaming.data_quality.event_table import SKEW_MS, EventTable
 from streaming.data_quality.observation_table import PAYLOAD_BYTES_MAX, ObservationTable
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

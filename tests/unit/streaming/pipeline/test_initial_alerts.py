@@ -31,7 +31,7 @@ def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
     alerts = [
         one
         for sequence, row in enumerate(observed)
-        for one in monitor.observe([decoded_row(replace(row, sequence=sequence))])
+        for one in monitor.apply([decoded_row(replace(row, sequence=sequence))]).alerts
     ]
     alerts = [one for one in alerts if one.rule == tracked_by.rule]
     return continued(alerts, lambda fingerprint: tracked_by if fingerprint == tracked_by.fingerprint else None)

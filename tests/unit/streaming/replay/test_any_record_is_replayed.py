@@ -16,7 +16,7 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.dataframes.event_rows import event_batch
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.decode_observation import decode_observation
+from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
 from streaming.status import status_json
 from streaming.status.build_status import job_cluster_status

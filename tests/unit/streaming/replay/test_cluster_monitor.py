@@ -13,10 +13,10 @@ from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
-from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.monitor_codec import VERSION
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
@@ -48,7 +48,7 @@ ROWS = outage()
 
 
 def test_an_outage_fires_once_and_resolves_once() -> None:
-    alerts = monitor().observe(ROWS)
+    alerts = monitor().apply(ROWS).alerts
 
     assert [(alert.rule, alert.state) for alert in alerts] == [
         ("no-leader", AlertState.FIRING),
@@ -67,11 +67,11 @@ def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[in
     alerts: list[Alert] = []
     one = monitor()
     for start, end in pairwise(edges):
-        alerts += one.observe(ROWS[max(0, start - overlap) : end])
+        alerts += one.apply(ROWS[max(0, start - overlap) : end]).alerts
         one = monitor(one.to_bytes()) if store else one
 
     whole = monitor()
-    assert alerts == list(whole.observe(ROWS))
+    assert alerts == list(whole.apply(ROWS).alerts)
     assert one.tracked == whole.tracked
     assert stored_values(one.machine) == stored_values(whole.machine)
 
@@ -95,13 +95,13 @@ def refusal(blob: bytes) -> str:
 
 def test_a_blob_of_another_version_or_a_damaged_one_is_refused_in_one_sentence() -> None:
     firing = monitor()
-    firing.observe(ROWS[:110])
+    firing.apply(ROWS[:110])
     blob = firing.to_bytes()
     assert monitor(blob).tracked == firing.tracked
     assert firing.tracked.conditions, "the blob holds a firing alert"
 
     other = bytearray(blob)
-    other[3] = module.VERSION + 1
+    other[3] = VERSION + 1
     assert "alerts of cluster test have version 2, this kraftwatch reads 1: run the" in refusal(bytes(other))
     for torn in (b"", blob[:5], blob[:30], b"kwm" + blob[3:], blob[:-1]):
         assert " of cluster test " in refusal(torn)
@@ -123,7 +123,7 @@ def test_overridden_severity_is_part_of_the_replay(cuts: list[int]) -> None:
     alerts: list[Alert] = []
     for start, end in pairwise([0, *cuts, len(ROWS)]):
         watched = overridden(RuleOverride(severity=Severity.INFO), blob)
-        alerts += watched.observe(ROWS[start:end])
+        alerts += watched.apply(ROWS[start:end]).alerts
         blob = watched.to_bytes()
 
     assert [(alert.rule, alert.state, alert.severity) for alert in alerts] == [
@@ -134,20 +134,20 @@ def test_overridden_severity_is_part_of_the_replay(cuts: list[int]) -> None:
 
 def test_alert_of_a_rule_that_is_turned_off_resolves_and_does_not_fire_again() -> None:
     during = monitor()
-    firing = during.observe(ROWS[:85])
+    firing = during.apply(ROWS[:85]).alerts
     assert [(alert.rule, alert.state) for alert in firing] == [("no-leader", AlertState.FIRING)]
 
     off = overridden(RuleOverride(enabled=False), during.to_bytes())
 
-    assert [(alert.rule, alert.state) for alert in off.observe(ROWS[85:])] == [("no-leader", AlertState.RESOLVED)]
-    assert overridden(RuleOverride(enabled=False)).observe(ROWS) == ()
+    assert [(alert.rule, alert.state) for alert in off.apply(ROWS[85:]).alerts] == [("no-leader", AlertState.RESOLVED)]
+    assert overridden(RuleOverride(enabled=False)).apply(ROWS).alerts == ()
 
 
 def test_changed_severity_fires_again_with_the_same_fingerprint() -> None:
     during = monitor()
-    (before,) = during.observe(ROWS[:66])
+    (before,) = during.apply(ROWS[:66]).alerts
 
-    milder = overridden(RuleOverride(severity=Severity.WARNING), during.to_bytes()).observe(ROWS[66:])
+    milder = overridden(RuleOverride(severity=Severity.WARNING), during.to_bytes()).apply(ROWS[66:]).alerts
 
     assert [(each.state, each.severity) for each in milder] == [
         (AlertState.FIRING, Severity.WARNING),
@@ -209,7 +209,7 @@ def test_restart_after_a_short_refusal_of_a_healthy_quorum_sends_no_alert(gap_ms
     rows += refused(script, 3_000)
     rows += [restarted(script, gap_ms), probed(script), *healthy_seconds(script, 60)]
 
-    assert monitor().observe(rows) == ()
+    assert monitor().apply(rows).alerts == ()
 
 
 @pytest.mark.parametrize("gap_ms", [5_000, 7_000, 30_000, 600_000])
@@ -219,9 +219,9 @@ def test_missing_leader_before_and_after_a_gap_fires_at_the_first_observation_af
     began_ms = rows[-3].observed_at_ms
     rows += [restarted(script, gap_ms), probed(script)]
     watched = monitor()
-    assert watched.observe(rows) == ()
+    assert watched.apply(rows).alerts == ()
 
-    (alert,) = watched.observe(refused(script, 120))
+    (alert,) = watched.apply(refused(script, 120)).alerts
 
     assert (alert.rule, alert.started_at_ms) == ("no-leader", began_ms)
     assert alert.observed_at_ms - script.now_ms < 120
@@ -239,7 +239,7 @@ def test_leader_that_is_too_slow_for_the_first_requests_after_a_gap_is_not_missi
     rows += refused(script, 3_000)
     rows += [restarted(script, gap_ms), *slow_leader(script), *slow_leader(script), *healthy_seconds(script, 60)]
 
-    assert monitor().observe(rows) == ()
+    assert monitor().apply(rows).alerts == ()
 
 
 def test_leader_that_answers_no_later_request_after_a_gap_either_is_missing() -> None:
@@ -248,9 +248,9 @@ def test_leader_that_answers_no_later_request_after_a_gap_either_is_missing() ->
     rows.append(restarted(script, 30_000))
     began_ms = script.now_ms
     watched = monitor()
-    assert watched.observe(rows) == ()
+    assert watched.apply(rows).alerts == ()
 
-    (alert,) = watched.observe([row for _ in range(5) for row in slow_leader(script)])
+    (alert,) = watched.apply([row for _ in range(5) for row in slow_leader(script)]).alerts
 
     assert alert.rule == "no-leader"
     assert 0 <= alert.observed_at_ms - began_ms - 2_000 <= 200
@@ -260,14 +260,14 @@ def test_hold_continues_over_restarts_of_the_monitor() -> None:
     script, rows = started()
     watched = monitor()
     hold_ms = THRESHOLDS["voter-lagging"].ms("hold")
-    assert watched.observe(rows) == ()
+    assert watched.apply(rows).alerts == ()
     alerts: list[Alert] = []
     begun_ms = script.now_ms
     while script.now_ms - begun_ms < hold_ms + 40_000:
         # Fifteen seconds of observations, then half a minute in which the monitor starts again.
         for row in healthy_seconds(script, 15, dead="3-c"):
-            alerts += watched.observe([row])
-        assert watched.observe([restarted(script, 30_000)]) == ()
+            alerts += watched.apply([row]).alerts
+        assert watched.apply([restarted(script, 30_000)]).alerts == ()
         watched = monitor(watched.to_bytes())
 
     (alert,) = alerts
@@ -281,21 +281,21 @@ def test_condition_that_is_over_after_a_gap_does_not_fire() -> None:
     rows += [restarted(script, 90_000), probed(script), *healthy_seconds(script, 30)]
     rows += healthy_seconds(script, 250, dead="3-c")
 
-    assert monitor().observe(rows) == ()
+    assert monitor().apply(rows).alerts == ()
 
 
 def test_monitor_that_is_cut_off_fires_also_if_its_gatherer_restarts() -> None:
     script, rows = started()
     watched = monitor()
-    assert watched.observe(rows) == ()
+    assert watched.apply(rows).alerts == ()
     alerts: list[Alert] = []
     for _ in range(6):
-        alerts += watched.observe([restarted(script, 5_000), probed(script)])
+        alerts += watched.apply([restarted(script, 5_000), probed(script)]).alerts
         assert [each.state for each in alerts] == [AlertState.FIRING] * len(alerts)
         for source in (ObservationSource.LOG, ObservationSource.QUORUM):
-            alerts += watched.observe(
+            alerts += watched.apply(
                 [script.row(failed(Reason.TIMED_OUT, place, source), after_ms=1_000) for place in ADDRESSES]
-            )
+            ).alerts
 
     (alert,) = alerts
     assert (alert.rule, alert.subject, alert.severity) == ("monitor-blind", "quorum", Severity.CRITICAL)
@@ -311,7 +311,7 @@ def test_monitor_that_was_cut_off_until_a_restart_sends_no_alert() -> None:
         ]
     rows += [restarted(script, 25_000), probed(script), *healthy_seconds(script, 60)]
 
-    assert monitor().observe(rows) == ()
+    assert monitor().apply(rows).alerts == ()
 
 
 def test_clock_that_is_set_forward_completes_no_hold() -> None:
@@ -320,9 +320,9 @@ def test_clock_that_is_set_forward_completes_no_hold() -> None:
     rows += healthy_seconds(script, 100, dead="3-c")
     rows += [script.row(failed(Reason.CLOCK_STEPPED, ""), after_ms=3_600_000)]
     rows += healthy_seconds(script, 190, dead="3-c")
-    assert watched.observe(rows) == ()
+    assert watched.apply(rows).alerts == ()
 
-    (alert,) = watched.observe(healthy_seconds(script, 20, dead="3-c"))
+    (alert,) = watched.apply(healthy_seconds(script, 20, dead="3-c")).alerts
 
     assert alert.rule == "voter-lagging"
     assert 300_000 <= alert.observed_at_ms - alert.started_at_ms < 302_000
@@ -332,4 +332,4 @@ def test_clock_that_is_set_forward_does_not_make_a_healthy_quorum_stale() -> Non
     script, rows = started()
     rows += [script.row(failed(Reason.CLOCK_STEPPED, ""), after_ms=3_600_000), probed(script)]
     rows += healthy_seconds(script, 60)
-    assert monitor().observe(rows) == ()
+    assert monitor().apply(rows).alerts == ()

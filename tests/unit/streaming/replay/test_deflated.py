@@ -49,7 +49,7 @@ def test_content_of_any_size_is_read(size: int, characters: bytes) -> None:
 def test_tables_of_a_small_state_are_small() -> None:
     quorum = monitor()
     without_conditions = sections(quorum)
-    quorum.observe(outage())
+    quorum.apply(outage())
 
     assert [window(section) for section in without_conditions] == [1 << 9, 1 << 14]
     assert {window(section) for section in sections(quorum)} <= {1 << 9, 1 << 14}

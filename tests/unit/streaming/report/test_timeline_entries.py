@@ -37,7 +37,7 @@ def raise_when_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
             raise TypeError("a bug")
         return from_json(payload)
 
-    monkeypatch.setattr("streaming.replay.decode_observation.from_json", raising)
+    monkeypatch.setattr("streaming.replay.decoded_row.from_json", raising)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from rules.finding import Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import ContractViolation, Reason
-from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_monitor import EVENTS_TOGETHER, ROWS_TOGETHER, ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contained_replay import FailedRow, observe_contained
 from streaming.replay.contract_violations import APPLIES, DECODES, EVALUATES, ContractViolations
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica, voter
 from tests.unit.streaming.replay.stored_state import StoredValues, stored_values
 
@@ -49,11 +49,12 @@ class Stored:
             blob, ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=self.thresholds)
         )
 
-    def observe(self, rows: Sequence[DecodedRow]) -> tuple[tuple[Alert, ...], tuple[FailedRow, ...]]:
-        result = observe_contained(self.restore(self.blob), self.blob, rows, self.restore)
-        self.monitor, self.blob = result.monitor, result.blob
+    def observe(self, rows: Sequence[DecodedRow]) -> tuple[tuple[Alert, ...], tuple[RefusedRow, ...]]:
+        self.monitor = self.restore(self.blob)
+        outcome = self.monitor.apply(rows, store=True)
+        self.blob = self.monitor.stored
         assert self.monitor.to_bytes() == self.blob
-        return result.alerts, result.failed
+        return outcome.alerts, tuple(one for one in outcome.failed if one.reason.startswith("could not be applied"))
 
     def violation(self, contract: str) -> ContractViolation:
         (found,) = [one for one in self.monitor.machine.contract_violations.violations if one.contract == contract]
@@ -120,14 +121,14 @@ def test_state_and_alerts_are_those_without_the_rows_that_raise(bad: set[int], c
     rows = [raising(row) if number in bad else row for number, row in enumerate(ROWS)]
     stored = Stored()
     alerts: list[Alert] = []
-    failures: list[FailedRow] = []
+    failures: list[RefusedRow] = []
     for start, end in pairwise(sorted({0, len(rows), *cuts})):
         more, skipped = stored.observe(rows[start:end])
         alerts += more
         failures += skipped
 
     without = stored.restore(None)
-    expected = without.observe([undecodable(row) if number in bad else row for number, row in enumerate(ROWS)])
+    expected = without.apply([undecodable(row) if number in bad else row for number, row in enumerate(ROWS)]).alerts
 
     assert [one.sequence for one in failures] == [ROWS[number].sequence for number in sorted(bad)]
     assert of_the_quorum(alerts) == of_the_quorum(expected)
@@ -237,21 +238,23 @@ def test_a_rule_that_fails_is_reported_and_the_others_go_on() -> None:
     assert broken.violation(EVALUATES).example.startswith("rule voter-lagging: KeyError in rules.")
 
 
-def test_thousands_of_rows_that_raise_are_skipped_in_bounded_work() -> None:
+def test_thousands_of_rows_that_raise_are_skipped_in_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
     restored = 0
+    restores = Machine.from_bytes
 
-    def counted(blob: bytes | None) -> ClusterMonitor:
+    def counted(*args: Any) -> Machine:
         nonlocal restored
         restored += 1
-        return stored.restore(blob)
+        return restores(*args)
 
+    monkeypatch.setattr(Machine, "from_bytes", counted)
     stored, script = Stored(), LogScript()
     script.leader(1)
     rows = [raising(script.read()) for _ in range(1_000)]
-    result = observe_contained(stored.restore(None), None, rows, counted)
+    _, failed = stored.observe(rows)
 
-    assert len(result.failed) == 1_000
-    assert result.monitor.machine.sequence == rows[-1].sequence
+    assert len(failed) == 1_000
+    assert stored.monitor.machine.sequence == rows[-1].sequence
     assert restored <= 3 * len(rows), "linear in the rows that fail"
 
 
@@ -262,6 +265,95 @@ def test_a_skipped_row_is_not_tried_again() -> None:
 
     assert stored.observe([ROWS[0], raising(ROWS[1])]) == ((), ())
     assert stored.blob == before
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sets(st.integers(0, len(ROWS) - 1), max_size=12))
+def test_look_back_skips_the_rows_that_the_job_skips(bad: set[int]) -> None:
+    rows = [raising(row) if number in bad else row for number, row in enumerate(ROWS)]
+    unevaluated, job = look_back(), Stored()
+
+    failed = applied(unevaluated, rows)
+    _, failed_in_job = job.observe(rows)
+
+    assert failed == [*failed_in_job]
+    assert len(failed) == len(bad)
+    assert stored_values(unevaluated.machine) == stored_values(job.monitor.machine)
+    assert unevaluated.machine.quorum() == job.monitor.machine.quorum()
+    assert unevaluated.tracked == TrackedConditions()
+
+
+def look_back() -> ClusterMonitor:
+    return ClusterMonitor(ClusterSettings(name="test", bootstrap=ADDRESSES), evaluates_from_ms=None)
+
+
+def applied(monitor: ClusterMonitor, rows: Sequence[DecodedRow]) -> list[RefusedRow]:
+    """Applies rows one by one; returns those that could not be applied."""
+    failed = [one for row in rows for one in monitor.apply((row,)).failed]
+    return [*failed, *monitor.apply((), store=True).failed]
+
+
+def test_a_row_long_after_the_stored_form_is_skipped_alone() -> None:
+    first, *_ = ROWS
+    events = tuple(first.events)
+    many = [DecodedRow(number, first.observed_at_ms, events) for number in range(2 * ROWS_TOGETHER + 20)]
+    bad = 2 * ROWS_TOGETHER + 10
+    monitor, without = look_back(), look_back()
+
+    failed = applied(monitor, [*many[:bad], raising(many[bad]), *many[bad + 1 :]])
+    applied(without, many)
+
+    assert [one.sequence for one in failed] == [bad]
+    assert monitor.machine.sequence == without.machine.sequence
+    assert monitor.machine.log.position == without.machine.log.position
+
+
+def test_alerts_of_rows_before_the_one_that_raises_are_returned_once() -> None:
+    """Also those of rows after the newest stored form, which are applied again."""
+    monitor, expected = Stored().restore(None), Stored().restore(None)
+    alerts = [alert for row in ROWS for alert in monitor.apply((row,)).alerts]
+    last = monitor.apply((raising(replace_sequence(ROWS[-1])),)).alerts
+
+    assert alerts == [*expected.apply(ROWS).alerts]
+    assert [alert.rule for alert in alerts] == ["no-leader"]
+    assert [alert.rule for alert in last] == ["data-contract-broken"]
+
+
+def replace_sequence(row: DecodedRow) -> DecodedRow:
+    return DecodedRow(row.sequence + 1, row.observed_at_ms, row.events)
+
+
+def test_row_after_which_the_state_cannot_be_stored_is_found_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug of the replay: the state that the sixth row leaves cannot be stored."""
+    stores, unstorable_from = Machine.to_bytes, 5
+
+    def failing(machine: Machine) -> bytes:
+        if machine.log.position >= unstorable_from:
+            raise TypeError("a value of no known type")
+        return stores(machine)
+
+    monkeypatch.setattr(Machine, "to_bytes", failing)
+    monitor = look_back()
+
+    assert [one.sequence for one in applied(monitor, ROWS[:6])] == [ROWS[5].sequence]
+    assert monitor.machine.log.position == unstorable_from - 1
+
+
+def test_large_rows_are_not_kept_until_many_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large cluster's snapshot has rows of many events: memory must not grow with it."""
+    stores, stored = Machine.to_bytes, []
+
+    def counting(machine: Machine) -> bytes:
+        stored.append(machine.sequence)
+        return stores(machine)
+
+    monkeypatch.setattr(Machine, "to_bytes", counting)
+    (event, *_) = ROWS[0].events
+    large = [DecodedRow(number, ROWS[0].observed_at_ms, (event,) * EVENTS_TOGETHER) for number in range(4)]
+    monitor = look_back()
+
+    assert not [one for row in large for one in monitor.apply((row,)).failed]
+    assert stored == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("contract", [APPLIES, EVALUATES, DECODES])

@@ -1,14 +1,12 @@
 """`kraftwatch audit`: checks all recorded data against every data contract."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import track
 
 from connectors.errors import UsageError
 from streaming.cli.options import AsJson
@@ -17,35 +15,27 @@ from streaming.cli.output import print_json, print_message
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
     from connectors.store.journal_reader import JournalReader
-    from rules.finding import Plain
-    from streaming.data_quality.alert_table import SentAlert
     from streaming.data_quality.contract import Validator, ViolatedContract
 
-CheckpointFolder: TypeAlias = Annotated[
-    Path | None, typer.Option("--checkpoint", help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
-]
-JournalFolder: TypeAlias = Annotated[
-    Path | None, typer.Option("--journal", help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
-]
-PATIENCE_S = 2.0
-"""The progress bar appears after this time."""
 _PAGE = "index.html"
 """Of `--docs`."""
 
 
 def audit(
-    checkpoint: CheckpointFolder = None,
-    journal: JournalFolder = None,
-    alerts: Annotated[
-        Path | None, typer.Option("--alerts", help="Also check the file of a jsonl sink.", metavar="FILE")
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
     ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
+    ] = None,
+    alerts: Annotated[Path | None, typer.Option(help="Also check the file of a jsonl sink.", metavar="FILE")] = None,
     cluster: Annotated[
         list[str] | None,
-        typer.Option("--cluster", help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
+        typer.Option(help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
     ] = None,
     docs: Annotated[
         Path | None,
-        typer.Option("--docs", help="Write an HTML page with the results into this folder.", metavar="DIR"),
+        typer.Option(help="Write an HTML page with the results into this folder.", metavar="DIR"),
     ] = None,
     *,
     as_json: AsJson = False,
@@ -60,36 +50,25 @@ def audit(
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """
-    journal_reader = _journal(checkpoint, journal, alerts)
-    sent_alerts = _alert_sources(checkpoint, alerts)
+    reader = _journal(checkpoint, journal, alerts)
+    if alerts is not None and not alerts.is_file():
+        raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
     if docs is not None:
         _create_docs_folder(docs)
-    found = _run_audit(journal_reader, sent_alerts, frozenset(cluster or ()))
+    found = _run_audit(reader, checkpoint, alerts, frozenset(cluster or ()))
     page = None if docs is None else _write_page(docs, found)
     if as_json:
-        print_json(_to_json(found, page))
+        print_json(
+            {
+                "kept": not found.broken,
+                "rows": {**found.rows},
+                "broken": [one.plain() for one in found.broken],
+                "docs": None if page is None else str(page),
+            }
+        )
     else:
         _print(found, page)
     raise typer.Exit(1 if found.broken else 0)
-
-
-def _run_audit(
-    journal: "JournalReader | None", sent_alerts: "Sequence[Iterable[SentAlert]]", clusters: frozenset[str]
-) -> "Validator":
-    # Imported here: Great Expectations takes seconds and 250 MB.
-    from streaming.data_quality.audit import Audit
-    from streaming.data_quality.contract import Validator
-
-    validator = Validator()
-    run = Audit(validator)
-    if journal is not None:
-        first, end = journal.first_sequence(), journal.published_end()
-        with _progress(end - first) as progress:
-            rows = _rows_of(clusters, journal.read(first, end), journal)
-            run.journal(rows, restarted_at=journal.restarted_at(), progress=progress)
-    for source in sent_alerts:
-        run.alerts(alert for alert in source if not clusters or alert.fields.get("cluster") in clusters)
-    return validator
 
 
 def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> "JournalReader | None":
@@ -106,32 +85,48 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
     assert folder is not None
     reader = JournalReader(folder.absolute())
     if not reader.created:
-        option = "--checkpoint" if checkpoint is not None else "--journal"
-        raise UsageError(
-            f"{option} {checkpoint or journal}: no journal is there; give the --checkpoint folder of `kraftwatch run`"
-        )
+        option = f"--journal {journal}" if checkpoint is None else f"--checkpoint {checkpoint}"
+        raise UsageError(f"{option}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
     return reader
 
 
-def _alert_sources(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[SentAlert]]":
-    from streaming.data_quality.alert_table import jsonl_alerts, ledger_alerts
+def _run_audit(
+    journal: "JournalReader | None", checkpoint: Path | None, alerts: Path | None, clusters: frozenset[str]
+) -> "Validator":
+    # Imported here: Great Expectations takes seconds and 250 MB.
+    from streaming.data_quality.audit import Audit
+    from streaming.data_quality.suite_rows import jsonl_alerts, ledger_alerts
 
-    if alerts is not None and not alerts.is_file():
-        raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
-    ledger = [] if checkpoint is None else [ledger_alerts(checkpoint)]
-    return [*ledger, *([] if alerts is None else [jsonl_alerts(alerts)])]
+    def of_clusters(sent: "Iterable[tuple[int, Mapping[str, Any]]]") -> "Iterator[tuple[int, Mapping[str, Any]]]":
+        return (each for each in sent if not clusters or each[1].get("cluster") in clusters)
+
+    run = Audit()
+    if journal is not None:
+        run.journal(_rows(journal, clusters), journal.restarted_at())
+    if checkpoint is not None:
+        run.alerts(of_clusters(ledger_alerts(checkpoint)))
+    if alerts is not None:
+        run.alerts(of_clusters(jsonl_alerts(alerts)))
+    return run.validator
 
 
-def _rows_of(
-    clusters: frozenset[str], rows: "Iterable[Observation]", journal: "JournalReader"
-) -> "Iterator[Observation]":
-    """Yields the rows of these clusters; all rows if no cluster is given.
+def _rows(journal: "JournalReader", clusters: frozenset[str]) -> "Iterator[Observation]":
+    """Yields the rows of these clusters; all rows if no cluster is given. Shows the progress on a terminal.
 
     Raises:
         UsageError: at the end, if a cluster has no rows.
     """
+    first, end = journal.first_sequence(), journal.published_end()
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     names: set[str] = set()
-    for row in rows:
+    for row in track(
+        journal.read(first, end),
+        f"auditing {end - first} rows",
+        total=end - first,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ):
         names.add(row.cluster)
         if not clusters or row.cluster in clusters:
             yield row
@@ -140,21 +135,12 @@ def _rows_of(
         raise UsageError(f"--cluster {min(missing)}: no rows in {journal.directory}; clusters in it: {existing}")
 
 
-def _to_json(found: "Validator", page: Path | None) -> "dict[str, Plain]":
-    return {
-        "kept": not found.broken,
-        "rows": {suite.value: rows for suite, rows in found.rows.items()},
-        "broken": [one.plain() for one in found.broken],
-        "docs": None if page is None else str(page),
-    }
-
-
 def _print(found: "Validator", page: Path | None) -> None:
     from rules.formatting import plural
 
     for one in found.broken:
         _print_violation(one)
-    checked = ", ".join(f"{rows} {suite.value}" for suite, rows in found.rows.items())
+    checked = ", ".join(f"{rows} {suite}" for suite, rows in found.rows.items())
     broken = found.broken
     result = f"{plural(len(broken), 'contract')} violated" if broken else "no contract is violated"
     print_message(f"{result}; checked: {checked}")
@@ -168,25 +154,11 @@ def _print_violation(one: "ViolatedContract") -> None:
     from streaming.data_quality.contract import row_text
 
     contract = one.contract
-    typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite.value})")
+    typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite})")
     typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
     typer.echo(f"  {contract.why} ({contract.source})")
     clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
     typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(row_text(one.examples[-1]))}")
-
-
-@contextmanager
-def _progress(rows: int) -> Iterator[Callable[[int], None]]:
-    """Shows a progress bar on stderr if it is a terminal; yields the function that advances it."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        yield lambda count: None
-        return
-    started = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(f"auditing {rows} rows", total=rows, visible=False)
-        yield lambda count: progress.update(task, completed=count, visible=time.monotonic() - started > PATIENCE_S)
 
 
 def _create_docs_folder(folder: Path) -> None:
@@ -207,8 +179,21 @@ def _create_docs_folder(folder: Path) -> None:
 
 
 def _write_page(folder: Path, found: "Validator") -> Path:
-    from streaming.data_quality.audit_page import html
+    """Writes every contract with its reason and the rows that violate it; the page loads nothing."""
+    from importlib.resources import files
 
+    from jinja2 import Environment, StrictUndefined
+
+    import streaming.data_quality
+    from streaming.data_quality.contract import CONTRACTS, row_text
+
+    template = (files(streaming.data_quality) / "audit_page.html.j2").read_text(encoding="utf-8")
+    broken = {one.contract.name: one for one in found.broken}
+    html = (
+        Environment(autoescape=True, undefined=StrictUndefined)
+        .from_string(template)
+        .render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
+    )
     page = folder / _PAGE
-    page.write_text(html(found), encoding="utf-8")
+    page.write_text(html, encoding="utf-8")
     return page

@@ -7,12 +7,11 @@ takes seconds and 250 MB: only `kraftwatch audit` and the process of the job's d
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pandas as pd
 import yaml
@@ -27,7 +26,6 @@ with warnings.catch_warnings():
     # main module is not a file.
     sys.modules.setdefault("pyspark.sql.connect", cast(ModuleType, None))
     import great_expectations as gx
-    from great_expectations import expectations as expect
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     if sys.modules["pyspark.sql.connect"] is None:
@@ -37,44 +35,14 @@ EXAMPLES_MAX = 20
 """Example rows for each contract; all rows are counted."""
 JOURNAL = "(journal)"
 """Stands for the cluster of a row that cannot be read."""
-_NAME = "kraftwatch"
-_PAIR: Mapping[str, Any] = {"ignore_row_if": "either_value_is_missing"}
-_CHECKS: Mapping[str, Callable[..., Any]] = {
-    "present": lambda column, **more: expect.ExpectColumnValuesToNotBeNull(column=column, **more),
-    # The text of such a column would name the fault of the row.
-    "empty": lambda column, **more: expect.ExpectColumnValuesToBeNull(column=column, **more),
-    "between": lambda column, low, high, **more: expect.ExpectColumnValuesToBeBetween(
-        column=column, min_value=low, max_value=high, **more
-    ),
-    "one_of": lambda column, *values, **more: expect.ExpectColumnValuesToBeInSet(
-        column=column, value_set=list(values), **more
-    ),
-    "matches": lambda column, pattern, **more: expect.ExpectColumnValuesToMatchRegex(
-        column=column, regex=pattern, **more
-    ),
-    "not_below": lambda column, floor, **more: expect.ExpectColumnPairValuesAToBeGreaterThanB(
-        column_A=column, column_B=floor, or_equal=True, **_PAIR, **more
-    ),
-    "equal": lambda column, other, **more: expect.ExpectColumnPairValuesToBeEqual(
-        column_A=column, column_B=other, **_PAIR, **more
-    ),
+ROW_KEYS: Mapping[str, tuple[str, ...]] = {
+    "observations": ("cluster", "sequence"),
+    "events": ("cluster", "sequence", "ordinal"),
+    "alerts": ("cluster", "line"),
 }
-
-
-class Suite(StrEnum):
-    """What the rows of a table are."""
-
-    OBSERVATIONS = "observations"
-    EVENTS = "events"
-    ALERTS = "alerts"
-
-
-ROW_KEYS: Mapping[Suite, tuple[str, ...]] = {
-    Suite.OBSERVATIONS: ("cluster", "sequence"),
-    Suite.EVENTS: ("cluster", "sequence", "ordinal"),
-    Suite.ALERTS: ("cluster", "line"),
-}
-"""The columns that identify a row: the name of the cluster, and numbers."""
+"""The suites, and the columns that identify a row of each: the name of the cluster, and numbers."""
+Row: TypeAlias = Mapping[str, int | str | None]
+"""The columns of a row; one that is left out is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +50,7 @@ class Contract:
     """One promise. Its name is the subject of the alert that reports a broken contract."""
 
     name: str
-    suite: Suite
+    suite: str
     promise: str
     """One sentence without a full stop: what holds for every row."""
     why: str
@@ -90,82 +58,48 @@ class Contract:
     source: str
     """The KIP, Kafka class or kraftwatch module that it comes from."""
     severity: Severity
-    check: str
-    arguments: Sequence[Any]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the check reads."""
-        return tuple(self.arguments[: 2 if self.check in ("not_below", "equal") else 1])
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether these columns hold numbers."""
-        return self.check in ("between", "not_below")
-
-    def expectation(self) -> Any:
-        """Returns the expectation that evaluates it."""
-        return _CHECKS[self.check](*self.arguments, meta={"contract": self.name}, severity=self.severity.value)
+    expectation: Any
+    columns: tuple[str, ...]
+    """What the expectation reads."""
 
 
-def _contracts() -> Mapping[Suite, Sequence[Contract]]:
-    found: dict[Suite, list[Contract]] = {}
-    for suite, contracts in yaml.safe_load((files(__package__) / "contracts.yaml").read_text("utf-8")).items():
-        for name, texts in contracts.items():
-            *_, severity = texts
-            ((check, arguments),) = texts.pop(severity).items()
-            how: dict[str, Any] = {"severity": Severity(severity), "check": check, "arguments": arguments}
-            found.setdefault(Suite(suite), []).append(Contract(name=name, suite=Suite(suite), **how, **texts))
-    return found
+def _contract(suite: str, name: str, texts: dict[str, Any]) -> Contract:
+    severity = next(each for each in Severity if each.value in texts)
+    ((expected, arguments),) = texts.pop(severity.value).items()
+    columns = tuple(arguments[key] for key in ("column", "column_A", "column_B") if key in arguments)
+    pair = {"ignore_row_if": "either_value_is_missing"} if len(columns) > 1 else {}
+    make = getattr(gx.expectations, f"ExpectColumn{expected}")
+    expectation = make(**arguments, **pair, meta={"contract": name}, severity=severity.value)
+    return Contract(name=name, suite=suite, severity=severity, expectation=expectation, columns=columns, **texts)
 
 
-CONTRACTS = _contracts()
+CONTRACTS: Mapping[str, Mapping[str, Contract]] = {
+    suite: {name: _contract(suite, name, texts) for name, texts in contracts.items()}
+    for suite, contracts in yaml.safe_load((files(__package__) / "contracts.yaml").read_text("utf-8")).items()
+}
 
 
-@dataclass(slots=True)
-class Table:
-    """The rows of one suite that wait for their evaluation, by column; a column that is not named is empty."""
-
-    suite: Suite
-    rows: list[Mapping[str, int | str | None]] = field(default_factory=list)
-
-    def frame(self) -> pd.DataFrame:
-        """Returns a pandas frame with the columns of the suite and nullable integers."""
-        contracts = CONTRACTS[self.suite]
-        names = dict.fromkeys((*ROW_KEYS[self.suite], *(name for one in contracts for name in one.columns)))
-        numbers = {*ROW_KEYS[self.suite][1:], *(name for one in contracts if one.has_numbers for name in one.columns)}
-        values = {name: [row.get(name) for row in self.rows] for name in names}
-        return pd.DataFrame(
-            {name: pd.array(one, dtype="Int64" if name in numbers else "object") for name, one in values.items()}
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ViolatedContract:
     """One contract and the rows that violate it."""
 
     contract: Contract
-    rows: int
-    examples: Sequence[Mapping[str, object]]
+    rows: int = 0
+    examples: Sequence[Row] = ()
     """Some of the rows: their keys and the columns that the contract reads."""
-
-    def of(self, cluster: str) -> "ViolatedContract | None":
-        """Returns the examples of one cluster; None if there is none. Only rows in the examples are counted."""
-        own = [one for one in self.examples if one.get("cluster") in (cluster, JOURNAL)]
-        return replace(self, rows=len(own), examples=own) if own else None
 
     def plain(self) -> dict[str, Plain]:
         """Returns the JSON object."""
         contract = self.contract
         return {
             "contract": contract.name,
-            "suite": contract.suite.value,
+            "suite": contract.suite,
             "severity": contract.severity.value,
             "promise": contract.promise,
             "why": contract.why,
             "source": contract.source,
             "rows": self.rows,
-            "examples": [{name: cell(value) for name, value in one.items()} for one in self.examples],
+            "examples": [dict(each) for each in self.examples],
         }
 
 
@@ -175,79 +109,47 @@ class Validator:
     def __init__(self) -> None:
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-        source = context.data_sources.add_pandas(_NAME)
-        self._batches = {
-            suite: source.add_dataframe_asset(suite.value).add_batch_definition_whole_dataframe("rows")
-            for suite in Suite
-        }
-        self._suites = {
-            suite: context.suites.add(
-                gx.ExpectationSuite(name=suite.value, expectations=[one.expectation() for one in contracts])
-            )
-            for suite, contracts in CONTRACTS.items()
-        }
-        self.rows: dict[Suite, int] = dict.fromkeys(Suite, 0)
+        self._source = context.data_sources.pandas_default
+        self.rows = dict.fromkeys(ROW_KEYS, 0)
         self._broken: dict[str, ViolatedContract] = {}
 
-    def evaluate(self, table: Table) -> None:
-        """Evaluates every contract of the table's suite on its rows, and removes the rows.
+    def evaluate(self, suite: str, rows: Sequence[Row]) -> None:
+        """Evaluates every contract of a suite on at least one row.
 
         Raises:
             RuntimeError: an expectation could not be evaluated: a bug of kraftwatch.
         """
-        if not table.rows:
-            return
-        result = (
-            self._batches[table.suite]
-            .get_batch(batch_parameters={"dataframe": table.frame()})
-            .validate(
-                self._suites[table.suite],
-                result_format={
-                    "result_format": "SUMMARY",
-                    "unexpected_index_column_names": list(ROW_KEYS[table.suite]),
-                    "partial_unexpected_count": EXAMPLES_MAX,
-                },
-            )
+        contracts = CONTRACTS[suite]
+        names = dict.fromkeys((*ROW_KEYS[suite], *(name for each in contracts.values() for name in each.columns)))
+        # Floating-point numbers, which pandas takes for numbers beside empty cells, are not exact.
+        frame = pd.DataFrame(rows, columns=[*names], dtype=object).convert_dtypes(convert_string=False)
+        result = self._source.read_dataframe(frame).validate(
+            gx.ExpectationSuite(name=suite, expectations=[each.expectation for each in contracts.values()]),
+            result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES_MAX},
         )
-        by_name = {one.expectation_config.meta["contract"]: one for one in result.results}
-        for contract in CONTRACTS[table.suite]:
-            self._add(contract, by_name[contract.name])
-        self.rows[table.suite] += len(table.rows)
-        table.rows.clear()
+        for found in result.results:
+            self._add(contracts[found.expectation_config.meta["contract"]], found, rows)
+        self.rows[suite] += len(rows)
 
     @property
     def broken(self) -> Sequence[ViolatedContract]:
         """The violated contracts, the most severe first, then by name."""
         return sorted(self._broken.values(), key=lambda one: (-one.contract.severity.rank, one.contract.name))
 
-    def _add(self, contract: Contract, found: Any) -> None:
+    def _add(self, contract: Contract, found: Any, rows: Sequence[Row]) -> None:
         if found.exception_info.get("raised_exception") or "unexpected_count" not in found.result:
             raise RuntimeError(f"contract {contract.name} could not be evaluated: {found.exception_info}")
-        rows = int(found.result["unexpected_count"])
-        if rows == 0:
-            return
-        names = (*ROW_KEYS[contract.suite], *contract.columns)
-        unexpected = found.result.get("partial_unexpected_index_list", ())
-        examples = [{name: one.get(name) for name in names} for one in unexpected]
-        before = self._broken.get(contract.name, ViolatedContract(contract=contract, rows=0, examples=()))
-        self._broken[contract.name] = replace(
-            before, rows=before.rows + rows, examples=(*before.examples, *examples)[:EXAMPLES_MAX]
-        )
+        if found.result["unexpected_count"]:
+            names = (*ROW_KEYS[contract.suite], *contract.columns)
+            examples = [
+                {name: rows[at].get(name) for name in names} for at in found.result["partial_unexpected_index_list"]
+            ]
+            violated = self._broken.setdefault(contract.name, ViolatedContract(contract=contract))
+            violated.rows += int(found.result["unexpected_count"])
+            violated.examples = (*violated.examples, *examples)[:EXAMPLES_MAX]
 
 
-def cell(value: object) -> str | int | None:
-    """Returns a cell for JSON and people: Great Expectations turns numbers into texts."""
-    if value is None or isinstance(value, int):
-        return value
-    text = str(value)
-    if text.removeprefix("-").isdecimal():
-        return int(text)
-    return None if text in ("<NA>", "None", "nan") else text
-
-
-def row_text(example: Mapping[str, object]) -> str:
+def row_text(example: Row) -> str:
     """Returns an example row as text: `row 12, base_offset_of_log 4, next_offset 9`."""
-    cells = {name: cell(value) for name, value in example.items() if name != "cluster"}
-    return ", ".join(
-        f"{'row' if name == 'sequence' else name} {value}" for name, value in cells.items() if value is not None
-    )
+    cells = {"row" if name == "sequence" else name: value for name, value in example.items() if name != "cluster"}
+    return ", ".join(f"{name} {value}" for name, value in cells.items() if value is not None)

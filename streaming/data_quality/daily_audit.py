@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pydantic import TypeAdapter
@@ -46,7 +45,7 @@ class DailyAudit:
         self._every_s = every_s
         self._stopping = threading.Event()
         self.process: subprocess.Popen[bytes] | None = None
-        """The running audit."""
+        """The newest audit's process."""
         self._thread = threading.Thread(target=self._run, name="daily audit", daemon=True)
 
     def __enter__(self) -> Self:
@@ -54,20 +53,17 @@ class DailyAudit:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops the thread and kills a running audit."""
         self._stopping.set()
-        if self.process is not None:
-            with suppress(OSError):
-                self.process.kill()
+        self._kill()
 
     def audit(self) -> None:
         """Runs one audit, waits for it and records its result; an error is logged."""
         try:
             found = AUDIT_RESULTS.validate_json(self._output())
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            self._kill()
             if not self._stopping.is_set():
                 log.warning("the daily audit failed: %s: %s", type(problem).__name__, problem)
             return
@@ -92,23 +88,15 @@ class DailyAudit:
                     self.audit()
 
     def _output(self) -> bytes:
-        command = [sys.executable, "-m", "streaming.data_quality.sample_audit", *map(str, self._paths)]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
-            self.process = process
-            try:
-                out, errors = process.communicate(timeout=TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-            finally:
-                self.process = None
-        if process.returncode:
+        command = [sys.executable, "-m", "streaming.data_quality.audit", *map(str, self._paths)]
+        none, pipe = subprocess.DEVNULL, subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True)
+        out, errors = self.process.communicate(timeout=TIMEOUT_S)
+        if code := self.process.returncode:
             last = errors.decode(errors="replace").strip().splitlines()[-1:]
-            raise subprocess.SubprocessError(f"exit code {process.returncode}: {' '.join(last)[:300]}")
+            raise subprocess.SubprocessError(f"exit code {code}: {' '.join(last)[:300]}")
         return out
+
+    def _kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()

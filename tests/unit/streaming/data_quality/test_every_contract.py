@@ -1,6 +1,7 @@
 """Every contract with a row that violates it and no other; the cluster of a bad row has the contract's name."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,18 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
-from streaming.data_quality.alert_table import CLOCK_SKEW_MS, FIELDS, AlertTable, SentAlert, ledger_alerts
-from streaming.data_quality.contract import CONTRACTS, JOURNAL, Suite, Table, Validator
-from streaming.data_quality.event_table import SKEW_MS, EventTable
-from streaming.data_quality.observation_table import PAYLOAD_BYTES_MAX, ObservationTable
+from streaming.data_quality.contract import CONTRACTS, JOURNAL, Row, Validator
+from streaming.data_quality.suite_rows import (
+    CLOCK_SKEW_MS,
+    FIELDS,
+    PAYLOAD_BYTES_MAX,
+    SKEW_MS,
+    AlertRows,
+    ObservationRows,
+    damaged_row,
+    event_rows,
+    ledger_alerts,
+)
 from streaming.replay.decoded_row import decode_observation
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -28,15 +37,15 @@ NOW = 1_800_000_000_000
 WELL = "well"
 
 
-def violating_clusters(table: Table) -> dict[str, set[object]]:
+def violating_clusters(suite: str, rows: Sequence[Row]) -> dict[str, set[object]]:
     """Returns the clusters that violate each contract."""
     validator = Validator()
-    validator.evaluate(table)
+    validator.evaluate(suite, rows)
     return {one.contract.name: {each.get("cluster") for each in one.examples} for one in validator.broken}
 
 
-def each_by_its_own_cluster(suite: Suite, **more: object) -> dict[str, set[object]]:
-    named: dict[str, set[object]] = {contract.name: {contract.name} for contract in CONTRACTS[suite]}
+def each_by_its_own_cluster(suite: str, **more: object) -> dict[str, set[object]]:
+    named: dict[str, set[object]] = {name: {name} for name in CONTRACTS[suite]}
     return {**named, **{name.replace("_", "-"): {cluster} for name, cluster in more.items()}}
 
 
@@ -73,11 +82,12 @@ def failed_observation(
     return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=to_json(event))
 
 
-def observed(*rows: Observation) -> ObservationTable:
-    table = ObservationTable()
-    for sequence, row in enumerate(rows):
-        table.add(replace(row, sequence=sequence), next(iter(decode_observation(row).events()), None))
-    return table
+def observed(*rows: Observation) -> list[Row]:
+    table = ObservationRows()
+    return [
+        table.row(replace(row, sequence=sequence), next(iter(decode_observation(row).events()), None))
+        for sequence, row in enumerate(rows)
+    ]
 
 
 SECRET = data(4, 0, b"\x04" + text("1") + text("ssl.keystore.password") + text("hunter2") + b"\0")
@@ -110,20 +120,19 @@ GOOD_ROWS = (
 
 
 def test_each_contract_of_observations() -> None:
-    rows = observed(*BAD_ROWS, *GOOD_ROWS)
-    rows.add_damaged("a frame is cut short at byte 9")
+    rows = [*observed(*BAD_ROWS, *GOOD_ROWS), damaged_row("a frame is cut short at byte 9")]
 
-    found = violating_clusters(rows.table)
+    found = violating_clusters("observations", rows)
 
-    assert found == each_by_its_own_cluster(Suite.OBSERVATIONS, cluster_named=None, rows_are_whole=JOURNAL)
+    assert found == each_by_its_own_cluster("observations", cluster_named=None, rows_are_whole=JOURNAL)
 
 
 def test_a_sample_may_begin_in_the_middle_of_a_snapshot() -> None:
     begun = observed(*(piece(WELL, number) for number in (7, 8)), records(WELL, 50, 51))
     left_out = observed(*(piece(WELL, number) for number in (7, 9)))
 
-    assert violating_clusters(begun.table) == {}
-    assert violating_clusters(left_out.table) == {"snapshot-pieces-in-order": {WELL}}
+    assert violating_clusters("observations", begun) == {}
+    assert violating_clusters("observations", left_out) == {"snapshot-pieces-in-order": {WELL}}
 
 
 KEY = ReplicaKey(id=NodeId(1), directory_id=DirectoryId("AAAAAAAAAAAAAAAAAAAAAw"))
@@ -192,11 +201,13 @@ GOOD_EVENTS: tuple[Event, ...] = (
 
 
 def test_each_contract_of_events() -> None:
-    rows = EventTable()
-    for sequence, (name, events) in enumerate({**BAD_EVENTS, WELL: GOOD_EVENTS}.items()):
-        rows.add(replace(records(name, 0, 9), sequence=sequence), events)
+    rows = [
+        row
+        for sequence, (name, events) in enumerate({**BAD_EVENTS, WELL: GOOD_EVENTS}.items())
+        for row in event_rows(replace(records(name, 0, 9), sequence=sequence), events)
+    ]
 
-    assert violating_clusters(rows.table) == each_by_its_own_cluster(Suite.EVENTS)
+    assert violating_clusters("events", rows) == each_by_its_own_cluster("events")
 
 
 def sent_alert(cluster: str, *, resolved: bool = False, at_ms: int = NOON_MS, **more: Any) -> dict[str, Any]:
@@ -229,11 +240,10 @@ def test_each_contract_of_alerts() -> None:
             "remedy-can-be-typed", remedy=["kafka-metadata-quorum.sh --bootstrap-controller $CONTROLLER describe"]
         ),
     ]
-    rows = AlertTable()
-    for number, line in enumerate(lines, start=1):
-        rows.add(SentAlert(number=number, fields=line))
+    table = AlertRows()
+    rows = [table.row(number, line) for number, line in enumerate(lines, start=1)]
 
-    assert violating_clusters(rows.table) == each_by_its_own_cluster(Suite.ALERTS, alert_names_its_cluster=None)
+    assert violating_clusters("alerts", rows) == each_by_its_own_cluster("alerts", alert_names_its_cluster=None)
 
 
 def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(tmp_path: Path) -> None:
@@ -243,12 +253,11 @@ def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(tmp_pat
     for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):
         began = NOON_MS + (0 if subject == "stands" else 3 * one_minute)
         ledger.record([alert(subject, started_at_ms=began, resolved=resolved)], Millis(NOON_MS + (at + 2) * one_minute))
-    rows = AlertTable()
-    for line in ledger_alerts(tmp_path):
-        rows.add(line)
+    table = AlertRows()
+    rows = [table.row(*line) for line in ledger_alerts(tmp_path)]
 
-    assert len(rows.table.rows) == 3
-    assert violating_clusters(rows.table) == {}
+    assert len(rows) == 3
+    assert violating_clusters("alerts", rows) == {}
 
 
 def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
@@ -258,7 +267,7 @@ def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
 
 
 def test_each_contract_has_a_reason_and_a_unique_name() -> None:
-    every = [contract for contracts in CONTRACTS.values() for contract in contracts]
+    every = [contract for contracts in CONTRACTS.values() for contract in contracts.values()]
 
     assert len({contract.name for contract in every}) == len(every)
     assert all(contract.why.endswith(".") and not contract.promise.endswith(".") for contract in every)

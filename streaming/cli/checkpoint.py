@@ -3,13 +3,13 @@
 import os
 import pwd
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
-from streaming.cli.options import AsJson
+from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
 from streaming.cli.output import print_json, print_message, print_progress
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ Use it when the job names a damaged file, for example after a power failure,
 or before a start with another pipeline.partitions.
 """,
 )
-
-CheckpointFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
-]
 
 
 @app.callback()
@@ -147,20 +142,9 @@ def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
 
 
 def _existing(checkpoint: Path | None) -> Path:
-    folder = _folder(checkpoint).absolute()
-    if not folder.is_dir():
-        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
+    folder = existing_checkpoint(checkpoint).absolute()
     refuse_root_for_other_owner(folder)
     return folder
-
-
-def _folder(checkpoint: Path | None) -> Path:
-    if checkpoint is not None:
-        return checkpoint
-    from streaming.config import Config
-
-    default: Path = Config.model_fields["checkpoint"].default
-    return default
 
 
 def refuse_root_for_other_owner(checkpoint: Path) -> None:

@@ -68,6 +68,10 @@ HostsFile: TypeAlias = Annotated[
     Path | None,
     typer.Option("--hosts-file", help="A file in the format of /etc/hosts, read at each probe; overrides DNS."),
 ]
+CheckpointFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
 Timeout: TypeAlias = Annotated[
     float,
@@ -167,6 +171,22 @@ class StatusOptions(OfflineOptions):
 
     journal: Journal = None
     watch: Watch = False
+
+
+def existing_checkpoint(folder: Path | None) -> Path:
+    """Returns the checkpoint folder; None stands for the default one.
+
+    Raises:
+        UsageError: it does not exist.
+    """
+    if folder is None:
+        from streaming.config import Config
+
+        default: Path = Config.model_fields["checkpoint"].default
+        folder = default
+    if not folder.is_dir():
+        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
+    return folder
 
 
 OptionsT = TypeVar("OptionsT", bound=ClusterOptions)

@@ -12,13 +12,12 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
-from streaming.cli.options import AsJson
+from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
     from connectors.store.journal_reader import JournalReader
-    from rules.finding import Plain
-    from streaming.data_quality.quarantine_report import QuarantinedItem, RetryResult
+    from streaming.data_quality.quarantine_report import QuarantinedItem
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,10 +28,6 @@ job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
-CheckpointFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
-]
 ClusterName: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", help="Only items of this cluster.", metavar="NAME")
 ]
@@ -43,13 +38,6 @@ ItemIds: TypeAlias = Annotated[
 ]
 
 _DEFAULT_LIMIT = 50
-_STATUS_TEXTS = {
-    "decodes": "decodes now",
-    "blanked": "known now, but its body was blanked",
-    "does not decode": "still does not decode",
-    "gone": "no longer in the journal",
-}
-"""By the value of RetryStatus."""
 
 
 @app.command("list")
@@ -68,7 +56,7 @@ def list_(
     from rules.formatting import plural
     from rules.model.identifiers import Millis
 
-    items = _items(_folder(checkpoint), cluster)
+    items = _items(existing_checkpoint(checkpoint), cluster)
     printed = items[-limit:]
     if as_json:
         for one in printed:
@@ -81,8 +69,8 @@ def list_(
     for column in ("id", "observed", "offset", "bytes", "reason"):
         table.add_column(column, no_wrap=column in ("id", "observed"))
     for one in printed:
-        when = iso(Millis(one.observed_at_ms))
         offset = "-" if one.offset is None else str(one.offset)
+        when = iso(Millis(one.observed_at_ms))
         table.add_row(Text(visible(one.id)), when, offset, str(one.length), Text(visible(one.reason)))
     stdout_console().print(table)
     if len(items) > len(printed):
@@ -99,13 +87,13 @@ def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson =
     """
     from connectors.sinks.alert_json import iso
     from rules.model.identifiers import Millis
-    from streaming.data_quality.quarantine_report import decode_again
+    from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
-    folder = _folder(checkpoint)
+    folder = existing_checkpoint(checkpoint)
     (one,) = _select([item], _items(folder, None), folder)
     (retry,) = decode_again([one], _journal(folder))
     if as_json:
-        print_json({**_to_json(retry), "advice": one.advice})
+        print_json({**retry.plain(), "advice": one.advice})
         return
     typer.echo(f"{visible(one.id)}: {visible(one.reason)}")
     what = "a whole row" if one.offset is None else f"offset {one.offset}"
@@ -115,7 +103,7 @@ def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson =
         row = retry.row
         span = "" if row.base_offset is None else f", offsets {row.base_offset} to {row.last_offset}"
         typer.echo(f"  the row: {row.kind.value}{span}, {len(row.payload)} bytes")
-    typer.echo(f"  decoded again: {_STATUS_TEXTS[retry.status.value]}: {visible(retry.reason)}")
+    typer.echo(f"  decoded again: {STATUS_TEXTS[retry.status]}: {visible(retry.reason)}")
     typer.echo(f"  meaning: {one.advice}")
 
 
@@ -140,43 +128,27 @@ def replay(
     """
     from rich.progress import track
 
-    from streaming.data_quality.quarantine_report import RetryStatus, decode_again
+    from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
-    folder = _folder(checkpoint)
+    folder = existing_checkpoint(checkpoint)
     existing = _items(folder, cluster)
     chosen = _select(items, existing, folder) if items else existing
     if not chosen:
         print_message("the quarantine is empty")
         return
     console = Console(stderr=True, highlight=False)
-    results = [
-        *track(
-            decode_again(chosen, _journal(folder)),
-            total=len(chosen),
-            console=console,
-            description="decoding",
-            transient=True,
-            disable=not console.is_terminal,
-        )
-    ]
+    retries = decode_again(chosen, _journal(folder))
+    hidden = not console.is_terminal
+    results = [*track(retries, "decoding", total=len(chosen), console=console, transient=True, disable=hidden)]
     for one in results[-limit:]:
         if as_json:
-            print_json(_to_json(one))
+            print_json(one.plain())
         else:
-            typer.echo(f"{visible(one.item.id)}  {_STATUS_TEXTS[one.status.value]}: {visible(one.reason)}")
+            typer.echo(f"{visible(one.item.id)}  {STATUS_TEXTS[one.status]}: {visible(one.reason)}")
     counts = Counter(one.status for one in results)
-    totals = ", ".join(f"{counts[each]} {_STATUS_TEXTS[each.value]}" for each in RetryStatus if counts[each])
+    totals = ", ".join(f"{counts[each]} {text}" for each, text in STATUS_TEXTS.items() if counts[each])
     print_message(totals + (f"; {len(results) - limit} are not printed" if len(results) > limit else ""))
-    raise typer.Exit(0 if counts[RetryStatus.DECODES] == len(results) else 1)
-
-
-def _folder(checkpoint: Path | None) -> Path:
-    if checkpoint is None:
-        from streaming.config import Config
-
-        default: Path = Config.model_fields["checkpoint"].default
-        return default
-    return checkpoint
+    raise typer.Exit(0 if counts[DECODES] == len(results) else 1)
 
 
 def _items(folder: Path, cluster: str | None) -> "Sequence[QuarantinedItem]":
@@ -184,8 +156,6 @@ def _items(folder: Path, cluster: str | None) -> "Sequence[QuarantinedItem]":
     from connectors.store.tables import job_database
     from streaming.data_quality.quarantine_report import quarantined_items
 
-    if not folder.is_dir():
-        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
     items = quarantined_items(quarantine_of(job_database(folder, read_only=True)).items())
     return items if cluster is None else [one for one in items if one.cluster == cluster]
 
@@ -208,7 +178,3 @@ def _journal(folder: Path) -> "JournalReader":
     if not journal.created:
         raise UsageError(f"--checkpoint {folder} has no journal, which holds the bytes of quarantined items")
     return journal
-
-
-def _to_json(one: "RetryResult") -> "dict[str, Plain]":
-    return {**one.item.plain(), "now": one.status.value, "why": one.reason}

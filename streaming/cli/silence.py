@@ -26,6 +26,7 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
+from streaming.cli.options import existing_checkpoint
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
@@ -224,13 +225,9 @@ def _known_clusters(folder: Path, config: Path | None) -> Collection[str]:
 def _checkpoint_folder(checkpoint: Path | None, config: Path | None) -> Path:
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
-    from streaming.config import Config, load
+    from streaming.config import load
 
-    default: Path = Config.model_fields["checkpoint"].default
-    folder = checkpoint or (default if config is None else load(config).checkpoint)
-    if not folder.is_dir():
-        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
-    return folder
+    return existing_checkpoint(checkpoint if config is None else load(config).checkpoint)
 
 
 def _silences(folder: Path, *, read_only: bool = False) -> "SilenceStore":

@@ -4,17 +4,17 @@ The quarantine has the offset and the reason of each; the bytes are in the journ
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from connectors.errors import JournalError, UndecodableError
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
+from connectors.metadata.record_framing import framed_records, value_header
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.redaction import is_blanked
-from connectors.observations.event import Event
-from connectors.observations.log_event import RecordPosition, Undecodable
+from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
@@ -51,15 +51,15 @@ NOT_APPLIED = ("could not be applied", "could not be evaluated")
 _ELSE = "it does not have Kafka's format: check the controller's own copy with `kraftwatch decode`."
 
 
-class RetryStatus(StrEnum):
-    """The result of decoding a quarantined item again."""
-
-    DECODES = "decodes"
-    BLANKED = "blanked"
-    """The record type is known now, but its body was blanked when it was recorded: it was not known completely then."""
-    NOT_YET = "does not decode"
-    GONE = "gone"
-    """The journal no longer holds the row."""
+DECODES, BLANKED, NOT_YET, GONE = "decodes", "blanked", "does not decode", "gone"
+STATUS_TEXTS = {
+    DECODES: "decodes now",
+    BLANKED: "known now, but its body was blanked",
+    NOT_YET: "still does not decode",
+    GONE: "no longer in the journal",
+}
+"""The results of decoding a quarantined item again. A body was blanked if its record was not known completely then."""
+_STORED = ("cluster", "sequence", "observed_at_ms", "offset", "length", "reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,111 +83,81 @@ class QuarantinedItem:
 
     def plain(self) -> dict[str, Plain]:
         """Returns the JSON object."""
-        return {
-            "id": self.id,
-            "cluster": self.cluster,
-            "sequence": self.sequence,
-            "ordinal": self.ordinal,
-            "observed_at_ms": self.observed_at_ms,
-            "offset": self.offset,
-            "length": self.length,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryResult:
+class RetryResult(NamedTuple):
     """One quarantined item, decoded again."""
 
     item: QuarantinedItem
-    status: RetryStatus
+    status: str
+    """A key of STATUS_TEXTS."""
     reason: str
     """The event that it decodes to, or why it does not decode."""
     row: Observation | None
     """The journal's row; None if the journal no longer has it."""
 
+    def plain(self) -> dict[str, Plain]:
+        """Returns the JSON object."""
+        return {**self.item.plain(), "now": self.status, "why": self.reason}
 
-def quarantined_items(stored: Mapping[str, Any]) -> Sequence[QuarantinedItem]:
+
+def quarantined_items(stored: Mapping[str, Mapping[str, Any]]) -> Sequence[QuarantinedItem]:
     """Returns the items of the stored quarantine in journal order, without damaged states."""
-    found = [_item(name, fields) for name, fields in stored.items() if "sequence" in fields]
+    found = [
+        QuarantinedItem(id=name, ordinal=int(name.rpartition("-")[2]), **{key: fields[key] for key in _STORED})
+        for name, fields in stored.items()
+        if "sequence" in fields
+    ]
     return sorted(found, key=lambda one: (one.sequence, one.ordinal))
 
 
-def decode_again(things: Sequence[QuarantinedItem], journal: JournalReader) -> Iterator[RetryResult]:
+def decode_again(items: Sequence[QuarantinedItem], journal: JournalReader) -> Iterator[RetryResult]:
     """Decodes each item again from the journal's bytes, with the record schemas of this kraftwatch.
+
+    Args:
+        items: in journal order.
+        journal: that of the job.
 
     Raises:
         JournalError: there is no journal.
     """
     first, end = journal.first_sequence(), journal.published_end()
-    row: Observation | None = None
-    for one in things:
-        if row is None or row.sequence != one.sequence:
-            row = None
-            if not first <= one.sequence < end:
-                place = f"the journal holds rows {first} to {end - 1}" if end > first else "the journal holds no rows"
-                yield RetryResult(item=one, status=RetryStatus.GONE, reason=place, row=None)
-                continue
+    for sequence, of_row in groupby(items, key=lambda one: one.sequence):
+        row = None
+        problem = f"the journal holds rows {first} to {end - 1}" if end > first else "the journal holds no rows"
+        if first <= sequence < end:
             try:
-                (row,) = journal.read(one.sequence, one.sequence + 1)
-            except JournalError as problem:
-                yield RetryResult(item=one, status=RetryStatus.GONE, reason=str(problem), row=None)
-                continue
-        yield _retry(one, row)
+                (row,) = journal.read(sequence, sequence + 1)
+            except JournalError as error:
+                problem = str(error)
+        for one in of_row:
+            yield RetryResult(one, GONE, problem, None) if row is None else _retry(one, row)
 
 
 def _retry(one: QuarantinedItem, row: Observation) -> RetryResult:
     blanked = None if one.offset is None else _blanked(row, one.offset)
     if blanked is not None:
-        return RetryResult(item=one, status=RetryStatus.BLANKED, reason=blanked, row=row)
+        return RetryResult(one, BLANKED, blanked, row)
     events = tuple(decode_observation(row).events())
-    still = [each for each in events if isinstance(each, Undecodable) and each.offset == one.offset]
-    if still:
-        return RetryResult(item=one, status=RetryStatus.NOT_YET, reason=still[0].reason, row=row)
-    if one.reason.startswith(NOT_APPLIED):
-        return RetryResult(item=one, status=RetryStatus.NOT_YET, reason=one.reason, row=row)
-    decoded = next((each.type for each in events if one.offset in (None, _offset(each))), "nothing that a rule needs")
-    return RetryResult(item=one, status=RetryStatus.DECODES, reason=decoded, row=row)
-
-
-def _offset(event: Event) -> int | None:
-    at: RecordPosition | None = getattr(event, "at", None)
-    return None if at is None else at.offset
+    still = [each.reason for each in events if isinstance(each, Undecodable) and each.offset == one.offset]
+    if still or one.reason.startswith(NOT_APPLIED):
+        return RetryResult(one, NOT_YET, (*still, one.reason)[0], row)
+    at = [getattr(getattr(each, "at", None), "offset", None) for each in events]
+    found = [each.type for each, offset in zip(events, at, strict=True) if one.offset in (None, offset)]
+    return RetryResult(one, DECODES, (*found, "nothing that a rule needs")[0], row)
 
 
 def _blanked(row: Observation, offset: int) -> str | None:
     """Returns the name of the record at an offset if its body is blanked, else None."""
-    if row.kind not in (ObservationKind.RECORDS, ObservationKind.SNAPSHOT):
-        return None
-    for batch in scan(row.payload):
+    batches = scan(row.payload) if row.kind in (ObservationKind.RECORDS, ObservationKind.SNAPSHOT) else ()
+    for batch in batches:
         if isinstance(batch, RecordBatch) and not batch.is_control and batch.base_offset <= offset <= batch.last_offset:
-            record = next(
-                (one for one in framed_records(row.payload, batch) if batch.base_offset + one.delta == offset), None
-            )
-            return None if record is None else _name_if_blank(row.payload, record)
+            for record in framed_records(row.payload, batch):
+                if batch.base_offset + record.delta == offset and record.value is not None and record.fault is None:
+                    with suppress(UndecodableError):
+                        api_key, _, body = value_header(row.payload, *record.value)
+                        schema = merged_schemas().records.get(api_key)
+                        blank = is_blanked(row.payload[body : record.value[1]])
+                        return schema.name if schema is not None and blank else None
     return None
-
-
-def _name_if_blank(payload: bytes, record: FramedRecord) -> str | None:
-    if record.value is None or record.fault is not None:
-        return None
-    try:
-        api_key, _, body = value_header(payload, *record.value)
-    except UndecodableError:
-        return None
-    schema = merged_schemas().records.get(api_key)
-    content = payload[body : record.value[1]]
-    return schema.name if schema is not None and is_blanked(content) else None
-
-
-def _item(name: str, fields: Mapping[str, Any]) -> QuarantinedItem:
-    return QuarantinedItem(
-        id=name,
-        cluster=fields["cluster"],
-        sequence=fields["sequence"],
-        ordinal=int(name.rpartition("-")[2]),
-        observed_at_ms=fields["observed_at_ms"],
-        offset=fields["offset"],
-        length=fields["length"],
-        reason=fields["reason"],
-    )

@@ -14,7 +14,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.cli import app
-from streaming.cli.quarantine import _STATUS_TEXTS
+from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.step import _quarantined
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -165,4 +165,4 @@ def usage_error_without_journal(folder: Path) -> str:
 def test_the_documentation_explains_each_printed_result() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data-contracts.md").read_text()
 
-    assert [text for text in _STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []
+    assert [text for text in STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []

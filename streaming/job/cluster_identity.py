@@ -1,8 +1,9 @@
 """Identification of the configured clusters before the job starts: do they belong to this checkpoint?
 
 A checkpoint that has recorded the cluster ids continues when no cluster can be reached: a monitor must not stop during
-the DNS incident that it should report. A new checkpoint needs one answer from each cluster. Where the checkpoint
-already has some clusters, a new one that does not answer is left out until it answers.
+the DNS incident that it should report. A new checkpoint, on a new disk for example, starts in the same way with a
+configured cluster_id; without it, it needs one answer from each cluster. Where the checkpoint already has some
+clusters, a new one that does not answer is left out until it answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -99,11 +100,13 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
                 "it only with ALTER on CLUSTER, which a monitor should not have): set cluster_id in a --config file; "
                 "every node has it in its meta.properties"
             )
+        case ObservationError() if cluster.cluster_id is not None and answer.reason not in _FIX:
+            return cluster.cluster_id
         case ObservationError():
             fix = _FIX.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
             raise UnavailableClusterError(
                 f"cluster {cluster.name}: none of {hosts} could be queried ({answer.detail}) and the checkpoint has no "
-                f"recorded state of the cluster; {fix}"
+                f"recorded state of the cluster; {fix}, or set cluster_id in a --config file to start without an answer"
             )
         case str() if recorded is not None and answer != recorded:
             raise UsageError(

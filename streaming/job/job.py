@@ -55,7 +55,8 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
-from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.shared_folder import require_shared_folder
+from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -101,6 +102,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         stack.callback(stop_ignoring_errors, spark.stop)
         # Spark's context has replaced the handler of SIGINT.
         stop.install()
+        if not config.master.startswith("local"):
+            require_shared_folder(spark, empty_folder(checkpoint.logs / "executors"))
         job.start_query(spark)
         say(f"monitoring {_names(job.config)}")
         _run_until_stopped(job, stop, file)

@@ -10,6 +10,7 @@ lock                locked by the running job
 import fcntl
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,9 @@ VERSION = 1
 """Of all files in the folder; a folder of another version is refused."""
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
 class DamagedIdentityError(UsageError):
     """cluster.json is damaged."""
 
@@ -41,6 +45,19 @@ class Checkpoint:
     """One checkpoint folder and the paths in it."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        """Refuses a URI, which would become a local folder named like its scheme.
+
+        Raises:
+            UsageError: it is one.
+        """
+        scheme = next((part[:-1] for part in self.folder.parts if _SCHEME.fullmatch(part)), None)
+        if scheme is not None:
+            raise UsageError(
+                f"checkpoint {self.folder}: it must be a folder, not a place in a file system of the scheme {scheme}; "
+                "give the path of a folder, which every node of a Spark cluster mounts at the same path"
+            )
 
     @property
     def journal(self) -> Path:

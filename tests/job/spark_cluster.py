@@ -3,7 +3,7 @@
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,8 +16,11 @@ HOME = Path(pyspark.__file__).parent
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
-    """Yields spark://HOST:PORT when all workers are registered; kills every process at the end."""
+def standalone_cluster(folder: Path, *, workers: int, hidden: Path | None = None) -> Iterator[str]:
+    """Yields spark://HOST:PORT when all workers are registered; kills every process at the end.
+
+    `hidden` is a folder that the workers do not see: they have an empty one there, as on a machine of their own.
+    """
     folder.mkdir()
     ports = Ports()
     port, page = ports.claim(), ports.claim()
@@ -29,16 +32,23 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
         for number in range(workers):
             worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
             work = folder / f"worker-{number}"
-            start_java(stack, work, [*worker, "--webui-port", str(ports.claim()), "--work-dir", str(work), url])
+            worker += ["--webui-port", str(ports.claim()), "--work-dir", str(work), url]
+            start_java(stack, work, worker, around=() if hidden is None else without(hidden))
         eventually(lambda: assert_logged(log, "Registering worker", times=workers), within_s=60)
         yield url
 
 
-def start_java(stack: ExitStack, folder: Path, command: list[str]) -> Path:
+def without(folder: Path) -> Sequence[str]:
+    """Returns the command that runs another one without a folder, in a mount namespace of its own."""
+    script = 'mount --make-rprivate / && mount -t tmpfs none "$0" && exec "$@"'
+    return ("unshare", "--mount", "sh", "-c", script, str(folder))
+
+
+def start_java(stack: ExitStack, folder: Path, command: list[str], *, around: Sequence[str] = ()) -> Path:
     """Starts a Java class in a new folder until the stack closes; returns its log file."""
     folder.mkdir()
     log = folder / "log"
-    java = ["java", "-Xmx256m", "-cp", f"{HOME}/jars/*", *command]
+    java = [*around, "java", "-Xmx256m", "-cp", f"{HOME}/jars/*", *command]
     # pyspark has no folder of the layout of a distribution: without the Scala version Spark does not find its jars.
     environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"}
     with log.open("wb") as output:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.lab import Lab
+from deploy.lab.ports import Ports
 from streaming.demo.job_process import JobProcess
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob
 from tests.job.conftest import assert_no_process_in, short_thresholds
 from tests.job.job_state import wait_until_resolved
 
@@ -84,6 +86,18 @@ def test_job_starts_while_no_controller_name_resolves(lab: Lab, job: JobProcess)
     assert stale.line["evidence"]["probe_result"] == "the name does not resolve (NXDOMAIN)"
     lab.names.add(*names)
     wait_until_resolved(job, within_s=180)
+
+
+def test_a_new_disk_watches_a_cluster_that_is_down_by_its_configured_id(folder: Path) -> None:
+    """After an outage of the whole room: the monitor's disk is lost, and no controller is up yet."""
+    job = ConfiguredJob(folder=folder / "new-disk", name="test", bootstrap=(f"127.0.0.1:{Ports().claim()}",))
+    clusters = [{"name": "test", "cluster_id": "Zm9yLXRlc3RzLW9ubHkhIQ", "bootstrap": list(job.bootstrap)}]
+    job.write_config(clusters=clusters, thresholds={"no-leader": {"hold": 2}})
+
+    with job:
+        alert = job.wait_for("no-leader", within_s=120)
+
+    assert alert.line["cluster_id"] == "Zm9yLXRlc3RzLW9ubHkhIQ"
 
 
 def test_checkpoint_of_another_cluster_is_refused(lab: Lab, job: JobProcess) -> None:

@@ -1,5 +1,6 @@
 """The wheel on a Spark cluster: executors have the locked dependencies, and of kraftwatch only what the job sends."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -48,6 +49,37 @@ def test_job_continues_without_its_executors_and_by_spark_submit(folder: Path, l
         with submitted(folder, lab, master, name="job-2") as continued:
             lab.resume(*lab.controllers[:2])
             continued.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
+
+
+@pytest.mark.long
+def test_a_checkpoint_that_executors_do_not_share_is_refused(folder: Path, lab: Lab) -> None:
+    """Spark would report success: the state would lie on the executor's disk, and be lost with it."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may not make mount namespaces")
+    job = folder / "job-3"
+    job.mkdir()
+    with standalone_cluster(folder / "spark-3", workers=1, hidden=job) as master:
+        options = [
+            "--master",
+            master,
+            "--checkpoint",
+            str(job / "checkpoint"),
+            "--sink",
+            f"jsonl:{job / 'alerts.jsonl'}",
+        ]
+        ended = subprocess.run(
+            [sys.executable, "-m", "streaming", "run", "--cluster", f"test={','.join(lab.bootstrap)}", *options],
+            env={**os.environ, "PYSPARK_PYTHON": str(python_without_kraftwatch(folder))},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    sentence = ended.stderr.strip().splitlines()[-1]
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False), ended.stderr
+    assert f"does not share {job / 'checkpoint' / 'log' / 'executors'} with the driver" in sentence
+    assert "mount one folder at the same path on every node" in sentence
 
 
 def submitted(folder: Path, lab: Lab, master: str, *, name: str = "job") -> "SubmittedJob":

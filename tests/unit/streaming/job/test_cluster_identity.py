@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from connectors.errors import ObservationError, UsageError
@@ -35,6 +37,21 @@ def test_a_new_cluster_that_does_not_answer_is_refused_with_the_reason() -> None
         UsageError, match=r"cluster prod: none of c1:9093 could be queried \(c1 does not resolve\) and .*no recorded"
     ):
         identify_clusters([PROD], {}, does_not_answer).require_all()
+
+
+def test_a_configured_cluster_id_is_enough_where_the_disk_is_new_and_the_cluster_is_down() -> None:
+    configured = replace(PROD, cluster_id="A")
+
+    assert identify_clusters([configured], {}, does_not_answer).require_all() == {"prod": "A"}
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED])
+def test_a_cluster_that_answers_and_refuses_the_login_is_not_down(reason: Reason) -> None:
+    def refuses(cluster: ClusterConnection, timeout_s: float) -> str:
+        raise ObservationError(reason, "refused")
+
+    with pytest.raises(UsageError, match=r"could be queried \(refused\) .*; correct the "):
+        identify_clusters([replace(PROD, cluster_id="A")], {}, refuses).require_all()
 
 
 def test_of_several_clusters_only_the_unavailable_one_is_left_out() -> None:

@@ -13,6 +13,13 @@ from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
 
 
+@pytest.mark.parametrize("uri", ["s3a://bucket/kraftwatch", "hdfs://name:9000/kraftwatch", "file:/kraftwatch"])
+def test_a_uri_is_refused_instead_of_becoming_a_local_folder(uri: str) -> None:
+    scheme = uri.split(":", 1)[0]
+    with pytest.raises(UsageError, match=f"must be a folder, not a place in a file system of the scheme {scheme};"):
+        Checkpoint(folder=Path(uri).absolute())
+
+
 def test_two_jobs_cannot_hold_one_checkpoint(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
     refusal = pytest.raises(UsageError, match=r"still in use after 0 s: another kraftwatch")

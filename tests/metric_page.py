@@ -24,8 +24,8 @@ requested.
 - **An unknown value is absent, never 0 or -1.** Metrics of the newest DescribeQuorum disappear when it has not been
   answered for 10 s; metrics of the log keep their last value. When the job has not evaluated a cluster for a minute,
   all of its metrics disappear except `kraftwatch_staleness_seconds`.
-- **Dead man's switch**: `heartbeat: {url: ..., every: 60}` in the configuration, or the alert `KraftwatchWatchdog`,
-  which always fires while `kraftwatch_watchdog` is 1.
+- **Dead man's switch**: `heartbeat` in the configuration, or the alert `KraftwatchWatchdog`, which always fires while
+  `kraftwatch_watchdog` is 1.
 
 ## Prometheus, Alertmanager and Grafana
 
@@ -43,11 +43,10 @@ rule_files:
 
 - With `listen_certfile` and `listen_token_file` ([The page](page.md)), the job needs `scheme: https`, `tls_config:
   {ca_file: FILE, server_name: NAME}` and `authorization: {credentials_file: FILE}`.
-- [deploy/prometheus](../deploy/prometheus): `kraftwatch-health.rules.yml` reports that kraftwatch is down, stuck,
-  blind, lagging, or cannot notify a sink ([runbook](runbook.md)). `kraftwatch-quorum.rules.yml` repeats kraftwatch's
-  alerts about the quorums for those who alert from metrics alone. In both, replace `https://docs.example/kraftwatch`
-  in `runbook_url`. `alertmanager.yml` is a sample with routes and inhibition. The sink `alertmanager:URL` sends the
-  alerts directly, with evidence and commands.
+- [deploy/prometheus](../deploy/prometheus): `kraftwatch-health.rules.yml` is about kraftwatch itself
+  ([runbook](runbook.md)). `kraftwatch-quorum.rules.yml` repeats kraftwatch's alerts for those who alert from metrics
+  alone; the sink `alertmanager:URL` sends them with evidence and commands. In both files, replace
+  `https://docs.example/kraftwatch` in `runbook_url`. `alertmanager.yml` is a sample with routes and inhibition.
 - [deploy/grafana](../deploy/grafana): import `kraftwatch.json`, choose the Prometheus data source, and enter the
   address of kraftwatch's page.
 """

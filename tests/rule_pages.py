@@ -37,9 +37,10 @@ kraftwatch silence add --rule RULE --cluster NAME --for 2h --comment "WHY" --con
 
 ## Thresholds
 
-Each page names the thresholds of its rule with their defaults and reasons; `kraftwatch explain RULE` prints what each
-means. `--set RULE.THRESHOLD=VALUE` changes one, as does [`thresholds`](../configuration.md#thresholds) in the
-configuration.
+Each page names the thresholds of its rule with their defaults; `kraftwatch explain RULE` prints what each means. An
+answer of the log, poll, probe or leader view that is older than `answer_age`, `poll_age`, `probe_age` or `view_age` is
+not used. After `fetch_age` a replica counts as not fetching, after `caught_up_age` as lagging.
+`--set RULE.THRESHOLD=VALUE` changes one, as does [`thresholds`](../configuration.md#thresholds) in the configuration.
 """
 _QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
 

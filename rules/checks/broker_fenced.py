@@ -30,7 +30,7 @@ What not to do
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
-    finished by then. answer_age (10 s): the metadata log must have been read this recently.
+    finished by then. answer_age (10 s).
 """
 
 from collections import Counter

@@ -23,8 +23,7 @@ What not to do
 
 Thresholds
     hold (0 s): the fencings have already happened. clear (10 s). window (15 min) and fencings (4): this many fencings
-    of one broker within the window are flapping; it resolves when fewer are left in the window. answer_age (10 s): the
-    metadata log must have been read this recently.
+    of one broker within the window are flapping; it resolves when fewer are left in the window. answer_age (10 s).
 """
 
 from collections.abc import Iterable

@@ -38,8 +38,8 @@ What to do
        the newest snapshot. Check the disk of the monitor's host.
     5. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
-    7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    6. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart

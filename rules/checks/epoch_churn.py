@@ -35,7 +35,7 @@ Thresholds
     hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond
     those that restarts explain, are churn; etcd's alerting rule uses the same numbers. jump (10) and election_time
     (1 s): an election that skips this many epochs, each shorter than this, is a jump; it is reported within the window.
-    answer_age (10 s): the metadata log must have been read this recently.
+    answer_age (10 s).
 """
 
 from collections import Counter

@@ -28,8 +28,8 @@ What not to do
 Thresholds
     hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then, and
     each step of a rolling restart is finished. If the quorum has no reserve when `no-leader` or
-    `high-watermark-stalled` resolves, the warning fires at once, as part of the same incident. fetch_age (10 s) and
-    caught_up_age (10 s): when a voter counts as not fetching and as lagging. poll_age (10 s).
+    `high-watermark-stalled` resolves, the warning fires at once, as part of the same incident.
+    fetch_age (10 s), caught_up_age (10 s), poll_age (10 s).
 """
 
 from collections.abc import Iterable

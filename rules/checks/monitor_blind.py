@@ -39,8 +39,7 @@ What not to do
 
 Thresholds
     hold (30 s) and clear (10 s). controller_hold (5 min): the hold of `controller N`, longer than a restart.
-    answer_age (10 s): an older answer is stale. probe_age (30 s), view_age (30 s) and poll_age (10 s): older probes,
-    leader views and polls are not used. fetch_age (10 s): when a voter counts as not fetching.
+    answer_age (10 s), probe_age (30 s), view_age (30 s), poll_age (10 s), fetch_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping

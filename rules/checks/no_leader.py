@@ -45,8 +45,7 @@ What not to do
 
 Thresholds
     hold (5 s): longer than an election. clear (10 s). answer_age (10 s): how long a leader's last answer counts.
-    For the evidence: fetch_age (10 s), when a voter counted as not fetching, and probe_age (30 s), when a probe is too
-    old.
+    For the evidence: fetch_age (10 s), probe_age (30 s).
 """
 
 from collections.abc import Iterable

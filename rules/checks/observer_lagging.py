@@ -24,8 +24,7 @@ What not to do
 Thresholds
     hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a
     broker that lags more than this is reported. fetch_age (10 s), poll_age (10 s). window (30 samples): one is kept
-    every 5 s for a minute, so all of them are evaluated. answer_age (10 s): the metadata log, which shows which brokers
-    are alive, must have been read this recently.
+    every 5 s for a minute, so all of them are evaluated. answer_age (10 s).
 """
 
 from collections.abc import Iterable

@@ -22,8 +22,7 @@ What not to do
     Do not restart the active controller during a migration from ZooKeeper that still makes progress.
 
 Thresholds
-    hold (60 s), counted from the beginning of the transaction, and clear (10 s). answer_age (10 s): the log must have
-    been read this recently.
+    hold (60 s), counted from the beginning of the transaction, and clear (10 s). answer_age (10 s).
 """
 
 from collections.abc import Iterable

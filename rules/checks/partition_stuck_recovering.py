@@ -34,7 +34,7 @@ What not to do
 Thresholds
     hold (60 s, by the timestamps in the log) and clear (10 s). join (30 s): how long a live replica may take to join
     before it counts as not joining. copy (1 h): the same for a replica that a reassignment added, which has to copy the
-    whole partition first. answer_age (10 s): without the metadata log the result is unknown.
+    whole partition first. answer_age (10 s).
 """
 
 from collections.abc import Iterable

@@ -26,8 +26,7 @@ What not to do
 
 Thresholds
     hold (0 s): one committed record is enough. clear (10 s). keep_firing_for (1 h): how long the alert about a
-    recovery that was ended by an election fires, by the timestamps in the log. answer_age (10 s): the log must have
-    been read this recently, otherwise the result is unknown.
+    recovery that was ended by an election fires, by the timestamps in the log. answer_age (10 s).
 """
 
 from collections.abc import Iterable, Iterator

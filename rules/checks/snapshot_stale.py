@@ -29,8 +29,7 @@ Thresholds
     hold (60 s, from the first observation) and clear (10 s). The first records after an outage of the whole quorum are
     much newer than the leader's snapshot and recorded start; within seconds the leader registers again or takes a
     snapshot.
-    view_age (30 s): the leader must have reported its snapshot this recently. answer_age (10 s): the log must have been
-    read this recently.
+    view_age (30 s), answer_age (10 s).
 """
 
 from collections.abc import Iterable

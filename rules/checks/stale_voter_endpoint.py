@@ -46,8 +46,7 @@ What not to do
 
 Thresholds
     hold (30 s): a controller that restarts with a new endpoint updates the record within seconds. clear (10 s).
-    fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s) and probe_age (30 s): older observations
-    are not used.
+    fetch_age (10 s), poll_age (10 s), probe_age (30 s).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -31,7 +31,7 @@ What not to do
 
 Thresholds
     hold (0 s): the election has already happened. clear (10 s). keep_firing_for (10 min): how long the alert fires,
-    by the timestamps in the log; then it resolves. answer_age (10 s): the log must have been read this recently.
+    by the timestamps in the log; then it resolves. answer_age (10 s).
 """
 
 from collections.abc import Iterable

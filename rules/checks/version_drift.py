@@ -28,8 +28,8 @@ What not to do
 
 Thresholds
     hold (4 h, by the timestamps in the log where known) and clear (10 s): CockroachDB's alert on mixed versions waits
-    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported. answer_age
-    (10 s): the log must have been read this recently.
+    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported.
+    answer_age (10 s).
 """
 
 from collections.abc import Iterable

@@ -26,7 +26,7 @@ What not to do
 
 Thresholds
     hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. fetch_age (10 s),
-    caught_up_age (10 s), poll_age (10 s). answer_age (10 s): the log must have been read this recently.
+    caught_up_age (10 s), poll_age (10 s). answer_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping

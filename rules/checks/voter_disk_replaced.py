@@ -27,7 +27,7 @@ What not to do
 
 Thresholds
     hold (60 s) and clear (10 s). If the disk is replaced when `no-leader` resolves, the alert fires at once, as part of
-    the same incident. fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s). half_done (24 h): how
+    the same incident. fetch_age (10 s), poll_age (10 s). half_done (24 h): how
     long after the removal the new directory still counts as the replacement.
 """
 

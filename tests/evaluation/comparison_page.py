@@ -4,6 +4,7 @@ Nothing in that section that was measured is written by hand.
 """
 
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,10 +17,9 @@ BEGIN, END = "<!-- evaluation -->", "<!-- /evaluation -->"
 Results = Mapping[str, Any]
 _TEXT = """\
 `make evaluate` injects faults by hand into a real quorum of five controllers and two brokers, or into the clusters
-that the fault names, as an SRE who evaluates a tool does. The real job notifies a webhook, Slack and PagerDuty
-(doubles that validate each call by the documented schema) and Debian's Alertmanager. Holds are short, so that a fault
-takes a minute ({holds}); *after the hold* does not depend on them. Notifications are those of the webhook, when the
-fault begins / gets worse / ends; Slack and PagerDuty got as many.
+that the fault names. The real job notifies a webhook, Slack and PagerDuty (doubles that validate each call by the
+documented schema) and Debian's Alertmanager. Holds are short ({holds}); *after the hold* does not depend on them.
+Notifications are those of the webhook, when the fault begins/gets worse/ends; Slack and PagerDuty got as many.
 
 {right} of {all} faults went as expected: these notifications and no other, texts that begin with the conclusion,
 remedies that begin with the right step (both compared with patterns), and the same answer from the page, `status` and
@@ -28,9 +28,10 @@ remedies that begin with the right step (both compared with patterns), and the s
 {at}, {seconds} s. {machine}; commit {commits}; load average {load}.
 """
 _KAFKA_TEXT = """
-The same faults at the same moment in Kafka's own tools. Metrics: the alerts of usual rule files for Kafka that would be
-pending or firing.
+The same moments in Kafka's own tools. Metrics: the alerts of usual rule files for Kafka that would be pending or
+firing.
 """
+_LEADER = re.compile(r"LeaderId \d+, LeaderEpoch \d+, ")
 
 
 def render(stored: Results) -> str:
@@ -58,7 +59,7 @@ def render(stored: Results) -> str:
             for filled in (textwrap.fill(paragraph, 120, break_on_hyphens=False), "")
         ),
         *_table(
-            ("fault", "alert", "first sentence", "when it ends", "after the hold", "notified", "views"),
+            ("fault", "alert", "first sentence", "after the hold", "notified"),
             map(_own_row, faults),
         ),
         _KAFKA_TEXT,
@@ -80,15 +81,13 @@ def write_page(stored: Results) -> None:
 
 
 def _own_row(fault: Results) -> Sequence[str]:
-    texts, counts, views = fault.get("texts", ()), fault["notifications"], fault.get("views", {})
+    texts, counts = fault.get("texts", ()), fault["notifications"]
     return (
         fault["name"],
         _lines(f"{one['severity']} {_rule(one['rule'])}" for one in texts) or "none",
         _lines(one["sentence"] for one in texts),
-        fault["resolved_sentence"],
         _lines(f"{one['after_hold_s']:.1f} s" for one in texts),
-        f"{counts['begin']} / {counts['worse']} / {counts['end']}",
-        "differ" if views.get("differences") else str(views.get("health", "")),
+        f"{counts['begin']}/{counts['worse']}/{counts['end']}",
     )
 
 
@@ -96,7 +95,7 @@ def _kafka_row(fault: Results) -> Sequence[str]:
     if "kafka_tool" not in fault:
         return fault["name"], "", ""
     tool = fault["kafka_tool"]
-    code = f"exit code {tool['exit_code']}: {tool['text']}"
+    code = f"exit code {tool['exit_code']}: {_LEADER.sub('', tool['text'])}"
     return (
         fault["name"],
         f"no answer within {tool['seconds']:.0f} s" if tool["exit_code"] is None else code,

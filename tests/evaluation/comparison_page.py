@@ -19,17 +19,15 @@ _TEXT = """\
 `make evaluate` injects faults by hand into a real quorum of five controllers and two brokers, or into the clusters
 that the fault names. The real job notifies a webhook, Slack and PagerDuty (doubles that validate each call by the
 documented schema) and Debian's Alertmanager. Holds are short ({holds}); *after the hold* does not depend on them.
-Notifications are those of the webhook, when the fault begins/gets worse/ends; Slack and PagerDuty got as many.
+Notifications are those of the webhook, when the fault begins/gets worse/ends; Slack and PagerDuty got as many. The last
+two columns are Kafka's own tools at the same moment: `kafka-metadata-quorum describe --status`, and the alerts of usual
+rule files for Kafka's metrics that would be pending or firing.
 
 {right} of {all} faults went as expected: these notifications and no other, texts that begin with the conclusion,
 remedies that begin with the right step (both compared with patterns), and the same answer from the page, `status` and
 `check`.
 
 {at}, {seconds} s. {machine}; commit {commits}; load average {load}.
-"""
-_KAFKA_TEXT = """
-The same moments in Kafka's own tools. Metrics: the alerts of usual rule files for Kafka that would be pending or
-firing.
 """
 _LEADER = re.compile(r"LeaderId \d+, LeaderEpoch \d+, ")
 
@@ -59,11 +57,9 @@ def render(stored: Results) -> str:
             for filled in (textwrap.fill(paragraph, 120, break_on_hyphens=False), "")
         ),
         *_table(
-            ("fault", "alert", "first sentence", "after the hold", "notified"),
-            map(_own_row, faults),
+            ("fault", "alert", "first sentence", "after the hold", "notified", "describe --status", "metrics"),
+            ((*_own_cells(fault), *_kafka_cells(fault)) for fault in faults),
         ),
-        _KAFKA_TEXT,
-        *_table(("fault", "kafka-metadata-quorum describe --status", "metrics"), map(_kafka_row, faults)),
     ]
     return "\n".join(lines)
 
@@ -80,7 +76,7 @@ def write_page(stored: Results) -> None:
     PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), stored), encoding="utf-8")
 
 
-def _own_row(fault: Results) -> Sequence[str]:
+def _own_cells(fault: Results) -> Sequence[str]:
     texts, counts = fault.get("texts", ()), fault["notifications"]
     return (
         fault["name"],
@@ -91,13 +87,12 @@ def _own_row(fault: Results) -> Sequence[str]:
     )
 
 
-def _kafka_row(fault: Results) -> Sequence[str]:
+def _kafka_cells(fault: Results) -> Sequence[str]:
     if "kafka_tool" not in fault:
-        return fault["name"], "", ""
+        return "", ""
     tool = fault["kafka_tool"]
     code = f"exit code {tool['exit_code']}: {_LEADER.sub('', tool['text'])}"
     return (
-        fault["name"],
         f"no answer within {tool['seconds']:.0f} s" if tool["exit_code"] is None else code,
         _lines(fault["metrics"]["alerts"]) or "nothing",
     )

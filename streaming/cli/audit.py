@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import track
 
 from connectors.errors import UsageError
+from connectors.sinks.evidence_format import visible
+from rules.formatting import plural
 from streaming.cli.options import AsJson
-from streaming.cli.output import print_json, print_message
+from streaming.cli.output import print_json, print_message, progress
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
     from connectors.store.journal_reader import JournalReader
-    from streaming.data_quality.contract import Validator, ViolatedContract
+    from streaming.data_quality.audit import Audit
 
 _PAGE = "index.html"
 """Of `--docs`."""
@@ -58,14 +58,9 @@ def audit(
     found = _run_audit(reader, checkpoint, alerts, frozenset(cluster or ()))
     page = None if docs is None else _write_page(docs, found)
     if as_json:
-        print_json(
-            {
-                "kept": not found.broken,
-                "rows": {**found.rows},
-                "broken": [one.plain() for one in found.broken],
-                "docs": None if page is None else str(page),
-            }
-        )
+        broken = [one.plain() for one in found.broken]
+        where = None if page is None else str(page)
+        print_json({"kept": not broken, "rows": {**found.rows}, "broken": broken, "docs": where})
     else:
         _print(found, page)
     raise typer.Exit(1 if found.broken else 0)
@@ -92,7 +87,7 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
 
 def _run_audit(
     journal: "JournalReader | None", checkpoint: Path | None, alerts: Path | None, clusters: frozenset[str]
-) -> "Validator":
+) -> "Audit":
     # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.suite_rows import jsonl_alerts, ledger_alerts
@@ -107,26 +102,14 @@ def _run_audit(
         run.alerts(of_clusters(ledger_alerts(checkpoint)))
     if alerts is not None:
         run.alerts(of_clusters(jsonl_alerts(alerts)))
-    return run.validator
+    return run
 
 
 def _rows(journal: "JournalReader", clusters: frozenset[str]) -> "Iterator[Observation]":
-    """Yields the rows of these clusters; all rows if no cluster is given. Shows the progress on a terminal.
-
-    Raises:
-        UsageError: at the end, if a cluster has no rows.
-    """
+    """Yields the rows of these clusters, or all if none is given; refuses at the end a cluster that has no rows."""
     first, end = journal.first_sequence(), journal.published_end()
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     names: set[str] = set()
-    for row in track(
-        journal.read(first, end),
-        f"auditing {end - first} rows",
-        total=end - first,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ):
+    for row in progress(journal.read(first, end), f"auditing {end - first} rows", end - first):
         names.add(row.cluster)
         if not clusters or row.cluster in clusters:
             yield row
@@ -135,38 +118,25 @@ def _rows(journal: "JournalReader", clusters: frozenset[str]) -> "Iterator[Obser
         raise UsageError(f"--cluster {min(missing)}: no rows in {journal.directory}; clusters in it: {existing}")
 
 
-def _print(found: "Validator", page: Path | None) -> None:
-    from rules.formatting import plural
+def _print(found: "Audit", page: Path | None) -> None:
+    from streaming.data_quality.audit import row_text
 
     for one in found.broken:
-        _print_violation(one)
+        contract = one.contract
+        typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite})")
+        typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
+        typer.echo(f"  {contract.why} ({contract.source})")
+        clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
+        typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(row_text(one.examples[-1]))}")
     checked = ", ".join(f"{rows} {suite}" for suite, rows in found.rows.items())
-    broken = found.broken
-    result = f"{plural(len(broken), 'contract')} violated" if broken else "no contract is violated"
+    result = f"{plural(len(found.broken), 'contract')} violated" if found.broken else "no contract is violated"
     print_message(f"{result}; checked: {checked}")
     if page is not None:
         print_message(f"HTML page: {page}")
 
 
-def _print_violation(one: "ViolatedContract") -> None:
-    from connectors.sinks.evidence_format import visible
-    from rules.formatting import plural
-    from streaming.data_quality.contract import row_text
-
-    contract = one.contract
-    typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite})")
-    typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
-    typer.echo(f"  {contract.why} ({contract.source})")
-    clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
-    typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(row_text(one.examples[-1]))}")
-
-
 def _create_docs_folder(folder: Path) -> None:
-    """Creates the folder of the page.
-
-    Raises:
-        UsageError: the folder contains other files, is not a folder, or cannot be written.
-    """
+    """Creates the folder of the page; refuses one that contains other files."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--docs {folder} is not a folder: name a new or empty one, or one of a previous audit")
     if folder.is_dir() and any(path.name != _PAGE for path in folder.iterdir()):
@@ -178,22 +148,17 @@ def _create_docs_folder(folder: Path) -> None:
         raise UsageError(f"--docs {folder}: {reason}; name a writable folder") from None
 
 
-def _write_page(folder: Path, found: "Validator") -> Path:
+def _write_page(folder: Path, found: "Audit") -> Path:
     """Writes every contract with its reason and the rows that violate it; the page loads nothing."""
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
 
-    import streaming.data_quality
-    from streaming.data_quality.contract import CONTRACTS, row_text
+    from streaming.data_quality.audit import CONTRACTS, row_text
 
-    template = (files(streaming.data_quality) / "audit_page.html.j2").read_text(encoding="utf-8")
+    template = (files("streaming.data_quality") / "audit_page.html.j2").read_text(encoding="utf-8")
     broken = {one.contract.name: one for one in found.broken}
-    html = (
-        Environment(autoescape=True, undefined=StrictUndefined)
-        .from_string(template)
-        .render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
-    )
-    page = folder / _PAGE
-    page.write_text(html, encoding="utf-8")
-    return page
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(template)
+    text = page.render(suites=CONTRACTS, rows=found.rows, broken=broken, row_text=row_text)
+    (folder / _PAGE).write_text(text, encoding="utf-8")
+    return folder / _PAGE

@@ -1,8 +1,8 @@
 """Output of the verbs: messages on stderr; tables and JSON on stdout; the format of their help."""
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 if TYPE_CHECKING:
     from rules.finding import Plain
 
+T = TypeVar("T")
 FILE_WIDTH = 1_000
 """The width of tables in a file or a pipe, where lines are not wrapped."""
 
@@ -28,6 +29,14 @@ def print_progress(text: object) -> None:
 def print_json(value: "Mapping[str, Plain]") -> None:
     """Prints one line of JSON on stdout and flushes it."""
     typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def progress(values: Iterable[T], description: str, total: int) -> Iterable[T]:
+    """Yields the values, and shows how many of them on stderr if it is a terminal."""
+    from rich.progress import track
+
+    console = Console(stderr=True, highlight=False)
+    return track(values, description, total, console=console, transient=True, disable=not console.is_terminal)
 
 
 def stdout_console(width: int = FILE_WIDTH) -> Console:

@@ -2,18 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
+from rules.formatting import plural
+from rules.model.identifiers import Millis
 from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
-from streaming.cli.output import print_json, print_message, stdout_console
+from streaming.cli.output import print_json, print_message, progress, stdout_console
 
 if TYPE_CHECKING:
     from connectors.store.journal_reader import JournalReader
@@ -28,9 +31,7 @@ job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
-ClusterName: TypeAlias = Annotated[
-    str | None, typer.Option("--cluster", help="Only items of this cluster.", metavar="NAME")
-]
+ClusterName: TypeAlias = Annotated[str | None, typer.Option(help="Only items of this cluster.", metavar="NAME")]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="How many items to print, the newest.")]
 ItemId: TypeAlias = Annotated[str, typer.Argument(help="The item's id, from `list`.", metavar="ID")]
 ItemIds: TypeAlias = Annotated[
@@ -52,15 +53,11 @@ def list_(
 
     kraftwatch quarantine list --checkpoint DIR
     """
-    from connectors.sinks.alert_json import iso
-    from rules.formatting import plural
-    from rules.model.identifiers import Millis
-
     items = _items(existing_checkpoint(checkpoint), cluster)
     printed = items[-limit:]
     if as_json:
         for one in printed:
-            print_json(one.plain())
+            print_json(asdict(one))
         return
     if not items:
         print_message("the quarantine is empty")
@@ -85,8 +82,6 @@ def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson =
 
     kraftwatch quarantine show ID --checkpoint DIR
     """
-    from connectors.sinks.alert_json import iso
-    from rules.model.identifiers import Millis
     from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
     folder = existing_checkpoint(checkpoint)
@@ -126,8 +121,6 @@ def replay(
 
       kraftwatch quarantine replay --checkpoint DIR
     """
-    from rich.progress import track
-
     from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
     folder = existing_checkpoint(checkpoint)
@@ -136,10 +129,7 @@ def replay(
     if not chosen:
         print_message("the quarantine is empty")
         return
-    console = Console(stderr=True, highlight=False)
-    retries = decode_again(chosen, _journal(folder))
-    hidden = not console.is_terminal
-    results = [*track(retries, "decoding", total=len(chosen), console=console, transient=True, disable=hidden)]
+    results = [*progress(decode_again(chosen, _journal(folder)), "decoding", len(chosen))]
     for one in results[-limit:]:
         if as_json:
             print_json(one.plain())

@@ -1,50 +1,138 @@
-"""The audit: evaluates the contracts on a journal's rows, their events and sent alerts, table by table.
+"""The audit: evaluates the contracts on a journal's rows, their events and sent alerts with Great Expectations.
 
-`python -m streaming.data_quality.audit JOURNAL CHECKPOINT` audits the newest rows and alerts and prints the result of
-each cluster as one JSON object, by name. The job starts it once a day (`daily_audit`).
+`contracts.yaml` holds the contracts. Great Expectations keeps no context on disk and sends no usage report. Its import
+takes seconds and 250 MB: only `kraftwatch audit` and the process of the job's daily audit import this module.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from types import ModuleType
+from typing import Any, cast
+
+import pandas as pd
+import yaml
 
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
-from connectors.observations.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation_event import BrokenContract
 from connectors.observations.partition_run import each_event
-from connectors.store.journal_reader import JournalReader
-from rules.finding import Severity
-from streaming.data_quality.contract import JOURNAL, ROW_KEYS, Row, Validator, ViolatedContract, row_text
-from streaming.data_quality.daily_audit import AUDIT_RESULTS
-from streaming.data_quality.suite_rows import AlertRows, ObservationRows, damaged_row, event_rows, ledger_alerts
-from streaming.replay.contract_violations import DECODES
+from rules.finding import Plain, Severity
+from streaming.data_quality.suite_rows import JOURNAL, ROW_KEYS, AlertRows, ObservationRows, Row, event_rows
 from streaming.replay.decoded_row import decoded_row
 
-TABLE_ROWS_MAX = 50_000
-"""Most rows of one table: about 100 MB with Great Expectations' data."""
-SAMPLE_ROWS_MAX = 5_000
-"""Newest rows of the journal in a sample: a quarter of an hour of one cluster, at five rows a second."""
-SAMPLE_ALERTS_MAX = 500
-"""Newest alerts of the ledger in a sample."""
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+with warnings.catch_warnings():
+    # It imports deprecated modules of the standard library.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    # Spark Connect needs packages that kraftwatch does not install; its import would end the whole program where the
+    # main module is not a file.
+    sys.modules.setdefault("pyspark.sql.connect", cast(ModuleType, None))
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    if sys.modules["pyspark.sql.connect"] is None:
+        del sys.modules["pyspark.sql.connect"]
+
+EXAMPLES_MAX = 20
+"""Example rows for each contract; all rows are counted."""
 _EXAMPLE_CHARACTERS = 160
-_REPORTED_MAX = 8
-"""Most broken contracts of a cluster, the most severe first: its result must fit into one pipe write (4,096 bytes)."""
-_NICE = 10
+TABLE_ROWS_MAX = 50_000
+"""Most rows that are evaluated together: about 100 MB with Great Expectations' data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """One promise. Its name is the subject of the alert that reports a broken contract."""
+
+    name: str
+    suite: str
+    promise: str
+    """One sentence without a full stop: what holds for every row."""
+    why: str
+    """Why it holds, and what a broken row would mean."""
+    source: str
+    """The KIP, Kafka class or kraftwatch module that it comes from."""
+    severity: Severity
+    expectation: Any
+    columns: tuple[str, ...]
+    """What the expectation reads."""
+
+
+def _contract(suite: str, name: str, texts: dict[str, Any]) -> Contract:
+    severity = next(each for each in Severity if each.value in texts)
+    ((expected, arguments),) = texts.pop(severity.value).items()
+    columns = tuple(arguments[key] for key in ("column", "column_A", "column_B") if key in arguments)
+    pair = {"ignore_row_if": "either_value_is_missing"} if len(columns) > 1 else {}
+    make = getattr(gx.expectations, f"ExpectColumn{expected}")
+    expectation = make(**arguments, **pair, meta={"contract": name}, severity=severity.value)
+    return Contract(name=name, suite=suite, severity=severity, expectation=expectation, columns=columns, **texts)
+
+
+CONTRACTS: Mapping[str, Mapping[str, Contract]] = {
+    suite: {name: _contract(suite, name, texts) for name, texts in contracts.items()}
+    for suite, contracts in yaml.safe_load((files(__package__) / "contracts.yaml").read_text("utf-8")).items()
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ViolatedContract:
+    """One contract and the rows that violate it."""
+
+    contract: Contract
+    rows: int = 0
+    examples: Sequence[Row] = ()
+    """Some of the rows: their keys and the columns that the contract reads."""
+
+    def plain(self) -> Plain:
+        """Returns the JSON object."""
+        contract = self.contract
+        return {
+            "contract": contract.name,
+            "suite": contract.suite,
+            "severity": contract.severity.value,
+            "promise": contract.promise,
+            "why": contract.why,
+            "source": contract.source,
+            "rows": self.rows,
+            "examples": [dict(each) for each in self.examples],
+        }
+
+    def of(self, cluster: str) -> BrokenContract | None:
+        """Returns what is recorded of one cluster's rows in the examples; None if there is none."""
+        own = [one for one in self.examples if one["cluster"] in (cluster, JOURNAL)]
+        if not own:
+            return None
+        sequence = own[-1].get("sequence")
+        return BrokenContract(
+            contract=self.contract.name,
+            promise=self.contract.promise,
+            grave=self.contract.severity is Severity.CRITICAL,
+            rows=len(own),
+            example=row_text(own[-1])[:_EXAMPLE_CHARACTERS],
+            sequence=sequence if isinstance(sequence, int) else None,
+        )
 
 
 class Audit:
-    """One run over rows and alerts.
+    """One run over rows and alerts: evaluates them table by table, counts them and collects the violated contracts.
 
     Memory is bounded by the rows of a table. What a row is compared with is kept from one table to the next, so that
     the size of the tables does not change the result.
     """
 
     def __init__(self) -> None:
-        self.validator = Validator()
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+        self._source = context.data_sources.pandas_default
         self._observations, self._alerts = ObservationRows(), AlertRows()
-        self._tables: dict[str, list[Row]] = {suite: [] for suite in ROW_KEYS}
+        self._broken: dict[str, ViolatedContract] = {}
+        self.rows = dict.fromkeys(ROW_KEYS, 0)
+        self.tables: Mapping[str, list[Row]] = {suite: [] for suite in ROW_KEYS}
+        """The rows of each suite that wait for their evaluation."""
 
     def journal(self, rows: Iterable[Observation], restarted_at: int | None) -> None:
         """Evaluates consecutive rows of a journal up to the first one that cannot be read.
@@ -59,70 +147,61 @@ class Audit:
                     restarted_at = None
                     self._observations.logs_read_again()
                 events = tuple(each_event(decoded_row(row).events))
-                self._tables["observations"].append(self._observations.row(row, events[0] if events else None))
-                self._tables["events"] += event_rows(row, events)
-                self._evaluate(TABLE_ROWS_MAX)
+                self.tables["observations"].append(self._observations.row(row, events[0] if events else None))
+                self.tables["events"] += event_rows(row, events)
+                self.evaluate(TABLE_ROWS_MAX)
         except JournalError as problem:
-            self._tables["observations"].append(damaged_row(str(problem)))
-        self._evaluate()
+            self.tables["observations"].append({"cluster": JOURNAL, "damaged": str(problem)})
+        self.evaluate()
 
     def alerts(self, alerts: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         """Evaluates sent alerts in their order: the number and the fields of each."""
         for number, fields in alerts:
-            self._tables["alerts"].append(self._alerts.row(number, fields))
-            self._evaluate(TABLE_ROWS_MAX)
-        self._evaluate()
+            self.tables["alerts"].append(self._alerts.row(number, fields))
+            self.evaluate(TABLE_ROWS_MAX)
+        self.evaluate()
 
-    def _evaluate(self, at_least: int = 1) -> None:
-        """Evaluates the tables with so many rows."""
-        for suite, rows in self._tables.items():
-            if len(rows) >= at_least:
-                self.validator.evaluate(suite, rows)
-                rows.clear()
+    def evaluate(self, at_least: int = 1) -> None:
+        """Evaluates the contracts of each table that has so many rows, and empties it.
 
+        Raises:
+            RuntimeError: an expectation could not be evaluated: a bug of kraftwatch.
+        """
+        for suite, rows in self.tables.items():
+            if len(rows) < at_least:
+                continue
+            contracts = CONTRACTS[suite]
+            names = dict.fromkeys((*ROW_KEYS[suite], *(name for each in contracts.values() for name in each.columns)))
+            # Floating-point numbers, which pandas takes for numbers beside empty cells, are not exact.
+            frame = pd.DataFrame(rows, columns=[*names], dtype=object).convert_dtypes(convert_string=False)
+            result = self._source.read_dataframe(frame).validate(
+                gx.ExpectationSuite(name=suite, expectations=[each.expectation for each in contracts.values()]),
+                result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES_MAX},
+            )
+            for found in result.results:
+                self._add(contracts[found.expectation_config.meta["contract"]], found, rows)
+            self.rows[suite] += len(rows)
+            rows.clear()
 
-def audit_sample(journal: JournalReader, checkpoint: Path) -> Mapping[str, ObservationsAudited]:
-    """Evaluates every contract on a sample; returns the result of each cluster in it.
+    @property
+    def broken(self) -> Sequence[ViolatedContract]:
+        """The violated contracts, the most severe first, then by name."""
+        return sorted(self._broken.values(), key=lambda one: (-one.contract.severity.rank, one.contract.name))
 
-    Raises:
-        JournalError: there is no journal.
-    """
-    end = journal.published_end()
-    first = max(journal.first_sequence(), end - SAMPLE_ROWS_MAX)
-    names = {row.cluster for row in journal.read(first, end)}
-    audit = Audit()
-    audit.journal(journal.read(first, end), journal.restarted_at())
-    audit.alerts([*ledger_alerts(checkpoint)][-SAMPLE_ALERTS_MAX:])
-    # The replay itself reports what does not decode.
-    violated = [one for one in audit.validator.broken if one.contract.name != DECODES]
-    return {
-        name: ObservationsAudited(
-            rows=end - first,
-            first_sequence=first,
-            last_sequence=end - 1,
-            broken=tuple(filter(None, (_broken(one, name) for one in violated)))[:_REPORTED_MAX],
-        )
-        for name in sorted(names)
-    }
-
-
-def _broken(violated: ViolatedContract, cluster: str) -> BrokenContract | None:
-    """Returns what is recorded of one cluster's rows in the examples; None if there is none."""
-    own = [one for one in violated.examples if one["cluster"] in (cluster, JOURNAL)]
-    if not own:
-        return None
-    sequence = own[-1].get("sequence")
-    return BrokenContract(
-        contract=violated.contract.name,
-        promise=violated.contract.promise,
-        grave=violated.contract.severity is Severity.CRITICAL,
-        rows=len(own),
-        example=row_text(own[-1])[:_EXAMPLE_CHARACTERS],
-        sequence=sequence if isinstance(sequence, int) else None,
-    )
+    def _add(self, contract: Contract, found: Any, rows: Sequence[Row]) -> None:
+        if found.exception_info.get("raised_exception") or "unexpected_count" not in found.result:
+            raise RuntimeError(f"contract {contract.name} could not be evaluated: {found.exception_info}")
+        if found.result["unexpected_count"]:
+            names = (*ROW_KEYS[contract.suite], *contract.columns)
+            examples = [
+                {name: rows[at].get(name) for name in names} for at in found.result["partial_unexpected_index_list"]
+            ]
+            violated = self._broken.setdefault(contract.name, ViolatedContract(contract=contract))
+            violated.rows += int(found.result["unexpected_count"])
+            violated.examples = (*violated.examples, *examples)[:EXAMPLES_MAX]
 
 
-if __name__ == "__main__":
-    os.nice(_NICE)
-    results = audit_sample(JournalReader(Path(sys.argv[1])), Path(sys.argv[2]))
-    sys.stdout.buffer.write(AUDIT_RESULTS.dump_json(dict(results)))
+def row_text(example: Row) -> str:
+    """Returns an example row as text: `row 12, base_offset_of_log 4, next_offset 9`."""
+    cells = {"row" if name == "sequence" else name: value for name, value in example.items() if name != "cluster"}
+    return ", ".join(f"{name} {value}" for name, value in cells.items() if value is not None)

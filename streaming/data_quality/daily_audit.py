@@ -1,15 +1,16 @@
 """The job's audit: at most once a day a process of its own audits the newest rows, and its result is recorded.
 
 No batch waits for it: the scheduler has its own thread, and only the process, which ends within seconds, loads Great
-Expectations.
+Expectations: `python -m streaming.data_quality.daily_audit JOURNAL CHECKPOINT` prints the result of each cluster.
 """
 
 import logging
+import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -17,6 +18,8 @@ from typing import Self
 from pydantic import TypeAdapter
 
 from connectors.observations.observation_event import ObservationsAudited
+from connectors.store.journal_reader import JournalReader
+from streaming.replay.contract_violations import DECODES
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,13 @@ INTERVAL_S = 86_400.0
 """The shortest time between two audits, also across restarts."""
 TIMEOUT_S = 300.0
 """An audit takes seconds, on a busy machine a minute: a longer one hangs and is killed."""
+SAMPLE_ROWS_MAX = 5_000
+"""Newest rows of the journal in a sample: a quarter of an hour of one cluster, at five rows a second."""
+SAMPLE_ALERTS_MAX = 500
+"""Newest alerts of the ledger in a sample."""
+_REPORTED_MAX = 8
+"""Most broken contracts of a cluster, the most severe first: its result must fit into one pipe write (4,096 bytes)."""
+_NICE = 10
 _CHECK_S = 60.0
 """Seconds between two checks whether the interval is over: a reload may change the interval."""
 
@@ -88,7 +98,7 @@ class DailyAudit:
                     self.audit()
 
     def _output(self) -> bytes:
-        command = [sys.executable, "-m", "streaming.data_quality.audit", *map(str, self._paths)]
+        command = [sys.executable, "-m", "streaming.data_quality.daily_audit", *map(str, self._paths)]
         none, pipe = subprocess.DEVNULL, subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True)
         out, errors = self.process.communicate(timeout=TIMEOUT_S)
@@ -100,3 +110,38 @@ class DailyAudit:
     def _kill(self) -> None:
         if self.process is not None:
             self.process.kill()
+
+
+def audit_sample(journal: JournalReader, checkpoint: Path) -> Mapping[str, ObservationsAudited]:
+    """Evaluates every contract on a sample; returns the result of each cluster in it.
+
+    Raises:
+        JournalError: there is no journal.
+    """
+    # Imported here: only the process of an audit loads Great Expectations.
+    from streaming.data_quality.audit import Audit
+    from streaming.data_quality.suite_rows import ledger_alerts
+
+    end = journal.published_end()
+    first = max(journal.first_sequence(), end - SAMPLE_ROWS_MAX)
+    names = {row.cluster for row in journal.read(first, end)}
+    audit = Audit()
+    audit.journal(journal.read(first, end), journal.restarted_at())
+    audit.alerts([*ledger_alerts(checkpoint)][-SAMPLE_ALERTS_MAX:])
+    # The replay itself reports what does not decode.
+    violated = [one for one in audit.broken if one.contract.name != DECODES]
+    return {
+        name: ObservationsAudited(
+            rows=end - first,
+            first_sequence=first,
+            last_sequence=end - 1,
+            broken=tuple(filter(None, (one.of(name) for one in violated)))[:_REPORTED_MAX],
+        )
+        for name in sorted(names)
+    }
+
+
+if __name__ == "__main__":
+    os.nice(_NICE)
+    results = audit_sample(JournalReader(Path(sys.argv[1])), Path(sys.argv[2]))
+    sys.stdout.buffer.write(AUDIT_RESULTS.dump_json(dict(results)))

@@ -20,32 +20,20 @@ from connectors.store.journal_reader import JournalReader
 from rules.finding import Plain
 from streaming.replay.decoded_row import decode_observation
 
-_ADVICE = (
-    (
-        "is not known to",
-        "a Kafka newer than this kraftwatch wrote it: upgrade kraftwatch. Its body was blanked when it was recorded, "
-        "because it might contain a secret: only a job with a new --checkpoint reads it again.",
-    ),
-    (
-        "CRC-32C",
-        "its bytes were damaged when the controller sent them, or later on the disk of this host. Check the "
-        "controllers' disks first: `kraftwatch decode` reads a segment there.",
-    ),
-    (
-        "torn",
-        "an answer ended inside a batch: report it as a bug of kraftwatch, whose gatherer records complete batches.",
-    ),
-    (
-        "compressed",
-        "KRaft never compresses its log: another program wrote it. Check which programs write to the controllers.",
-    ),
-    (
-        "could not be",
-        "it decodes, and kraftwatch failed on it: the cluster's state is what it was before the row. Report it as a "
-        "bug of kraftwatch, with this line.",
-    ),
-    ("is no event", "another version of kraftwatch recorded this observation, or the journal was changed by hand."),
-)
+_ADVICE = {
+    "is not known to": "a Kafka newer than this kraftwatch wrote it: upgrade kraftwatch. Its body was blanked when it "
+    "was recorded, because it might contain a secret: only a job with a new --checkpoint reads it again.",
+    "CRC-32C": "its bytes were damaged when the controller sent them, or later on the disk of this host. Check the "
+    "controllers' disks first: `kraftwatch decode` reads a segment there.",
+    "torn": "an answer ended inside a batch: report it as a bug of kraftwatch, whose gatherer records complete "
+    "batches.",
+    "compressed": "KRaft never compresses its log: another program wrote it. Check which programs write to the "
+    "controllers.",
+    "could not be": "it decodes, and kraftwatch failed on it: the cluster's state is what it was before the row. "
+    "Report it as a bug of kraftwatch, with this line.",
+    "is no event": "another version of kraftwatch recorded this observation, or the journal was changed by hand.",
+}
+"""By a part of the reason."""
 NOT_APPLIED = ("could not be applied", "could not be evaluated")
 """How the reason of a row begins that decodes: decoding it again does not show whether it can be applied now."""
 _ELSE = "it does not have Kafka's format: check the controller's own copy with `kraftwatch decode`."
@@ -79,11 +67,7 @@ class QuarantinedItem:
     @property
     def advice(self) -> str:
         """What it means and what to do."""
-        return next((advice for words, advice in _ADVICE if words in self.reason), _ELSE)
-
-    def plain(self) -> dict[str, Plain]:
-        """Returns the JSON object."""
-        return asdict(self)
+        return next((advice for words, advice in _ADVICE.items() if words in self.reason), _ELSE)
 
 
 class RetryResult(NamedTuple):
@@ -99,7 +83,7 @@ class RetryResult(NamedTuple):
 
     def plain(self) -> dict[str, Plain]:
         """Returns the JSON object."""
-        return {**self.item.plain(), "now": self.status, "why": self.reason}
+        return {**asdict(self.item), "now": self.status, "why": self.reason}
 
 
 def quarantined_items(stored: Mapping[str, Mapping[str, Any]]) -> Sequence[QuarantinedItem]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
@@ -30,8 +30,17 @@ from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.model.identifiers import DirectoryId, Millis
 from rules.model.monitoring import Reason
-from streaming.data_quality.contract import JOURNAL, Row
 
+JOURNAL = "(journal)"
+"""Stands for the cluster of a row that cannot be read."""
+ROW_KEYS: Mapping[str, tuple[str, ...]] = {
+    "observations": ("cluster", "sequence"),
+    "events": ("cluster", "sequence", "ordinal"),
+    "alerts": ("cluster", "line"),
+}
+"""The suites, and the columns that identify a row of each: the name of the cluster, and numbers."""
+Row: TypeAlias = Mapping[str, int | str | None]
+"""The columns of a row; one that is left out is empty."""
 PAYLOAD_BYTES_MAX = BUFFER_BYTES_MAX + MAX_BYTES
 """One row may contain everything that waited for the high watermark, and the answer that advanced it."""
 _LOG_RESTARTED = (Reason.METADATA_LOST, Reason.TASK_FAILED, Reason.INTERRUPTED)
@@ -95,11 +104,6 @@ class ObservationRows:
         """Forgets how far each cluster's log was read: a repair had all logs read again from their start."""
         for before in self._before.values():
             before.next_offset = before.log_epoch = before.snapshot = None
-
-
-def damaged_row(problem: str) -> Row:
-    """Returns the row of the position from which the journal cannot be read, with the reason."""
-    return {"cluster": JOURNAL, "damaged": problem}
 
 
 def _unblanked(row: Observation) -> str | None:

@@ -12,7 +12,7 @@ from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.cli import app
-from streaming.data_quality.audit import audit_sample
+from streaming.data_quality.daily_audit import audit_sample
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 
 NOW = 1_800_000_000_000

@@ -17,15 +17,16 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
-from streaming.data_quality.contract import CONTRACTS, JOURNAL, Row, Validator
+from streaming.data_quality.audit import CONTRACTS, Audit
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
     FIELDS,
+    JOURNAL,
     PAYLOAD_BYTES_MAX,
     SKEW_MS,
     AlertRows,
     ObservationRows,
-    damaged_row,
+    Row,
     event_rows,
     ledger_alerts,
 )
@@ -39,9 +40,10 @@ WELL = "well"
 
 def violating_clusters(suite: str, rows: Sequence[Row]) -> dict[str, set[object]]:
     """Returns the clusters that violate each contract."""
-    validator = Validator()
-    validator.evaluate(suite, rows)
-    return {one.contract.name: {each.get("cluster") for each in one.examples} for one in validator.broken}
+    audit = Audit()
+    audit.tables[suite].extend(rows)
+    audit.evaluate()
+    return {one.contract.name: {each.get("cluster") for each in one.examples} for one in audit.broken}
 
 
 def each_by_its_own_cluster(suite: str, **more: object) -> dict[str, set[object]]:
@@ -120,7 +122,7 @@ GOOD_ROWS = (
 
 
 def test_each_contract_of_observations() -> None:
-    rows = [*observed(*BAD_ROWS, *GOOD_ROWS), damaged_row("a frame is cut short at byte 9")]
+    rows = [*observed(*BAD_ROWS, *GOOD_ROWS), {"cluster": JOURNAL, "damaged": "a frame is cut short"}]
 
     found = violating_clusters("observations", rows)
 

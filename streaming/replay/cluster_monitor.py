@@ -224,6 +224,9 @@ class ClusterMonitor:
 
         Adds the alerts of each row to `alerts_of_rows`, and each row that raised to `failed`.
         """
+        if not rows:
+            self._restore()
+            return
         if len(rows) == 1:
             failed.append(_refused(rows[0], f"could not be applied: {reason}"))
             alerts_of_rows.append(self._skip_failing(rows[0], failed[-1].reason))

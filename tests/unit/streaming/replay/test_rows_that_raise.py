@@ -339,6 +339,16 @@ def test_row_after_which_the_state_cannot_be_stored_is_found_and_skipped(monkeyp
     assert monitor.machine.log.position == unstorable_from - 1
 
 
+def test_a_state_that_cannot_be_stored_without_a_new_row_stays_the_stored_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = look_back()
+    monitor.apply(ROWS[:3], store=True)
+    before = monitor.stored
+    monkeypatch.setattr(Machine, "to_bytes", lambda machine: 1 / 0)
+
+    assert monitor.apply((), store=True).failed == ()
+    assert monitor.stored == before
+
+
 def test_large_rows_are_not_kept_until_many_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large cluster's snapshot has rows of many events: memory must not grow with it."""
     stores, stored = Machine.to_bytes, []

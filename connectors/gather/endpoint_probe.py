@@ -6,15 +6,18 @@ addresses or the outcome changed, after an inconclusive answer (at once, then ev
 the last answer is used.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.kafka.client import Address, Client
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
 from connectors.kafka.node_id_request import describe_node_request, parse_node_id
+from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.observations.observation_event import EndpointProbed, ObservationFailed
@@ -232,3 +235,49 @@ def _answer_from_error(problem: ObservationError) -> Answer:
         # The node speaks Kafka and does not serve the metadata log, so it is not this voter.
         return Answer.OTHER_NODE
     return Answer.NO_ANSWER
+
+
+class _Collected:
+    """Keeps the results by target."""
+
+    def __init__(self) -> None:
+        self.probes: dict[ProbeTarget, EndpointProbed] = {}
+
+    def write_probe(self, event: EndpointProbed) -> None:
+        self.probes[ProbeTarget(node=event.node, endpoint=event.endpoint)] = event
+
+    def write_failure(self, event: ObservationFailed) -> None:
+        """Keeps nothing: the result of the probe says the same."""
+
+
+def probe_once(
+    cluster: ClusterConnection, targets: Sequence[ProbeTarget], *, within_s: float
+) -> Mapping[ProbeTarget, EndpointProbed]:
+    """Returns the result for each target; one that took longer is absent.
+
+    Args:
+        cluster: gives the cluster id, the login and the name resolution.
+        targets: the endpoints, with the node that should answer at each.
+        within_s: how long to wait for all of them.
+    """
+    loop, output = EventLoop(threads=max(1, len(targets))), _Collected()
+    try:
+        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+        nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
+        timeout_ms = cluster.request_timeout_ms
+        probe = EndpointProbe(
+            loop, client, nodes, output, resolver=resolver, interval_ms=timeout_ms, timeout_ms=timeout_ms
+        )
+
+        async def probe_all() -> None:
+            futures = [loop.spawn(probe.probe(target)) for target in targets]
+            await loop.wait_until(lambda: all(one.done for one in futures), futures, within_s)
+
+        try:
+            loop.run(probe_all)
+        finally:
+            client.close()
+        return output.probes
+    finally:
+        loop.close()

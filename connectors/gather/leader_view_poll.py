@@ -8,7 +8,7 @@ a new snapshot.
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_output import ObservationOutput
+from connectors.gather.observation_writer import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.event_loop import EventLoop

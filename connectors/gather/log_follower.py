@@ -11,7 +11,7 @@ from typing import Any
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_output import ObservationOutput
+from connectors.gather.observation_writer import ObservationOutput
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.gather.snapshot_buffer import MAX_SNAPSHOT_BYTES, SnapshotBuffer
 from connectors.kafka.client import Address, Client

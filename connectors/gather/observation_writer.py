@@ -1,7 +1,10 @@
-"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows."""
+"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows.
+
+Log follower, quorum poll, endpoint probe and leader view poll write through `ObservationOutput`.
+"""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
@@ -23,6 +26,28 @@ from rules.model.monitoring import ObservationSource, Reason
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
+
+
+class ObservationOutput(Protocol):
+    """Receives the observations of one cluster in the order they are made."""
+
+    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
+        """Writes committed records, whose content is `batches`; empty if the leader answered without new ones."""
+
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
+        """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
+
+    def write_poll(self, event: QuorumPolled) -> None:
+        """Writes the response to a DescribeQuorum."""
+
+    def write_probe(self, event: EndpointProbed) -> None:
+        """Writes the result of an endpoint probe."""
+
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
+        """Writes which leader and epoch a controller reported."""
+
+    def write_failure(self, event: ObservationFailed) -> None:
+        """Writes a failed poll, probe or fetch."""
 
 
 class ObservationWriter:

@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_output import ObservationOutput
+from connectors.gather.observation_writer import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery

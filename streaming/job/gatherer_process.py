@@ -19,9 +19,13 @@ from pathlib import Path
 from typing import IO
 
 from connectors.errors import JournalError, UsageError
-from connectors.gather.control_messages import AuditResult, PollRequest
-from connectors.gather.control_messages import to_line as control_line
-from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.gatherer_input import (
+    AuditResult,
+    GathererSettings,
+    PollRequest,
+    message_to_line,
+    settings_to_line,
+)
 from connectors.gather.loop_heartbeat import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation_event import ObservationsAudited
@@ -58,7 +62,7 @@ class GathererProcess:
             journal_options: as in `GathererSettings`.
         """
         self._stats = logs / "gather-stats.json"
-        self._settings = to_line(
+        self._settings = settings_to_line(
             GathererSettings(
                 clusters=tuple(clusters),
                 journal=str(journal),
@@ -117,7 +121,7 @@ class GathererProcess:
             self._requested[cluster] = (process.pid, due_ms)
             with contextlib.suppress(OSError):
                 # A full pipe takes nothing: POSIX writes a line shorter than PIPE_BUF completely or not at all.
-                process.stdin.write(control_line(PollRequest(cluster=cluster, at_ms=due_ms)))
+                process.stdin.write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""
@@ -248,10 +252,10 @@ class GathererProcess:
 
 def audit_line(cluster: str, audited: ObservationsAudited) -> bytes:
     """Returns an audit's result as one line of at most PIPE_BUF bytes; violations that do not fit are left out."""
-    line = control_line(AuditResult(cluster=cluster, audited=audited))
+    line = message_to_line(AuditResult(cluster=cluster, audited=audited))
     while len(line) > select.PIPE_BUF and audited.broken:
         audited = replace(audited, broken=audited.broken[:-1])
-        line = control_line(AuditResult(cluster=cluster, audited=audited))
+        line = message_to_line(AuditResult(cluster=cluster, audited=audited))
     return line
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
-from connectors.gather.probe_once import probe_once
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation_event import EndpointProbed
 from rules.finding import Plain

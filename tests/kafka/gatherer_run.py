@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.event import Event, from_json
 from connectors.observations.observation import Observation, ObservationKind
@@ -90,7 +90,7 @@ def run_gatherer(folder: Path, *clusters: ClusterConnection) -> Iterator[Gathere
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(to_line(settings))
+            process.stdin.write(settings_to_line(settings))
             process.stdin.flush()
             first_line = process.stdout.readline()
             assert first_line == b"ready\n", (first_line, (folder / "gather.log").read_text())

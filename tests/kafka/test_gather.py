@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from connectors.errors import ObservationError
-from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
@@ -231,7 +231,10 @@ def test_second_gatherer_reports_the_journal_in_use(lab: Lab, tmp_path: Path) ->
     with run_gatherer(tmp_path, cluster_of(lab)):
         settings = GathererSettings(clusters=(cluster_of(lab),), journal=str(tmp_path / "journal"), lock_timeout_s=0.2)
         second = subprocess.run(
-            [sys.executable, "-m", "connectors.gather"], input=to_line(settings), capture_output=True, timeout=120
+            [sys.executable, "-m", "connectors.gather"],
+            input=settings_to_line(settings),
+            capture_output=True,
+            timeout=120,
         )
     assert second.returncode == 3
     assert second.stdout.count(b"\n") == 1

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from connectors.gather.gatherer_settings import from_line
+from connectors.gather.gatherer_input import settings_from_line
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -34,7 +34,7 @@ def allow(folder: Path, rows: int) -> None:
 
 def replay(stdin: BinaryIO, stdout: TextIO, *, folder: Path, recording: Path) -> int:
     """Runs until `stdin` closes; the replacement of `connectors.gather.gatherer.main`."""
-    journal = Path(from_line(stdin.readline()).journal)
+    journal = Path(settings_from_line(stdin.readline()).journal)
     rows = read(recording)
     stopping = threading.Event()
     threading.Thread(target=_wait_for_end, args=(stdin, stopping), daemon=True).start()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.event import from_json
 from connectors.observations.observation import ObservationKind
@@ -37,7 +37,7 @@ def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> N
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(to_line(configured))
+        process.stdin.write(settings_to_line(configured))
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
         journal = JournalReader(tmp_path / "journal")
@@ -62,7 +62,7 @@ def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> N
 
 def test_journal_in_use_is_reported_in_one_sentence_with_exit_code_3(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "journal"):
-        ended = subprocess.run(COMMAND, input=to_line(settings(tmp_path)), capture_output=True, timeout=120)
+        ended = subprocess.run(COMMAND, input=settings_to_line(settings(tmp_path)), capture_output=True, timeout=120)
     assert ended.returncode == 3
     assert ended.stdout.count(b"\n") == 1
     assert b"journal" in ended.stdout
@@ -80,7 +80,7 @@ def test_sigterm_ends_the_gatherer_cleanly_while_stdin_is_open(tmp_path: Path) -
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(to_line(settings(tmp_path)))
+        process.stdin.write(settings_to_line(settings(tmp_path)))
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
         journal = JournalReader(tmp_path / "journal")

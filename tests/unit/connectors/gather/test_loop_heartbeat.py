@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.gather.gatherer_settings import to_line
+from connectors.gather.gatherer_input import settings_to_line
 from connectors.gather.loop_heartbeat import STALLED_S, LoopHeartbeat, read_heartbeat, stalled_loop_s
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
@@ -62,7 +62,7 @@ def block(loop: EventLoop, seconds: float) -> None:
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
-    line = to_line(replace(settings(tmp_path), stats=str(stats)))
+    line = settings_to_line(replace(settings(tmp_path), stats=str(stats)))
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.event import from_json
@@ -75,7 +75,7 @@ def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
         stack.callback(process.kill)
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(to_line(settings))
+        process.stdin.write(settings_to_line(settings))
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
         idle_bytes = peak_bytes(process.pid)

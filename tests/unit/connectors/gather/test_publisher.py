@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import JournalError
-from connectors.gather.control_messages import AuditResult, PollRequest, from_line, to_line
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import BrokenContract, ObservationsAudited
 
 
 class RecordedJournal:
@@ -118,32 +116,3 @@ def test_unwritable_journal_ends_the_gatherer(loop: EventLoop) -> None:
 
     assert ended == [True]
     assert str(publisher.failure) == "no space left"
-
-
-def test_poll_request_round_trips_as_one_line() -> None:
-    request = PollRequest(cluster="prod", at_ms=1_800_000_000_000)
-
-    line = to_line(request)
-
-    assert line.count(b"\n") == 1
-    assert from_line(line) == request
-
-
-@pytest.mark.parametrize("line", [b"", b"\n", b"{}", b"prod 5", b'{"cluster": "a", "at_ms": "soon"}'])
-def test_invalid_control_message_is_rejected(line: bytes) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        from_line(line)
-
-
-def test_audit_result_round_trips_as_one_line() -> None:
-    broken = BrokenContract(
-        contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
-    )
-    result = AuditResult(
-        cluster="prod", audited=ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,))
-    )
-
-    line = to_line(result)
-
-    assert line.count(b"\n") == 1
-    assert from_line(line) == result

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.gatherer import Gatherer
-from connectors.gather.gatherer_settings import GathererSettings
+from connectors.gather.gatherer_input import GathererSettings
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import Observation

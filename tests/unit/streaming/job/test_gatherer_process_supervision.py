@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.gather.control_messages import AuditResult, from_line
+from connectors.gather.gatherer_input import AuditResult, message_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.event import from_json
 from connectors.observations.observation import ObservationKind
@@ -119,6 +119,6 @@ def test_violations_that_do_not_fit_into_the_pipe_are_left_out() -> None:
     line = audit_line("a", audit_result("ü" * 400, contracts=8))
 
     assert len(line) <= select.PIPE_BUF
-    message = from_line(line)
+    message = message_from_line(line)
     assert isinstance(message, AuditResult)
     assert [one.contract for one in message.audited.broken] == ["c0", "c1", "c2", "c3"]

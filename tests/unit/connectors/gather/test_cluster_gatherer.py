@@ -1,5 +1,5 @@
 from connectors.errors import KraftwatchError
-from connectors.gather.supervisor import describe_fault, supervised
+from connectors.gather.cluster_gatherer import describe_fault, supervised
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
@@ -18,7 +18,7 @@ class RecordedFailures:
 
 
 def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("connectors.gather.supervisor._FIRST_S", 0.01)
+    monkeypatch.setattr("connectors.gather.cluster_gatherer._FIRST_PAUSE_S", 0.01)
     loop, output, starts, ticks = EventLoop(), RecordedFailures(), [], []
 
     async def broken() -> None:
@@ -40,7 +40,7 @@ def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkey
     loop.close()
     assert len(ticks) > 3
     assert {event.reason for event in output.failures} == {Reason.TASK_FAILED}
-    assert all("KeyError at test_supervisor.py" in event.detail for event in output.failures)
+    assert all("KeyError at test_cluster_gatherer.py" in event.detail for event in output.failures)
     assert all(SECRET not in event.detail for event in output.failures)
 
 

@@ -1,0 +1,97 @@
+"""What the job writes to the gatherer's stdin: a JSON line of settings, then a JSON line for each control message.
+
+The settings may hold secrets, so they are never logged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from connectors.errors import UsageError
+from connectors.gather.commit_buffer import FetchPosition
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation_event import ObservationsAudited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GathererSettings:
+    """The settings of one gatherer process."""
+
+    clusters: tuple[ClusterConnection, ...]
+    journal: str
+    """The journal's folder."""
+    resume: Mapping[str, FetchPosition] = field(default_factory=dict)
+    """Log position to start from, by cluster; default: after the cluster's last row in the journal."""
+    stats: str | None = None
+    """Path of the statistics file, rewritten each second (see `connectors.gather.gatherer_stats`)."""
+    lock_timeout_s: float = 10.0
+    """How long to wait for the journal's lock."""
+    journal_options: Mapping[str, float] = field(default_factory=dict)
+    """`keep_bytes`, `keep_s` of `connectors.store.journal_writer.JournalWriter`."""
+    verbose: bool = False
+
+
+_SETTINGS_JSON = TypeAdapter(GathererSettings)
+
+
+def settings_to_line(settings: GathererSettings) -> bytes:
+    """Returns the settings as one line of JSON with its line end. It holds the clusters' secrets."""
+    return _SETTINGS_JSON.dump_json(settings) + b"\n"
+
+
+def settings_from_line(line: bytes) -> GathererSettings:
+    """Parses a line written by `settings_to_line`.
+
+    Raises:
+        UsageError: names the first invalid field, never its value.
+    """
+    try:
+        return _SETTINGS_JSON.validate_json(line)
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the line"
+        raise UsageError(f"The gatherer's settings: {where}: {first['msg']}.") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollRequest:
+    """Poll this cluster at this time (the gatherer's clock), and publish the first row from then on at once.
+
+    It is the time at which a hold or clear duration ends. Without the poll's row, the transition waits for the next
+    row, up to a second.
+    """
+
+    cluster: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """Write the result of an audit of this cluster's rows to the journal.
+
+    Rules evaluate only what the journal holds, so a replay gives the same result.
+    """
+
+    cluster: str
+    audited: ObservationsAudited
+
+
+ControlMessage: TypeAlias = PollRequest | AuditResult
+
+_MESSAGE_JSON: TypeAdapter[ControlMessage] = TypeAdapter(ControlMessage)
+
+
+def message_to_line(message: ControlMessage) -> bytes:
+    """Returns the message as one line of JSON with its line end."""
+    return _MESSAGE_JSON.dump_json(message) + b"\n"
+
+
+def message_from_line(line: bytes) -> ControlMessage:
+    """Parses a line written by `message_to_line`.
+
+    Raises:
+        pydantic.ValidationError: the line is not a control message (a ValueError).
+    """
+    return _MESSAGE_JSON.validate_json(line)

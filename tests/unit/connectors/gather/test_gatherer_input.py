@@ -1,0 +1,79 @@
+import json
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.gather.commit_buffer import FetchPosition
+from connectors.gather.gatherer_input import (
+    AuditResult,
+    GathererSettings,
+    PollRequest,
+    message_from_line,
+    message_to_line,
+    settings_from_line,
+    settings_to_line,
+)
+from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.observations.observation_event import BrokenContract, ObservationsAudited
+
+SECRET = "secret-password"
+SETTINGS = GathererSettings(
+    clusters=(
+        ClusterConnection(
+            name="a",
+            bootstrap=(("c1", 9093), ("c2", 9093)),
+            options={"sasl_plain_password": SECRET, "ssl_check_hostname": False},
+            resolve={"c1": "10.0.0.1"},
+        ),
+    ),
+    journal="somewhere",
+    resume={"a": FetchPosition(offset=7, epoch=2)},
+)
+
+
+def test_settings_round_trip_as_one_line() -> None:
+    line = settings_to_line(SETTINGS)
+    assert line.count(b"\n") == 1
+    assert settings_from_line(line) == SETTINGS
+
+
+def test_invalid_field_is_named_without_its_value() -> None:
+    broken = json.loads(settings_to_line(SETTINGS))
+    broken["clusters"][0]["options"] = {"sasl_plain_password": [SECRET]}
+    with pytest.raises(UsageError, match=r"clusters\.0\.options\.sasl_plain_password") as problem:
+        settings_from_line(json.dumps(broken).encode())
+    assert SECRET not in str(problem.value)
+
+
+def test_missing_settings_line_is_rejected() -> None:
+    with pytest.raises(UsageError, match="settings"):
+        settings_from_line(b"")
+
+
+def test_poll_request_round_trips_as_one_line() -> None:
+    request = PollRequest(cluster="prod", at_ms=1_800_000_000_000)
+
+    line = message_to_line(request)
+
+    assert line.count(b"\n") == 1
+    assert message_from_line(line) == request
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"{}", b"prod 5", b'{"cluster": "a", "at_ms": "soon"}'])
+def test_invalid_control_message_is_rejected(line: bytes) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        message_from_line(line)
+
+
+def test_audit_result_round_trips_as_one_line() -> None:
+    broken = BrokenContract(
+        contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
+    )
+    result = AuditResult(
+        cluster="prod", audited=ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,))
+    )
+
+    line = message_to_line(result)
+
+    assert line.count(b"\n") == 1
+    assert message_from_line(line) == result

@@ -11,8 +11,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.common import GraphGradientMode, LineInterpolation, VisibilityMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from deploy.grafana.chart import Chart, ChartForm, ChartQuery
-from deploy.grafana.charts import ROWS
+from deploy.grafana.charts import ROWS, Chart, ChartForm, ChartQuery
 
 FILE = "kraftwatch.json"
 UID = "kraftwatch"

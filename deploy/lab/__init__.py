@@ -1,1 +1,5 @@
 """A real Kafka quorum on loopback, as a library: it imports no other package of this project."""
+
+
+class LabError(Exception):
+    """One sentence: the node, tool or file, what failed, and where to look or what to do."""

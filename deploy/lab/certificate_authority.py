@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from deploy.lab.hosts_file import DOMAIN
-from deploy.lab.node import LOOPBACK
+from deploy.lab.addresses import DOMAIN, LOOPBACK
 
 _VALID_DAYS = (-7, 20)
 """Longer than the time in which an expiry is reported."""

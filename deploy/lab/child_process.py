@@ -4,13 +4,40 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import wait_until
+from deploy.lab import LabError
+
+T = TypeVar("T")
+
+POLL_INTERVAL_S = 0.1
+
+
+def wait_until(poll: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
+    """Calls `poll` every 0.1 s until it returns a result, and returns the result.
+
+    Args:
+        poll: returns the result, or None or False while there is none yet.
+        timeout_s: seconds after which waiting ends.
+        what: names the result in the error message, such as `a leader among the controllers`.
+
+    Raises:
+        LabError: there was no result in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        result = poll()
+        if result is not None and result is not False:
+            return result
+        if time.monotonic() >= deadline:
+            raise LabError(f"timed out after {timeout_s:g} s waiting for {what}")
+        time.sleep(POLL_INTERVAL_S)
+
 
 CHILD_GUARD = (sys.executable, "-I", "-S", str(Path(__file__).with_name("child_guard.py")))
 """The interpreter and the program that supervise a command (`deploy.lab.child_guard`)."""

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy.lab.hosts_file import DOMAIN, HostsFile
+from deploy.lab import LabError
+from deploy.lab.addresses import DOMAIN, LOOPBACK, HostsFile, Ports
 from deploy.lab.jars import KAFKA_VERSION
-from deploy.lab.lab_errors import LabError
-from deploy.lab.node import LOOPBACK, Listener, Node
-from deploy.lab.ports import Ports
+from deploy.lab.node import Listener, Node
 
 FIRST_BROKER = 101
 

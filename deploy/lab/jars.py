@@ -1,22 +1,28 @@
-"""Downloads Kafka's jars from Maven Central with the Ivy that pyspark contains, into the user's cache."""
+"""Downloads Kafka's jars from Maven Central with the Ivy that pyspark contains, into the user's cache.
+
+jars.lock holds the sha256 of each jar. `python -m deploy.lab.jars VERSION ...` downloads these versions into a new
+cache and writes it.
+"""
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import pwd
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from deploy.lab import LabError
 from deploy.lab.child_process import supervised_command
-from deploy.lab.jar_checksums import LOCK, jar_checksums, verify_jars
-from deploy.lab.lab_errors import LabError
 
 KAFKA_VERSION = "4.3.1"
 """The Kafka version that the lab runs by default."""
@@ -46,6 +52,49 @@ _DEPENDENCY = '<dependency org="{org}" name="{name}" rev="{rev}" transitive="{tr
 _FOUND = re.compile(r"^\s*found (?P<module>\S+#\S+)")
 _LOADED = re.compile(r"\[SUCCESSFUL ?\]\s+(?P<module>[^!\s]+)")
 _PROBLEM = re.compile(r"(UNRESOLVED DEPENDENCY|unresolved dependency|not found|FAILED|Server access [eE]rror)")
+
+LOCK = Path(__file__).with_name("jars.lock")
+_LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<jar>\S+\.jar)")
+"""The format of sha256sum."""
+
+
+@cache
+def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
+    """Returns the expected sha256 of each jar by its file name.
+
+    Raises:
+        LabError: a line of the lock file is invalid.
+    """
+    checksums = {}
+    for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), start=1):
+        entry = _LINE.fullmatch(line)
+        if entry is None:
+            raise LabError(f"{lock}, line {number}: expected a sha256 and a jar: restore the file from the repository")
+        checksums[entry["jar"]] = entry["sha256"]
+    return checksums
+
+
+def verify_jars(jars: Path, checksums: Mapping[str, str], *, lock: Path = LOCK) -> list[str]:
+    """Returns the names of the jars in a folder that have no checksum; `lock` is the file that the error names.
+
+    Raises:
+        LabError: a jar differs from its checksum.
+    """
+    expected = {jar.name: checksums.get(jar.name) for jar in sorted(jars.iterdir())}
+    for name, checksum in expected.items():
+        if checksum is not None and sha256(jars / name) != checksum:
+            raise LabError(
+                f"{name} from Maven Central is not the file that {lock.name} pins (sha256 {checksum[:12]}…): it was "
+                "changed in transit or at its source; do not use it, and ask the operator of your Maven Central mirror"
+            )
+    return [name for name, checksum in expected.items() if checksum is None]
+
+
+def sha256(file: Path) -> str:
+    """Returns the digest in hexadecimal."""
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
 
 Dependency = tuple[str, str, str, bool]
 """Organisation, name, revision, and whether its own dependencies are downloaded too."""
@@ -224,3 +273,21 @@ def _ivy_jar() -> Path:
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return jar
     raise LabError("found no jars/ivy-*.jar in the installed pyspark, which downloads Kafka: install pyspark")
+
+
+def main(versions: list[str]) -> int:
+    """Writes jars.lock for exactly these versions; returns 2 with an error message if a download fails."""
+    checksums: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-jars-") as folder:
+        try:
+            for version in versions:
+                checksums.update({jar.name: sha256(jar) for jar in kafka_jars(version, cache=Path(folder)).iterdir()})
+        except LabError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+    LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

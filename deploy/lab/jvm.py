@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.lab import LabError
 from deploy.lab.child_process import command_output
 from deploy.lab.jars import class_archive
-from deploy.lab.lab_errors import LabError
 
 NODE = "kafka.Kafka"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from deploy.lab.lab_errors import LabError
+from deploy.lab import LabError
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas with a function that is deprecated in Python 3.11 and 3.12.
@@ -22,7 +22,6 @@ _CLIENT_ID = "kraftwatch-lab"
 _DESCRIBE_QUORUM_V1, _DESCRIBE_QUORUM_V2, _METADATA_V9, _ELECT_LEADERS_V2 = 1, 2, 9, 2
 _NONE = 0
 _UNCLEAN = 1
-
 
 Connect: TypeAlias = Callable[[int], socket.socket]
 """Opens a connection to a port of 127.0.0.1, logged in and ready for requests; raises OSError."""

@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from deploy.lab import topics
-from deploy.lab.disks import wipe_disk
+from deploy.lab import LabError, topics
+from deploy.lab.child_process import wait_until
 from deploy.lab.kafka_requests import QuorumState
-from deploy.lab.lab_errors import LabError
-from deploy.lab.node import Node
+from deploy.lab.node import Node, wipe_disk
 from deploy.lab.running_quorum import CHANGE_TIMEOUT_S, RunningQuorum
 from deploy.lab.tools import Tools
-from deploy.lab.unclean_partitions import UncleanPartitions, leave_partitions_recovering
-from deploy.lab.wait_until import wait_until
+from deploy.lab.topics import UncleanPartitions, leave_partitions_recovering
 
 _TIMED_OUT = "TimeoutException"
 """In the output of Kafka's tool when the leader answers REQUEST_TIMED_OUT."""

@@ -1,23 +1,54 @@
-"""One node of the lab: roles, ports, folder, configuration and process."""
+"""One node of the lab: roles, ports, folder, what its Kafka version can do, log directory and process."""
 
-from collections.abc import Mapping
+import base64
+import re
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.lab import kafka_requests
-from deploy.lab.child_process import ChildProcess
+from deploy.lab import LabError, kafka_requests
+from deploy.lab.addresses import LOOPBACK
+from deploy.lab.child_process import ChildProcess, wait_until
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.jvm import Jvm
-from deploy.lab.kafka_versions import is_dynamic
-from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import wait_until
 
-LOOPBACK = "127.0.0.1"
 _PROTOCOLS = "listener.security.protocol.map"
 _REGISTRATION_TIMED_OUT = "Unable to register the broker because the RPC got timed out before it could be sent"
 _REGISTRATION_ATTEMPTS = 8
 CONTROLLER, BROKER = "CONTROLLER", "PLAINTEXT"
 """The listeners' names."""
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
+_DYNAMIC_SINCE = (3, 9)
+"""KIP-853: voters in the log, directory ids, DescribeQuorum v2, advertised listeners of controllers."""
+_CONTROLLERS_ACCEPT_CLIENTS_SINCE = (3, 7)
+"""KIP-919: Kafka's tools and DescribeCluster at the controllers' listener."""
+
+
+def is_dynamic(version: str) -> bool:
+    """Returns whether this Kafka can store its voters in the log (kraft.version 1) instead of its configuration.
+
+    Raises:
+        LabError: `version` is no version such as 4.3.1.
+    """
+    return _release(version) >= _DYNAMIC_SINCE
+
+
+def controllers_accept_clients(version: str) -> bool:
+    """Returns whether controllers answer Kafka's tools and report their cluster id.
+
+    Raises:
+        LabError: `version` is no version such as 4.3.1.
+    """
+    return _release(version) >= _CONTROLLERS_ACCEPT_CLIENTS_SINCE
+
+
+def _release(version: str) -> tuple[int, int]:
+    numbers = _VERSION.fullmatch(version)
+    if numbers is None:
+        raise LabError(f"{version!r} is not a Kafka version: expected one such as 4.3.1")
+    return int(numbers[1]), int(numbers[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,3 +262,29 @@ class Node:
         """Returns the last lines of its log, for error messages."""
         text = self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+def format_disk(jvm: Jvm, node: Node, cluster_id: str, *, initial: Sequence[str] | None) -> None:
+    """Runs `kafka-storage format`.
+
+    `initial` lists the initial controllers (ID@HOST:PORT:DIRECTORY_ID); empty means --no-initial-controllers. None
+    means a static quorum, whose log directories do not name its voters.
+    """
+    voters = ["--initial-controllers", ",".join(initial)] if initial else ["--no-initial-controllers"]
+    if initial is None:
+        voters = []
+    jvm.tool("kafka-storage", ["format", "--config", str(node.properties_file), "--cluster-id", cluster_id, *voters])
+
+
+def wipe_disk(jvm: Jvm, node: Node, cluster_id: str, *, static: bool) -> None:
+    """Deletes a stopped node's log directory and formats a new one, which has another directory id."""
+    shutil.rmtree(node.data)
+    format_disk(jvm, node, cluster_id, initial=None if static else ())
+
+
+def new_uuid() -> str:
+    """Returns 22 characters of URL-safe base64 that do not start with `-`, which tools would parse as an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

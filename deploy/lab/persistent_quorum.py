@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deploy.lab.child_process import processes
+from deploy.lab import LabError
+from deploy.lab.child_process import processes, wait_until
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import wait_until
 
 STATE_FILE = "lab.json"
 END_TIMEOUT_S = 60.0

@@ -10,18 +10,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deploy.lab import kafka_requests
+from deploy.lab import LabError, kafka_requests
+from deploy.lab.addresses import HostsFile
+from deploy.lab.child_process import wait_until
 from deploy.lab.cluster_layout import ClusterLayout
-from deploy.lab.disks import format_disk, new_uuid
-from deploy.lab.hosts_file import HostsFile
 from deploy.lab.jars import KAFKA_VERSION, ensure_class_archive, kafka_jars
 from deploy.lab.jvm import Jvm
-from deploy.lab.kafka_versions import is_dynamic
-from deploy.lab.lab_errors import LabError
-from deploy.lab.node import BROKER, CONTROLLER, Listener, Node
+from deploy.lab.node import BROKER, CONTROLLER, Listener, Node, format_disk, is_dynamic, new_uuid
 from deploy.lab.security import Security
 from deploy.lab.tools import Tools
-from deploy.lab.wait_until import wait_until
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from deploy.lab.jar_checksums import jar_checksums, verify_jars
-from deploy.lab.jars import Dependency, cache_folder, locked, run_ivy
-from deploy.lab.lab_errors import LabError
+from deploy.lab import LabError
+from deploy.lab.jars import Dependency, cache_folder, jar_checksums, locked, run_ivy, verify_jars
 
 LOCK = Path(__file__).with_name("spark_jars.lock")
 _DEPENDENCIES: Sequence[Dependency] = (

@@ -4,11 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
+from deploy.lab import LabError
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jvm import Jvm
-from deploy.lab.kafka_versions import controllers_accept_clients
-from deploy.lab.lab_errors import LabError
-from deploy.lab.node import Node
+from deploy.lab.node import Node, controllers_accept_clients
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
 """The placeholder in a remedy for the configuration file of the node on which the command runs."""

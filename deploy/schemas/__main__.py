@@ -4,10 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from deploy.lab import LabError
 from deploy.lab.jars import kafka_jars
-from deploy.lab.lab_errors import LabError
-from deploy.schemas.merging import ContradictionError, document_text, merge_kafka_versions
-from deploy.schemas.reflection import KAFKA_VERSIONS, reflect_schemas
+from deploy.schemas.reflection import (
+    KAFKA_VERSIONS,
+    ContradictionError,
+    document_text,
+    merge_kafka_versions,
+    reflect_schemas,
+)
 
 _FILE = Path(__file__).resolve().parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 

@@ -1,12 +1,21 @@
-"""Reads the record schemas of one Kafka version from its jars, with Reflect.java."""
+"""Reads the record schemas of Kafka versions from their jars, with Reflect.java, and merges them.
+
+The merged form has each record version once, with the Kafka versions that know it. A new Kafka version adds its name to
+the first line, and one line for each record version that is new or has a different encoding. A record version that it
+no longer knows gets an `until`. So the file's diff shows what changed.
+"""
 
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from deploy.lab.lab_errors import LabError
-from deploy.schemas.merging import Description
+from deploy.lab import LabError
+
+Description = dict[str, Any]
+"""Output of Reflect.java for one Kafka version, one record, or one record version."""
 
 KAFKA_VERSIONS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
 """The Kafka versions whose records are known, oldest first. To add one, list it here and run `make schemas`."""
@@ -28,3 +37,102 @@ def reflect_schemas(jars: Path) -> Description:
         raise LabError(f"java could not read {jars}: see its output above (JDK 17 or newer is required).")
     found: Description = json.loads(ran.stdout)
     return found
+
+
+class ContradictionError(Exception):
+    """Two Kafka versions differ in a way that the merged form cannot represent."""
+
+
+def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
+    """Returns the merged schemas.
+
+    Args:
+        kafkas: the output of Reflect.java for each Kafka version, oldest first.
+
+    Raises:
+        ContradictionError: an absent field has different defaults in two Kafka versions.
+    """
+    names = [kafka["kafka"] for kafka in kafkas]
+    document: Description = {"kafka": names}
+    for kind in ("records", "control"):
+        records: dict[tuple[int, str], Description] = {}
+        for index, kafka in enumerate(kafkas):
+            for record in kafka[kind]:
+                _add(records, record, index, names)
+        document[kind] = [_with_range(records[key], names) for key in sorted(records)]
+    return document
+
+
+def schemas_known_to(document: Description, kafka: str) -> Description:
+    """Returns the schemas that one Kafka version knows, in the merged form; defaults may include other fields."""
+    index = document["kafka"].index(kafka)
+    single: Description = {"kafka": [kafka]}
+    for kind in ("records", "control"):
+        single[kind] = []
+        for record in document[kind]:
+            versions = [
+                {"version": line["version"], "since": kafka, "fields": line["fields"]}
+                for line in record["versions"]
+                if _index(document, line["since"])
+                <= index
+                <= _index(document, line.get("until", document["kafka"][-1]))
+            ]
+            if versions:
+                single[kind].append({**record, "versions": versions})
+    return single
+
+
+def document_text(document: Description) -> str:
+    """Returns the content of the file: JSON with one record version per line."""
+    kinds = (
+        f'"{kind}": [\n' + ",\n".join(_record_text(record) for record in document[kind]) + "\n]"
+        for kind in ("records", "control")
+    )
+    return "{" + ",\n".join((f'"kafka": {json.dumps(document["kafka"])}', *kinds)) + "}\n"
+
+
+def _add(records: dict[tuple[int, str], Description], record: Description, index: int, names: Sequence[str]) -> None:
+    """Adds one Kafka version's record to the record of the older versions."""
+    identity: Description = {key: record[key] for key in ("type", "constant", "name") if key in record}
+    new: Description = {**identity, "defaults": {}, "versions": []}
+    known = records.setdefault((record["type"], record["name"]), new)
+    for path, defaults in record["defaults"].items():
+        old = known["defaults"].setdefault(path, {})
+        for field, value in defaults.items():
+            if old.setdefault(field, value) != value:
+                raise ContradictionError(f"{record['name']} {path} {field} is {old[field]} or {value} when absent")
+        known["defaults"][path] = dict(sorted(old.items()))
+    for version, fields in record["versions"].items():
+        _extend(known["versions"], int(version), fields, index)
+
+
+def _extend(lines: list[Description], version: int, fields: object, index: int) -> None:
+    """Extends the line of the Kafka version before, or adds a line if the fields differ."""
+    for line in lines:
+        if line["version"] == version and line["fields"] == fields and line["last"] == index - 1:
+            line["last"] = index
+            return
+    lines.append({"version": version, "first": index, "last": index, "fields": fields})
+
+
+def _with_range(record: Mapping[str, Any], names: Sequence[str]) -> Description:
+    versions = []
+    for line in sorted(record["versions"], key=lambda line: (line["version"], line["first"])):
+        until = {} if line["last"] == len(names) - 1 else {"until": names[line["last"]]}
+        versions.append({"version": line["version"], "since": names[line["first"]], **until, "fields": line["fields"]})
+    return {**record, "versions": versions}
+
+
+def _index(document: Description, kafka: str) -> int:
+    index: int = document["kafka"].index(kafka)
+    return index
+
+
+def _record_text(record: Mapping[str, Any]) -> str:
+    head = {key: value for key, value in record.items() if key != "versions"}
+    lines = ",\n ".join(_compact(line) for line in record["versions"])
+    return f'{_compact(head)[:-1]},"versions":[\n {lines}]}}'
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

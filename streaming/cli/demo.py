@@ -72,9 +72,9 @@ def demo(
 
 def _run(console: Console, folder: Path, started: float) -> bool:
     """Starts everything, runs the scenarios and prints the report; returns whether all ended as expected."""
+    from deploy.lab import LabError
     from deploy.lab.jars import KAFKA_VERSION, kafka_jars
     from deploy.lab.lab import Lab
-    from deploy.lab.lab_errors import LabError
     from streaming.demo.job_process import JobProcess, JobProcessError
     from streaming.demo.notification_counter import notification_counter
     from streaming.demo.runner import ScenarioRunner

@@ -41,13 +41,12 @@ def up(
 
       kraftwatch lab up --controllers 3 --brokers 1
     """
-    from deploy.lab import jars, kafka_versions, persistent_quorum
-    from deploy.lab.lab_errors import LabError
+    from deploy.lab import LabError, jars, node, persistent_quorum
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION
-        kafka_versions.is_dynamic(version)  # rejects an invalid version before the download
+        node.is_dynamic(version)  # rejects an invalid version before the download
         jars.kafka_jars(version)
         with waiting(console, "starting the quorum"):
             lab = persistent_quorum.up(
@@ -66,7 +65,7 @@ def up(
     console.print(f"  controllers  {', '.join(lab.bootstrap)}")
     console.print(f"  brokers      {', '.join(lab.broker_bootstrap) or 'none'}")
     # `run` needs a cluster id, which old Kafka versions do not report.
-    verb = "run" if kafka_versions.controllers_accept_clients(lab.version) else "status --watch"
+    verb = "run" if node.controllers_accept_clients(lab.version) else "status --watch"
     console.print(f"Monitor it:  kraftwatch {verb} --cluster lab={','.join(lab.bootstrap)}{hosts}")
     console.print(f"Stop it:     kraftwatch lab down --directory {lab.directory}")
 
@@ -77,8 +76,7 @@ def down(directory: LabFolder = DEFAULT_FOLDER) -> None:
 
     kraftwatch lab down
     """
-    from deploy.lab import persistent_quorum
-    from deploy.lab.lab_errors import LabError
+    from deploy.lab import LabError, persistent_quorum
 
     try:
         stopped = persistent_quorum.down(directory)

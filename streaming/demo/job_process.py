@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deploy.lab.ports import Ports
+from deploy.lab.addresses import Ports
 
 T = TypeVar("T")
 

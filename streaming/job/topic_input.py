@@ -138,7 +138,7 @@ def spark_settings(config: Config) -> Mapping[str, str]:
     if config.source == GATHERER or config.relay is None:
         return settings
     # Imported here: a job with its own gatherer downloads nothing.
-    from deploy.lab.lab_errors import LabError
+    from deploy.lab import LabError
     from deploy.lab.spark_jars import spark_kafka_jars
 
     try:

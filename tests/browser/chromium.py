@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from deploy.lab.ports import Ports
+from deploy.lab.addresses import Ports
 from tests.eventually import eventually
 
 ARGUMENTS = (

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from deploy.lab import LabError
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.scenario import Print
 from tests.browser.chromium import Browser

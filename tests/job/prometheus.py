@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.lab.ports import Ports
+from deploy.lab.addresses import Ports
 from tests.eventually import eventually
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch-*.rules.yml"

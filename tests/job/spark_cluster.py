@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from deploy.lab.ports import Ports
+from deploy.lab.addresses import Ports
 from tests.eventually import eventually
 
 HOME = Path(pyspark.__file__).parent

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.lab.addresses import Ports
 from deploy.lab.lab import Lab
-from deploy.lab.ports import Ports
 from streaming.demo.job_process import JobProcess
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.eventually import eventually

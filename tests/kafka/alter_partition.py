@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deploy.lab.lab_errors import LabError
+from deploy.lab import LabError
 
 _ALTER_PARTITION, _VERSION = 56, 2
 _CORRELATION = 7

@@ -1,8 +1,7 @@
 """Operations on a lab that only tests need."""
 
-from deploy.lab.disks import format_disk
 from deploy.lab.lab import Lab
-from deploy.lab.node import Node
+from deploy.lab.node import Node, format_disk
 
 
 def start_new_controller(lab: Lab) -> int:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from deploy.lab.child_process import wait_until
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.jvm import Jvm
 from deploy.lab.lab import Lab
 from deploy.lab.running_quorum import START_TIMEOUT_S
-from deploy.lab.wait_until import wait_until
 from tests.kafka.alter_partition import LedPartition, NotActiveError, alter_partition
 
 _WRITER = Path(__file__).with_name("LargeSnapshot.java")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from deploy.lab.addresses import LOOPBACK
 from deploy.lab.jars import kafka_jars
 from deploy.lab.jvm import Jvm
 from deploy.lab.lab import Lab
-from deploy.lab.node import LOOPBACK
 
 PROXY = "127.0.0.2"
 

@@ -3,9 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
+from deploy.lab import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from streaming.cli import app
 from tests.kafka.conftest import MakeLab
 from tests.kafka.election_prediction import predict_from_disks, stop_controllers

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
+from deploy.lab import LabError
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from deploy.lab.persistent_quorum import down, up
 from tests.eventually import eventually
 from tests.kafka.lab_helpers import start_new_controller

@@ -31,8 +31,7 @@ from connectors.observations.observation_event import ObservationFailed
 from deploy.lab.certificate_authority import LabCertificateAuthority
 from deploy.lab.lab import Lab
 from deploy.lab.node import Listener
-from deploy.lab.oauth_issuer import TokenIssuer
-from deploy.lab.security import MUTUAL_TLS, OAUTHBEARER, PLAIN_WITHOUT_TLS, SCRAM
+from deploy.lab.security import MUTUAL_TLS, OAUTHBEARER, PLAIN_WITHOUT_TLS, SCRAM, TokenIssuer
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load

@@ -22,8 +22,8 @@ from connectors.settings import TopicConnection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
+from deploy.lab.addresses import Ports
 from deploy.lab.lab import Lab
-from deploy.lab.ports import Ports
 from streaming.config import checked
 from streaming.doctor.host_checks import check_topics
 from streaming.job.relay_job import Relay

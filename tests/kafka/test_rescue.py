@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.metadata.batches import RecordBatch, scan
+from deploy.lab import LabError
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from deploy.lab.node import Node
 from rules.rescue.voter_override import initial_controllers
 from streaming.cli import app

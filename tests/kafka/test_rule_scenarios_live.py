@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.lab import LabError
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from rules.model.quorum import Quorum
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.jars import kafka_jars
-from deploy.schemas.merging import document_text, merge_kafka_versions, schemas_known_to
-from deploy.schemas.reflection import KAFKA_VERSIONS, reflect_schemas
+from deploy.schemas.reflection import (
+    KAFKA_VERSIONS,
+    document_text,
+    merge_kafka_versions,
+    reflect_schemas,
+    schemas_known_to,
+)
 
 COMMITTED = Path(__file__).parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 

@@ -16,8 +16,8 @@ from random import Random
 
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
+from deploy.lab import LabError
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 from streaming.demo.job_process import AlertLine
 from tests.kill_campaign import delivery_log
 from tests.kill_campaign.campaign_job import CampaignJob

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import requests
 
-from deploy.lab.ports import Ports
+from deploy.lab.addresses import Ports
 from tests.eventually import eventually
 
 _QUIET = """

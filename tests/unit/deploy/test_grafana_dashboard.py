@@ -12,8 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from deploy.grafana.chart import Chart
-from deploy.grafana.charts import ROWS
+from deploy.grafana.charts import ROWS, Chart
 from deploy.grafana.dashboard import FILE, text
 from tests.unit.deploy.test_prometheus_rules import labels_by_metric, unknown
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deploy.lab import LabError
 from deploy.lab.child_process import ChildProcess, command_output, is_running
-from deploy.lab.lab_errors import LabError
 from tests.eventually import eventually
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]

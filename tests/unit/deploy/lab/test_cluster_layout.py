@@ -3,12 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.lab import LabError
+from deploy.lab.addresses import HostsFile, Ports
 from deploy.lab.cluster_layout import ClusterLayout
-from deploy.lab.hosts_file import HostsFile
-from deploy.lab.kafka_versions import is_dynamic
-from deploy.lab.lab_errors import LabError
-from deploy.lab.node import Node
-from deploy.lab.ports import Ports
+from deploy.lab.node import Node, is_dynamic
 
 
 def properties(node: Node) -> dict[str, str]:
@@ -104,8 +102,8 @@ def test_error_for_an_unknown_node_lists_the_known_ones(tmp_path: Path) -> None:
 def test_port_with_a_listener_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        monkeypatch.setattr("deploy.lab.ports.FIRST", port)
-        monkeypatch.setattr("deploy.lab.ports.LAST", port + 1)
+        monkeypatch.setattr("deploy.lab.addresses.FIRST", port)
+        monkeypatch.setattr("deploy.lab.addresses.LAST", port + 1)
 
         with pytest.raises(LabError, match="no free port"):
             Ports().claim()
@@ -114,8 +112,8 @@ def test_port_with_a_listener_is_not_free(monkeypatch: pytest.MonkeyPatch) -> No
 def test_port_of_another_lab_is_free_only_after_that_lab_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Ports()
     port = other.claim()
-    monkeypatch.setattr("deploy.lab.ports.FIRST", port)
-    monkeypatch.setattr("deploy.lab.ports.LAST", port + 1)
+    monkeypatch.setattr("deploy.lab.addresses.FIRST", port)
+    monkeypatch.setattr("deploy.lab.addresses.LAST", port + 1)
     with pytest.raises(LabError, match="no free port"):
         Ports().claim()
 

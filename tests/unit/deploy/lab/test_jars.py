@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import jars
-from deploy.lab.jar_checksums import jar_checksums
-from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, kafka_jars
-from deploy.lab.lab_errors import LabError
+from deploy.lab import LabError, jars
+from deploy.lab.jars import cache_folder, class_archive, ensure_class_archive, jar_checksums, kafka_jars
 from deploy.schemas.reflection import KAFKA_VERSIONS
 
 IVY_SUCCEEDS = """#!/bin/sh

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab import spark_jars
-from deploy.lab.jar_checksums import jar_checksums, sha256
-from deploy.lab.lab_errors import LabError
+from deploy.lab import LabError, spark_jars
+from deploy.lab.jars import jar_checksums, sha256
 from deploy.lab.spark_jars import LOCK, SPARK_VERSION, spark_kafka_jars
 
 

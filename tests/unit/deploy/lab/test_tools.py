@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.lab import LabError
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jvm import Jvm
-from deploy.lab.lab_errors import LabError
 from deploy.lab.tools import Tools
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from deploy.lab import LabError
 from deploy.lab import lab as lab_module
 from deploy.lab.kafka_requests import DescribedReplica, QuorumState
 from deploy.lab.lab import Lab
-from deploy.lab.lab_errors import LabError
 
 TOOL_FAILED = "kafka-metadata-quorum remove-controller failed with exit code 1:\norg.apache.kafka.common.errors."
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.schemas.merging import ContradictionError, document_text, merge_kafka_versions, schemas_known_to
+from deploy.schemas.reflection import ContradictionError, document_text, merge_kafka_versions, schemas_known_to
 
 
 def kafka_schemas(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:

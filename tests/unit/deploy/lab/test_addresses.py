@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from deploy.lab.hosts_file import HostsFile
+from deploy.lab.addresses import HostsFile
 
 
 def test_dropped_name_is_removed_from_the_file_until_it_is_added_again(tmp_path: Path) -> None:

@@ -1,25 +1,109 @@
 """CompleteLog: all metadata that a stopped replica holds, from its newest whole snapshot to the end of its log.
 
-As Kafka itself would read it at its next start: a torn or damaged end of the last segment is ignored.
+As Kafka itself would read it at its next start: a torn or damaged end of the last segment is ignored. It can be written
+as one snapshot with other voter endpoints, as KIP-1347 describes (Snapshot Creation).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.logdir.log_dir_files import LogDirFiles
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
-from connectors.logdir.transaction_filter import CommittedBatch, TransactionFilter
-from connectors.metadata.batch_writer import ControlRecordType
+from connectors.metadata.batch_writer import (
+    ControlRecordType,
+    RecordContent,
+    control_record,
+    with_position,
+    write_batch,
+)
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.field_readers import Values, field_reader, read_body
-from connectors.metadata.record_framing import control_type, framed_records
+from connectors.metadata.record_framing import FRAME_VERSION, control_type, framed_records, value_header
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.observation import Observation, ObservationKind
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset
 
 _READ: Final = frozenset({ControlRecordType.KRAFT_VERSION, ControlRecordType.VOTERS})
+_BEGIN: Final = 23
+_END: Final = 24
+_ABORT: Final = 25
+_MARKERS: Final = tuple(bytes((FRAME_VERSION, type_)) for type_ in (_BEGIN, _END, _ABORT))
+_RECORD_VERSION: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedBatch:
+    """Records to keep: one whole batch, with any position."""
+
+    content: bytes
+    records: int
+
+
+@dataclass(slots=True, kw_only=True)
+class TransactionFilter:
+    """Takes the metadata transactions (KIP-868) out of a log; it keeps the state between the batches.
+
+    A snapshot holds no transactions, so what `BeginTransactionRecord` and `EndTransactionRecord` enclose becomes plain
+    records, and what was aborted is left out (Kafka's `MetadataBatchLoader`).
+    """
+
+    began_at: int | None = None
+    """Offset of the open transaction's first record; None if none is open."""
+    _held: list[CommittedBatch] = field(default_factory=list)
+
+    def add(self, chunk: bytes, batch: RecordBatch) -> Iterator[CommittedBatch]:
+        """Yields the batches that are certain now: those outside of transactions, and all of one that ends here.
+
+        Args:
+            chunk: holds the batch.
+            batch: a batch of metadata records.
+
+        Raises:
+            UsageError: the batch cannot be read, or its transactions do not match those before.
+        """
+        if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
+            yield from self._keep(CommittedBatch(content=chunk[batch.position : batch.end], records=batch.record_count))
+            return
+        run: list[RecordContent] = []
+        for record in framed_records(chunk, batch):
+            offset = batch.base_offset + record.delta
+            if record.value is None or record.fault is not None:
+                raise UsageError(f"the record at offset {offset} cannot be read: {record.fault or 'it has no value'}")
+            value = chunk[record.value[0] : record.value[1]]
+            type_, _, _ = value_header(value, 0, len(value))
+            if type_ not in (_BEGIN, _END, _ABORT):
+                run.append(RecordContent(None, value))
+                continue
+            yield from self._keep_run(run, batch)
+            run = []
+            yield from self._mark(type_, offset)
+        yield from self._keep_run(run, batch)
+
+    def _keep_run(self, run: list[RecordContent], batch: RecordBatch) -> Iterator[CommittedBatch]:
+        if run:
+            content = write_batch(run, base_offset=0, leader_epoch=0, timestamp_ms=batch.max_timestamp, control=False)
+            yield from self._keep(CommittedBatch(content=content, records=len(run)))
+
+    def _keep(self, batch: CommittedBatch) -> Iterator[CommittedBatch]:
+        if self.began_at is None:
+            yield batch
+        else:
+            self._held.append(batch)
+
+    def _mark(self, type_: int, offset: int) -> Iterator[CommittedBatch]:
+        if (type_ == _BEGIN) == (self.began_at is not None):
+            state = "while another transaction is open" if type_ == _BEGIN else "while no transaction is open"
+            name = {_BEGIN: "begins", _END: "ends", _ABORT: "is aborted"}[type_]
+            raise UsageError(f"a transaction {name} at offset {offset} {state}: the log is not what Kafka writes")
+        if type_ == _BEGIN:
+            self.began_at = offset
+            return
+        self.began_at = None
+        held, self._held = self._held, []
+        if type_ == _END:
+            yield from held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +237,60 @@ class _Reading:
 
 def _control_values(type_: int, value: bytes) -> dict[str, Any]:
     return read_body(field_reader(record_schemas().control[type_].versions[0]), value)
+
+
+def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:
+    """Returns a VotersRecord in which these voters have exactly these endpoints; everything else is unchanged.
+
+    Args:
+        voters: the record's fields by name.
+        endpoints: one endpoint for each voter that gets another one.
+    """
+    changed = []
+    for voter in voters["voters"]:
+        endpoint = endpoints.get(NodeId(voter["voter_id"]))
+        if endpoint is None:
+            changed.append(voter)
+        else:
+            recorded = {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
+            changed.append(voter | {"endpoints": [recorded]})
+    return voters | {"voters": changed}
+
+
+def snapshot_batches(log: CompleteLog, voters: Values) -> Iterator[bytes]:
+    """Yields the batches of the snapshot `{end offset}-{epoch}.checkpoint`, in order.
+
+    It is not compacted: it holds every record of the log in order. Kafka replays a snapshot record by record, so this
+    is valid, and no record is interpreted on the way. Its first batch holds SnapshotHeader, KRaftVersion and Voters
+    records, its last one the SnapshotFooter (Kafka's `RecordsSnapshotWriter`). Offsets count within the snapshot; all
+    batches have the snapshot's epoch.
+
+    Args:
+        log: what the replica holds.
+        voters: the VotersRecord to write instead of the log's.
+    """
+    header: list[tuple[ControlRecordType, Mapping[str, Any]]] = [
+        (
+            ControlRecordType.SNAPSHOT_HEADER,
+            {"version": _RECORD_VERSION, "last_contained_log_timestamp": log.newest_ms},
+        ),
+        (ControlRecordType.KRAFT_VERSION, {"version": _RECORD_VERSION, "kraft_version": log.kraft_version}),
+        (ControlRecordType.VOTERS, voters),
+    ]
+    offset = 0
+
+    def control(records: list[tuple[ControlRecordType, Mapping[str, Any]]]) -> bytes:
+        return write_batch(
+            [control_record(type_, values) for type_, values in records],
+            base_offset=offset,
+            leader_epoch=log.epoch,
+            timestamp_ms=log.newest_ms,
+            control=True,
+        )
+
+    yield control(header)
+    offset += len(header)
+    for batch in log.batches:
+        yield with_position(batch.content, base_offset=offset, leader_epoch=log.epoch)
+        offset += batch.records
+    yield control([(ControlRecordType.SNAPSHOT_FOOTER, {"version": _RECORD_VERSION})])

@@ -1,25 +1,36 @@
-"""The files of one replica's metadata log: finds and opens its segments and snapshots.
+"""The files of one replica's log directory: segments, snapshots, lock, `meta.properties` and `quorum-state`.
 
 Names are Kafka's (`LogFileUtils`, `Snapshots`): a segment is named by its first offset, 20 digits and `.log`; a
 snapshot by its end offset and epoch, 20 digits, a hyphen, 10 digits and `.checkpoint`. Files that Kafka is still
 writing (`.part`) or about to delete (`.deleted`) are ignored.
 """
 
+import fcntl
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Final
 
 from connectors.errors import UsageError
-from rules.model.identifiers import Epoch, Offset
+from connectors.store.stored_json import parse_json
+from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset, ReplicaKey
 
 PARTITION = "__cluster_metadata-0"
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LISTING_ATTEMPTS = 10
 """How often a folder is listed because Kafka deleted one of its files during the listing."""
+LOCK_FILE: Final = ".lock"
+META_PROPERTIES = "meta.properties"
+_PAIR = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:]?\s*(.*)")
+_ESCAPED = re.compile(r"\\(.)")
+QUORUM_STATE = "quorum-state"
+_NO_NODE = -1
+_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The zero UUID: the vote names no directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,4 +125,131 @@ def _open_files(partition: Path, stack: ExitStack) -> LogDirFiles:
         return LogDirFiles(segments=tuple(segments), snapshots=tuple(snapshots))
     raise UsageError(
         f"the files of {partition} were replaced by Kafka on each of {_LISTING_ATTEMPTS} attempts: try again"
+    )
+
+
+@contextmanager
+def locked(folder: Path, *, create: bool) -> Iterator[None]:
+    """Holds the lock of a log directory, as a running Kafka does (`FileLock`): Kafka cannot start until it is released.
+
+    Args:
+        folder: the metadata.log.dir (or the first of log.dirs), not the partition's folder in it.
+        create: whether to create the lock file if it is missing; without it, nobody holds a lock, and none is taken.
+
+    Raises:
+        UsageError: a Kafka process holds the lock, or the file cannot be opened.
+    """
+    path = folder / LOCK_FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+    except FileNotFoundError:
+        yield
+        return
+    except OSError as problem:
+        reason = (problem.strerror or "unreadable").lower()
+        raise UsageError(f"cannot open {path}: {reason}; run this as the user that Kafka runs as") from None
+    try:
+        try:
+            # Java's FileChannel.tryLock takes the same POSIX lock.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"{folder} is locked: a Kafka process uses it (lock file {path}); stop this node first"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """The content of `meta.properties`, written when the directory was formatted; None for missing properties.
+
+    Kafka's `MetaProperties`: version 0 (`broker.id`) and version 1 (`node.id`, and `directory.id` since 3.7).
+    """
+
+    version: int | None
+    cluster_id: str | None
+    node_id: NodeId | None
+    directory_id: DirectoryId | None
+
+    @property
+    def key(self) -> ReplicaKey | None:
+        """The replica's key; None if the file names no node."""
+        return None if self.node_id is None else ReplicaKey(id=self.node_id, directory_id=self.directory_id)
+
+
+def read_meta_properties(partition: Path) -> MetaProperties | None:
+    """Reads the `meta.properties` of the partition's log directory; None if the file cannot be read."""
+    folder = partition.parent if partition.name == PARTITION else partition
+    try:
+        text = (folder / META_PROPERTIES).read_text(encoding="latin-1")
+    except OSError:
+        return None
+    properties = dict(pair for line in text.splitlines() if (pair := _property(line)))
+    directory = properties.get("directory.id")
+    node = _property_number(properties.get("node.id", properties.get("broker.id")))
+    return MetaProperties(
+        version=_property_number(properties.get("version")),
+        cluster_id=properties.get("cluster.id"),
+        node_id=None if node is None else NodeId(node),
+        directory_id=None if directory is None else DirectoryId(directory),
+    )
+
+
+def _property(line: str) -> tuple[str, str] | None:
+    """Returns key and value of one line of a Java properties file; None for a comment or an empty line."""
+    found = _PAIR.fullmatch(line)
+    return None if found is None else (found[1], _ESCAPED.sub(r"\1", found[2].rstrip()))
+
+
+def _property_number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionState:
+    """The last election that this replica knows, written before it votes and when it learns of a leader.
+
+    Kafka's `FileQuorumStateStore`: JSON, `data_version` 0 (before kraft.version 1: it lists a static quorum's voters)
+    or 1 (KIP-853: a vote names a directory, and the voters are in the log). A node writes version 0 until it has read
+    in the log that the quorum is dynamic.
+    """
+
+    version: int
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+    """The leader of that epoch; None if this replica does not know it."""
+    voted: ReplicaKey | None
+    """The candidate it voted for in that epoch; None if it did not vote (or follows a leader)."""
+    static_voters: tuple[NodeId, ...]
+    """Version 0 only: the voters of the node's configuration when the file was written."""
+
+
+def read_election_state(partition: Path) -> ElectionState | str:
+    """Returns the election state of this replica, or the reason why it is unknown as a sentence."""
+    try:
+        return _election_state(parse_json((partition / QUORUM_STATE).read_bytes()))
+    except FileNotFoundError:
+        return f"there is no {QUORUM_STATE}: this node never took part in a quorum, or the file was not copied"
+    except OSError as problem:
+        return f"{QUORUM_STATE} cannot be read: {(problem.strerror or 'unreadable').lower()}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{QUORUM_STATE} is damaged: it is not what Kafka writes"
+
+
+def _election_state(content: dict[str, Any]) -> ElectionState | str:
+    version = int(content["data_version"])
+    if version not in (0, 1):
+        return f"{QUORUM_STATE} has version {version}, which no known Kafka writes"
+    leader, voted = int(content["leaderId"]), int(content["votedId"])
+    directory = content.get("votedDirectoryId", _NO_DIRECTORY)
+    return ElectionState(
+        version=version,
+        leader_epoch=Epoch(int(content["leaderEpoch"])),
+        leader_id=None if leader == _NO_NODE else NodeId(leader),
+        voted=None
+        if voted == _NO_NODE
+        else ReplicaKey(id=NodeId(voted), directory_id=None if directory == _NO_DIRECTORY else DirectoryId(directory)),
+        static_voters=tuple(NodeId(int(one["voterId"])) for one in content.get("currentVoters") or ()),
     )

@@ -5,14 +5,13 @@ decoding continues after it. Records that no rule needs are skipped by their len
 """
 
 from connectors.errors import UndecodableError
-from connectors.metadata.batch_summary import BatchSummary
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.record_decoder import decode_batch
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.value_limits import LARGEST_INT32, LARGEST_OFFSET, valid_number
-from connectors.observations.log_event import LogAdvanced, Undecodable
+from connectors.observations.log_event import EpochDrop, LogAdvanced, Undecodable
 from connectors.observations.partition_run import DecodedEvents
-from rules.model.identifiers import Epoch, Offset, SnapshotId
+from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
 
 def decode_records(
@@ -80,6 +79,28 @@ def decode_snapshot_piece(payload: bytes, *, end_offset: int, epoch: int) -> Dec
     return events
 
 
+class _BatchSummary:
+    """The newest timestamp and the epochs of the readable batches, added in the order of the log."""
+
+    def __init__(self) -> None:
+        self.newest_timestamp_ms: Millis | None = None
+        self.first_epoch: Epoch | None = None
+        self.last_epoch: Epoch | None = None
+        self.epoch_drop: EpochDrop | None = None
+        """The first batch with a lower epoch than the batch before it."""
+
+    def add(self, batch: RecordBatch) -> None:
+        """Adds one batch."""
+        epoch, before = Epoch(batch.leader_epoch), self.last_epoch
+        if before is None:
+            self.first_epoch = epoch
+        elif epoch < before and self.epoch_drop is None:
+            self.epoch_drop = EpochDrop(offset=Offset(batch.base_offset), epoch=epoch, before=before)
+        self.last_epoch = epoch
+        if self.newest_timestamp_ms is None or batch.max_timestamp > self.newest_timestamp_ms:
+            self.newest_timestamp_ms = Millis(batch.max_timestamp)
+
+
 def _observed(events: DecodedEvents, name: str, value: int | None, lowest: int, highest: int) -> int | None:
     """Returns a number of the observation; if it is out of range, None, and appends an Undecodable."""
     try:
@@ -91,7 +112,7 @@ def _observed(events: DecodedEvents, name: str, value: int | None, lowest: int, 
 
 def _decode_batches(
     payload: bytes, events: DecodedEvents, *, snapshot: SnapshotId | None, expected: int | None
-) -> BatchSummary:
+) -> _BatchSummary:
     """Appends the events of all batches to `events`; returns what the readable batches show.
 
     Args:
@@ -100,7 +121,7 @@ def _decode_batches(
         snapshot: the snapshot to which the payload belongs; None for the log.
         expected: the offset that the first batch must have; None accepts any.
     """
-    summary = BatchSummary()
+    summary = _BatchSummary()
     next_offset = expected
     for item in scan(payload, expected=expected):
         if isinstance(item, RecordBatch):

@@ -9,7 +9,7 @@ from typing import Final
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import RecordBatch
-from connectors.metadata.field_readers import Values
+from connectors.metadata.field_readers import FieldReader, Values, field_reader, read_body
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
     FramedRecord,
@@ -18,10 +18,9 @@ from connectors.metadata.record_framing import (
     value_header,
 )
 from connectors.metadata.record_layouts import RecordLayout, is_text, read_records
-from connectors.metadata.record_readers import read_values
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, MergedSchema, merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
-from connectors.metadata.redaction import BLANK
+from connectors.metadata.redaction import BLANK, is_blanked
 from connectors.metadata.run_rows import RowOf, read_known, row_of
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
 from connectors.observations.event import Event
@@ -124,7 +123,7 @@ def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) 
     if schema is None:
         raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
     convert = CONVERTERS.get(schema.name)
-    values = read_values(schema, version, payload[body : value[1]])
+    values = _read_values(schema, version, payload[body : value[1]])
     return None if convert is None else _convert(convert, at, values, schema.name)
 
 
@@ -141,7 +140,7 @@ def _control_event(
         raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
     body = payload[value[0] : value[1]]
     # Every control record begins with its own version.
-    values = read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
+    values = _read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
     convert = CONTROL_CONVERTERS.get(schema.name)
     if convert is not None:
         return _convert(convert, at, values, schema.name)
@@ -160,6 +159,33 @@ def _snapshot_began(snapshot: SnapshotId, at: RecordPosition, values: Values) ->
         epoch=Epoch(snapshot.epoch),
         last_contained_timestamp_ms=Millis(valid_number(name, last_contained, NO_TIMESTAMP, LATEST_TIMESTAMP_MS)),
     )
+
+
+def _read_values(schema: MergedSchema, version: int, body: bytes) -> Values:
+    """Returns the fields of a body, read with the newest schema that fits it.
+
+    Raises:
+        UndecodableError: the version is unknown, or no schema fits; the reason names the record.
+    """
+    if version not in schema.versions:
+        raise UndecodableError(f"{schema.name} version {version} is not known to {merged_schemas().known_to}")
+    problem: UndecodableError | None = None
+    for reader in _readers(schema.name, version):
+        try:
+            return read_body(reader, body)
+        except UndecodableError as error:
+            problem = problem or error
+    if is_blanked(body):
+        raise UndecodableError(f"{schema.name} version {version} did not match its schema and was blanked")
+    raise UndecodableError(f"{schema.name} version {version} {problem}")
+
+
+@cache
+def _readers(name: str, version: int) -> tuple[FieldReader, ...]:
+    """Returns the readers of a record's version, one for each schema, the newest first."""
+    known = merged_schemas()
+    schema = next(schema for schema in (*known.records.values(), *known.control.values()) if schema.name == name)
+    return tuple(map(field_reader, schema.versions[version]))
 
 
 def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) -> Event:

@@ -24,11 +24,11 @@ from connectors.metadata.dump_log import (
     DumpEntry,
     DumpGap,
     DumpProgress,
+    LogSummary,
     RecordText,
     dump_records,
     dump_texts,
 )
-from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.record_schemas import kafka_versions
 from connectors.metadata.record_text import FieldStyle
 

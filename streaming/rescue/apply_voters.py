@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.errors import UsageError
-from connectors.logdir.complete_log import CompleteLog, read_complete_log
+from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
 from connectors.logdir.log_dir_backup import (
     default_backup,
     find_backup,
@@ -21,9 +21,14 @@ from connectors.logdir.log_dir_backup import (
     restore_backup,
     write_part,
 )
-from connectors.logdir.log_dir_files import LogDirFiles, SnapshotFile, checkpoint_name, find_partition, open_files
-from connectors.logdir.log_dir_lock import locked
-from connectors.logdir.voters_snapshot import snapshot_batches, with_endpoints
+from connectors.logdir.log_dir_files import (
+    LogDirFiles,
+    SnapshotFile,
+    checkpoint_name,
+    find_partition,
+    locked,
+    open_files,
+)
 from connectors.metadata.field_readers import Values
 from rules.formatting import and_join
 from rules.model.identifiers import Epoch, Offset

@@ -8,10 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.logdir.log_dir_files import LogDirFiles, find_partition, open_files
+from connectors.logdir.log_dir_files import (
+    ElectionState,
+    LogDirFiles,
+    MetaProperties,
+    find_partition,
+    open_files,
+    read_election_state,
+    read_meta_properties,
+)
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
-from connectors.logdir.meta_properties import MetaProperties, read_meta_properties
-from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_files
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import DecodedItem

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.logdir.quorum_state import ElectionState
+from connectors.logdir.log_dir_files import ElectionState
 from connectors.sinks.evidence_format import visible
 from rules.analysis.electability import voter_standings
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses

@@ -8,9 +8,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.kafka.messages import fetch_request
-from connectors.logdir.log_dir_files import PARTITION
-from connectors.logdir.meta_properties import read_meta_properties
-from connectors.logdir.quorum_state import ElectionState, read_election_state
+from connectors.logdir.log_dir_files import PARTITION, ElectionState, read_election_state, read_meta_properties
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import PARTITION, checkpoint_name, find_partition, open_files
-from connectors.logdir.meta_properties import read_meta_properties
-from connectors.logdir.quorum_state import ElectionState, read_election_state
+from connectors.logdir.log_dir_files import (
+    PARTITION,
+    ElectionState,
+    checkpoint_name,
+    find_partition,
+    open_files,
+    read_election_state,
+    read_meta_properties,
+)
 from connectors.logdir.voter_set_history import voter_sets_in_files
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state

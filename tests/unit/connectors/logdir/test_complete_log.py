@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.complete_log import CompleteLog, read_complete_log
+from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
 from connectors.logdir.log_dir_files import find_partition, open_files
-from connectors.logdir.voters_snapshot import snapshot_batches, with_endpoints
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import framed_records

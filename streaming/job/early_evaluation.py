@@ -18,7 +18,7 @@ from rules.lifecycle import TrackedConditions
 from streaming.pipeline.early_alerts import EarlyCluster
 from streaming.pipeline.initial_alerts import initial_conditions
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.contract_violations import failure_reason
 from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)

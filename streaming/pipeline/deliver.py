@@ -27,7 +27,7 @@ from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.early_alerts import continued
 from streaming.pipeline.output_rows import TOPIC, OutputKind
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore

@@ -31,9 +31,8 @@ from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import READS, RENDERS
+from streaming.replay.contract_violations import READS, RENDERS, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
-from streaming.replay.failure_reason import failure_reason
 from streaming.replay.monitor_codec import readable_conditions, stored_references
 from streaming.replay.state_codec import DamagedStateError
 from streaming.status.build_status import job_cluster_status

@@ -26,9 +26,8 @@ from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from streaming.replay import monitor_codec
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import APPLIES, EVALUATES
+from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
-from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.replay.page_store import PageStore
 

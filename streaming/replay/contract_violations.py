@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from connectors.errors import KraftwatchError
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation_event import ObservationsAudited
+from rules.evaluate import exception_site
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 
@@ -90,3 +92,11 @@ class ContractViolations:
 
     def _of(self, contract: str) -> Iterable[ContractViolation]:
         return (each for each in self.violations if each.contract == contract)
+
+
+def failure_reason(error: BaseException) -> str:
+    """Returns why something failed, as a text that never quotes a record.
+
+    It is kraftwatch's own message, which never contains a secret; of another exception its type and place only.
+    """
+    return str(error) if isinstance(error, KraftwatchError) else exception_site(error)

@@ -14,7 +14,7 @@ from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedEvents, DecodedItem
 from rules.model.identifiers import Millis, Offset
-from streaming.replay.failure_reason import failure_reason
+from streaming.replay.contract_violations import failure_reason
 
 
 class DecodedRow(NamedTuple):

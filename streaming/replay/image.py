@@ -5,11 +5,20 @@ Kafka calls it MetadataImage. A change makes a new image, so the image that rule
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterSet
+
+
+class SnapshotOrigin(NamedTuple):
+    """The latest possible position of a snapshot's records: the snapshot's last contained offset."""
+
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

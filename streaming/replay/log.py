@@ -27,10 +27,9 @@ from connectors.observations.log_event import (
 from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration
-from streaming.replay import recent_history, registrations, voters
-from streaming.replay.image import Image
+from streaming.replay import recent_history, registrations
+from streaming.replay.image import Image, SnapshotOrigin
 from streaming.replay.partitions import Partitions
-from streaming.replay.snapshot_origin import SnapshotOrigin
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
 PartitionRecord: TypeAlias = PartitionChanged | PartitionSet
@@ -172,12 +171,14 @@ class Log:
             case KRaftVersionSet():
                 image = replace(image, kraft_version=record.version)
             case VotersReplaced():
-                committed = voters.voter_set(record, origin)
+                committed = registrations.voter_set(record, origin)
                 if self.origin is None:
                     image = replace(
                         image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)
                     )
-                image = replace(image, committed=committed, removed_voters=voters.removed_voters(image, committed))
+                image = replace(
+                    image, committed=committed, removed_voters=registrations.removed_voters(image, committed)
+                )
         self.image = image
 
     def _apply_registration(self, record: Registration, origin: RecordPosition | SnapshotOrigin) -> None:

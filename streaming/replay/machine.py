@@ -56,16 +56,16 @@ from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from streaming.replay import registrations, state_codec, voters
+from streaming.replay import registrations, state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES
-from streaming.replay.leader_evidence import LeaderEvidence
+from streaming.replay.image import SnapshotOrigin
+from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
-from streaming.replay.machine_state import MachineState
 from streaming.replay.page_store import PageStore
 from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
-from streaming.replay.snapshot_origin import SnapshotOrigin
+from streaming.replay.state_codec import MachineState
 
 BEHIND_MS = Millis(10_000)
 """How long the log may be behind its high watermark before rules see it as far as it is read."""
@@ -248,7 +248,7 @@ class Machine(MachineState):
         """Makes the log's image visible to the rules."""
         log = self.log
         log.end_observation()
-        self.removals = voters.removals(
+        self.removals = registrations.removals(
             self.removals, visible=self.visible_image, following=log.image, observed_at_ms=self.now_ms
         )
         if log.image.removed_voters:

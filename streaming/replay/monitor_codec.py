@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.lifecycle import TrackedConditions
-from streaming.replay.deflated import deflated
 from streaming.replay.machine import Machine
+from streaming.replay.page_store import deflated
 from streaming.replay.state_codec import DamagedStateError, page_references
 
 MAGIC = b"kww"

@@ -1,9 +1,11 @@
 """PageStore: where the large parts of a stored state are kept, so that the state itself stays small.
 
 A page never changes: its reference is the hash of its content. A state whose pages are elsewhere holds references.
+Pages and the sections of a stored state are `deflated`.
 """
 
 import struct
+import zlib
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, Protocol
@@ -13,6 +15,9 @@ TABLE_MAGIC: Final = b"kpt1"
 REFERENCE_BYTES: Final = 16
 _INLINE, _REFERENCE = 0, 1
 _HEADER: Final = struct.Struct(">BI")
+_FASTEST: Final = 1
+_TABLES: Final = ((1 << 9, 9, 1), (1 << 14, 14, 5))
+"""The longest content, the bits of its window, and zlib's level of memory for its hash table, shortest first."""
 
 
 class PageStore(Protocol):
@@ -87,3 +92,16 @@ def table_references(stored: bytes) -> Iterator[bytes]:
     if stored.startswith(TABLE_MAGIC):
         parts = split_parts(stored, len(TABLE_MAGIC))
         yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)
+
+
+def deflated(content: bytes) -> bytes:
+    """Returns the content as a zlib stream, whose tables are as large as the content needs. Any zlib reads it.
+
+    zlib allocates and clears 270 kB for each stream. For the few kilobytes that a cluster's state has after every
+    batch, this takes longer than compressing them.
+    """
+    for longest, window_bits, memory in _TABLES:
+        if len(content) <= longest:
+            stream = zlib.compressobj(_FASTEST, zlib.DEFLATED, window_bits, memory)
+            return stream.compress(content) + stream.flush()
+    return zlib.compress(content, level=_FASTEST)

@@ -13,7 +13,7 @@ from connectors.observations.log_event import PartitionChanged, PartitionSet, Re
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
-from streaming.replay.assignment import Assignment
+from streaming.replay.image import SnapshotOrigin
 from streaming.replay.page_store import PageStore
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
@@ -24,8 +24,7 @@ from streaming.replay.recovery_change import (
     recovery_began,
     unclean_election,
 )
-from streaming.replay.snapshot_origin import SnapshotOrigin
-from streaming.replay.stored_topics import StoredTopics, Topic
+from streaming.replay.stored_topics import Assignment, StoredTopics, Topic
 
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""

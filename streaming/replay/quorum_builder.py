@@ -9,7 +9,7 @@ from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet
 from streaming.replay.image import Image
-from streaming.replay.machine_state import MachineState
+from streaming.replay.state_codec import MachineState
 
 
 def build_quorum(state: MachineState) -> Quorum:

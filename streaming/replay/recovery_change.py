@@ -6,9 +6,9 @@ from typing import Final
 from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId, Offset
-from streaming.replay.assignment import Assignment
+from streaming.replay.image import SnapshotOrigin
 from streaming.replay.recent_history import UncleanElection
-from streaming.replay.snapshot_origin import SnapshotOrigin
+from streaming.replay.stored_topics import Assignment
 
 
 def recovery_began(

@@ -1,4 +1,4 @@
-"""State codec: a `MachineState` as a versioned blob.
+"""MachineState: what is known about one cluster; and its codec, which makes a versioned blob of it.
 
 Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
 bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the partitions of
@@ -17,18 +17,16 @@ from pydantic import TypeAdapter
 from connectors.errors import UsageError
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.voter_set import VoterRemoval
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
-from streaming.replay.deflated import deflated
-from streaming.replay.image import Image
+from streaming.replay.image import Image, SnapshotOrigin
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
-from streaming.replay.machine_state import MachineState
-from streaming.replay.page_store import PageStore, table_references
+from streaming.replay.page_store import PageStore, deflated, table_references
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
-from streaming.replay.snapshot_origin import SnapshotOrigin
 
 MAGIC = b"kwm"
 VERSION = 1
@@ -36,6 +34,46 @@ VERSION = 1
 
 class DamagedStateError(UsageError):
     """A stored state that is not as kraftwatch wrote it: it cannot be read."""
+
+
+class MachineState:
+    """The configuration of one cluster, and what its observations have shown, as plain attributes.
+
+    Invariant: `sequence` is the newest observation applied; it and everything before it are never applied again.
+    """
+
+    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
+        """Creates the state before the first observation.
+
+        Args:
+            settings: the cluster.
+            pages: keeps the large parts of the stored state; None: they are in it.
+        """
+        self.settings = settings
+        self.cluster = settings.name
+        self.cluster_id = settings.cluster_id or None
+        self.bootstrap = settings.bootstrap
+        self.vantage = settings.vantage
+        self.access = settings.access
+        self.pages = pages
+        self.sequence = -1
+        self.now_ms = Millis(0)
+        self.undecodable = 0
+        """The number of records, batches and rows that could not be decoded."""
+        self.log = Log()
+        self.loading: Log | None = None
+        """The snapshot that is being read."""
+        self.visible_image = Image()
+        """The newest image of the log that rules see."""
+        self.behind_since_ms: Millis | None = None
+        """Since when the log has been read less far than its high watermark."""
+        self.log_seen_at_ms: Millis | None = None
+        self.removals: tuple[VoterRemoval, ...] = ()
+        self.leadership = Leadership()
+        self.poll_history = PollHistory()
+        self.probe_state = ProbeState()
+        self.invariants = Invariants()
+        self.contract_violations = ContractViolations()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

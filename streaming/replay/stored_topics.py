@@ -11,17 +11,32 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from rules.model.identifiers import TopicId
-from streaming.replay.assignment import Assignment
-from streaming.replay.deflated import deflated
-from streaming.replay.page_store import TABLE_MAGIC, PageStore, part_content, split_parts, stored_part
+from rules.model.identifiers import NodeId, TopicId
+from streaming.replay.page_store import TABLE_MAGIC, PageStore, deflated, part_content, split_parts, stored_part
 
 PAGE_PARTITIONS: Final = 1_024
 """New topics go to another page than one with so many partitions. Such a page has about 10 kB."""
 SMALL_PAGE: Final = 4_096
 """A first page below this size stays in the bytes: small clusters need no pages outside."""
+
+
+class Assignment(NamedTuple):
+    """A partition's replicas, in-sync replicas, eligible leader replicas (KIP-966) and leader.
+
+    Kafka's PartitionRegistration without directories, adding replicas and removing replicas.
+    """
+
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    elr: tuple[NodeId, ...]
+    last_known_elr: tuple[NodeId, ...]
+    leader: NodeId | None
+    leader_epoch: int | None
+    """Raised by every change that sets the leader, also to no leader; None until a PartitionRecord is read."""
+    partition_epoch: int | None
+    """Raised by every change; None until a PartitionRecord is read."""
 
 
 @dataclass(slots=True, kw_only=True)

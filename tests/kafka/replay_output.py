@@ -11,9 +11,9 @@ from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet
-from streaming.replay.assignment import Assignment
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.replay.stored_topics import Assignment
 
 PIECE_BYTES = 1 << 20
 """The maximal size of one observation here; a control batch is an observation of its own."""

@@ -12,9 +12,9 @@ from random import Random
 from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate
 from rules.finding import Severity
-from streaming.replay.assignment import Assignment
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.stored_topics import Assignment
 from tests.simulation.alert_expectations import AlertExpectations
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata_log import LogEntry

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from rules.model.identifiers import NodeId, TopicId
 from streaming.replay import stored_topics
-from streaming.replay.assignment import Assignment
 from streaming.replay.page_store import MissingPageError, split_parts, stored_part, table_references
-from streaming.replay.stored_topics import PAGE_PARTITIONS, StoredTopics
+from streaming.replay.stored_topics import PAGE_PARTITIONS, Assignment, StoredTopics
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
 PER_TOPIC = 10

@@ -17,7 +17,7 @@ from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.observation_event import ObservationFailed, ObservationsAudited
 from connectors.wall_clock import RowClock, wall_ms

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from connectors.errors import UndecodableError
 from connectors.kafka.messages import FetchResult
-from connectors.kafka.response_limits import MAX_BATCH_BYTES
-from connectors.kafka.response_numbers import invalid
+from connectors.kafka.response_limits import MAX_BATCH_BYTES, invalid
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
 from rules.model.identifiers import SnapshotId
 

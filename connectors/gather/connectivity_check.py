@@ -19,7 +19,7 @@ from connectors.kafka.messages import (
     parse_describe_quorum,
     parse_fetch,
 )
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.observations.observation_event import QuorumPolled

@@ -15,9 +15,8 @@ from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import empty_fetch_request, parse_fetch
-from connectors.kafka.node_id_request import describe_node_request, parse_node_id
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.observations.observation_event import EndpointProbed, ObservationFailed

@@ -33,7 +33,7 @@ from connectors.gather.publisher import Appender, Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.store.follow_progress import FollowProgress
 from connectors.store.journal_writer import JournalWriter
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Publisher
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.store.durable_file import Synced, replace_file
 
 _PAGE_BYTES = resource.getpagesize()

@@ -24,7 +24,7 @@ from connectors.kafka.error_classification import (
     UNKNOWN_LEADER_EPOCH,
     error_from_code,
 )
-from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.event_loop import EventLoop, WorkBudget
 from connectors.kafka.messages import (
     FetchResult,
     fetch_request,
@@ -32,7 +32,6 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.kafka.work_budget import WorkBudget
 from connectors.observations.observation import ObservationKind
 from connectors.observations.observation_event import ObservationFailed
 from rules.model.identifiers import SnapshotId

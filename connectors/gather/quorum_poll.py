@@ -15,10 +15,8 @@ from connectors.gather.observation_writer import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.interruptible_sleep import InterruptibleSleep
+from connectors.kafka.event_loop import EventLoop, InterruptibleSleep, WorkBudget
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from connectors.kafka.work_budget import WorkBudget
 from connectors.observations.observation_event import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 

@@ -7,7 +7,7 @@ snapshot without end would fill the journal.
 from typing import Final
 
 from connectors.gather.commit_buffer import require_batch_size
-from connectors.kafka.response_numbers import invalid
+from connectors.kafka.response_limits import invalid
 from connectors.metadata.batches import BadBatch, RecordBatch, TornTail, scan
 from rules.model.identifiers import SnapshotId
 

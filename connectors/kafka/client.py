@@ -10,15 +10,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from connectors.errors import ObservationError, UsageError
-from connectors.kafka.address_backoff import AddressBackoff
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
-from connectors.kafka.event_loop import EventLoop, TypedFuture
+from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
 from connectors.kafka.loop_delays import TimeLimit
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import (
     TlsTransport,
@@ -27,7 +26,6 @@ from connectors.kafka.transport import (
     response_failure,
     secure,
 )
-from connectors.kafka.work_budget import WorkBudget
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 

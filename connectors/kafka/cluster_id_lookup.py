@@ -11,9 +11,9 @@ from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.response_numbers import invalid, port
+from connectors.kafka.response_limits import invalid, port
 from rules.model.monitoring import ObservationSource, Reason
 
 _RETRY_S = 0.5

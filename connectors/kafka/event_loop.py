@@ -7,7 +7,7 @@ result.
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from connectors.kafka.kafka_python import Future
 from connectors.kafka.loop_delays import TimeLimit
@@ -16,6 +16,11 @@ from connectors.kafka.persistent_selector import PersistentSelector
 T = TypeVar("T")
 _WORKERS = 4
 """Threads that decode large responses: they share one interpreter with the loop, so more would only slow it down."""
+_WORK_SHARE: Final = 0.5
+"""Of the time, at most, for one cluster's work of a kind."""
+_INLINE_BYTES: Final = 32 * 1024
+"""Less is worked on in the event loop: it takes at most some milliseconds."""
+_FOREVER_S: Final = 86_400.0
 
 
 class TypedFuture(Generic[T]):
@@ -203,3 +208,81 @@ class EventLoop:
         self.net.close()
         for pool in (self._pool, self._workers):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+class InterruptibleSleep:
+    """An interruptible sleep of one coroutine. Call `interrupt_in` in the loop's thread; a call before it counts."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._interrupt_at: float | None = None
+        self._waiter: Future | None = None
+
+    def interrupt_in(self, seconds: float) -> None:
+        """Ends the sleep after this many seconds; the earliest of several calls counts."""
+        at = self._loop.now() + max(0.0, seconds)
+        if self._interrupt_at is None or at < self._interrupt_at:
+            self._interrupt_at = at
+            if self._waiter is not None and not self._waiter.is_done:
+                self._waiter.success(None)
+
+    async def sleep_until(self, due: float) -> bool:
+        """Sleeps until `due` (the loop's clock); returns True if the sleep was interrupted."""
+        while True:
+            now = self._loop.now()
+            if self._interrupt_at is not None and self._interrupt_at <= now:
+                self._interrupt_at = None
+                return True
+            if now >= due:
+                return False
+            end = due if self._interrupt_at is None else min(due, self._interrupt_at)
+            await self._wait(end - now)
+
+    async def _wait(self, seconds: float) -> None:
+        waiter = self._waiter = Future()
+        timer = self._loop.net.call_later(seconds, lambda: None if waiter.is_done else waiter.success(None))
+        await waiter
+        self._loop.net.cancel(timer)
+
+
+class WorkBudget:
+    """Runs one cluster's work of one kind, such as reading its log: one piece at a time, half of the time at most.
+
+    Large responses are decoded and redacted in Python, which takes up to some seconds for 8 MiB. In the event loop that
+    would hold up every other cluster. In a worker thread the interpreter lets the event loop run every few
+    milliseconds, and the pauses between the pieces bound what a cluster takes that always answers at once with all that
+    it may send.
+    """
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._last: TypedFuture[Any] | None = None
+        self._not_before = 0.0
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """Runs `work` and returns its result: in the loop if `size` is small, otherwise in a worker thread.
+
+        Args:
+            size: bytes to work on.
+            work: pure, or touching nothing that the loop's thread uses meanwhile.
+
+        Raises:
+            Exception: what the work raised.
+        """
+        if size < _INLINE_BYTES:
+            return work()
+        previous = self._last
+        own = self._loop.spawn(self._after(previous, work))
+        self._last = own
+        return await own.get()
+
+    async def _after(self, previous: TypedFuture[Any] | None, work: Callable[[], T]) -> T:
+        if previous is not None and not previous.done:
+            await self._loop.wait_until(lambda: previous.done, (previous,), _FOREVER_S)
+        await self._loop.sleep(self._not_before - self._loop.now())
+        started = self._loop.now()
+        try:
+            return await self._loop.compute(work)
+        finally:
+            ended = self._loop.now()
+            self._not_before = ended + (ended - started) * (1 - _WORK_SHARE) / _WORK_SHARE

@@ -5,6 +5,7 @@ observer. It lists any other replica id as an observer at once.
 """
 
 import base64
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,14 @@ from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import (
+    DescribeConfigsRequest,
     DescribeQuorumRequest,
     FetchRequest,
     FetchSnapshotRequest,
 )
 from connectors.kafka.repeated_fetch import RepeatedFetchResponse
 from connectors.kafka.request_frame import LogFetchRequest
-from connectors.kafka.response_numbers import (
+from connectors.kafka.response_limits import (
     epoch,
     invalid,
     known_epoch,
@@ -32,13 +34,16 @@ from connectors.kafka.response_numbers import (
     port,
 )
 from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
-from rules.model.identifiers import DirectoryId, Endpoint, ReplicaKey, SnapshotId
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
+_BROKER_RESOURCE = 4
+_EXPECTED_NODE = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
+_MAX_NODE_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,3 +286,23 @@ def _directory(value: UUID | None) -> DirectoryId | None:
     if value is None or value.int == 0:
         return None
     return DirectoryId(base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("="))
+
+
+def describe_node_request(node: int) -> Any:
+    """Returns a DescribeConfigs of node.id of one node: only that node answers it."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id"]
+    )
+    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
+
+
+def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
+    """Returns the id of the node that answered DescribeConfigs; None if the response does not show it."""
+    if not response.results:
+        return None
+    result = response.results[0]
+    if result.error_code == 0:
+        return NodeId(requested)
+    match = _EXPECTED_NODE.search(result.error_message or "")
+    node = int(match.group(1)) if match else _MAX_NODE_ID + 1
+    return NodeId(node) if node <= _MAX_NODE_ID else None

@@ -1,4 +1,4 @@
-"""How large a response may be, for each request: derived from what Kafka can send.
+"""What a response may contain: its size and its arrays, for each request, and its numbers, as Kafka can send them.
 
 The numbers, and where they come from:
 
@@ -12,12 +12,17 @@ The numbers, and where they come from:
 - DescribeCluster: 11,000 nodes with a host of up to 255 bytes and a rack. ApiVersions: Kafka 4.3 has fewer than 100
   keys and 10 features. DescribeConfigs: only `node.id` of one node is requested. Login: names of mechanisms, and
   tokens; a Kerberos token with many groups reaches 64 KiB.
+
+The functions of numbers take the value and its field, such as `Fetch: high_watermark`; -1 becomes None where Kafka
+writes -1 for unknown. They raise an ObservationError (INVALID_RESPONSE) that names both. A larger number would overflow
+a column of 64 bits or a date later, where it would stop the stream for every cluster.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connectors.errors import ObservationError
 from connectors.kafka.kafka_python import (
     ApiVersionsRequest,
     DescribeClusterRequest,
@@ -28,6 +33,8 @@ from connectors.kafka.kafka_python import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Reason
 from rules.model.voter_set import MOST_VOTERS
 
 KIB: Final = 1024
@@ -36,6 +43,12 @@ MAX_BATCH_BYTES: Final = 16 * KIB * KIB
 _OVERHEAD_BYTES: Final = 64 * KIB
 """Fields of Fetch and FetchSnapshot beside the records: topic, epochs, the leader's endpoint."""
 LOGIN_BYTES: Final = 256 * KIB
+_MAX_OFFSET: Final = 2**62
+_MAX_MS: Final = 253_402_300_799_999
+"""The end of the year 9999."""
+_MAX_INT32: Final = 2**31 - 1
+_MAX_PORT: Final = 65_535
+_UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +124,55 @@ def max_response_bytes(request: Any) -> int:
             return limit + int(request.max_bytes)
         case _:
             return limit
+
+
+def offset(value: Any, field: str) -> Offset | None:
+    """Returns an offset; None for -1."""
+    return None if value == _UNKNOWN else Offset(_within(value, field, _MAX_OFFSET))
+
+
+def known_offset(value: Any, field: str) -> Offset:
+    """Returns an offset, or a size in bytes, that Kafka always knows."""
+    return Offset(_within(value, field, _MAX_OFFSET))
+
+
+def epoch(value: Any, field: str) -> Epoch | None:
+    """Returns a leader epoch; None for -1."""
+    return None if value == _UNKNOWN else known_epoch(value, field)
+
+
+def known_epoch(value: Any, field: str) -> Epoch:
+    """Returns a leader epoch that Kafka always knows."""
+    return Epoch(_within(value, field, _MAX_INT32))
+
+
+def millis(value: Any, field: str) -> Millis | None:
+    """Returns a timestamp; None for -1, and where an older version does not have it."""
+    return None if value is None or value == _UNKNOWN else Millis(_within(value, field, _MAX_MS))
+
+
+def node_id(value: Any, field: str) -> NodeId | None:
+    """Returns a node id; None for -1."""
+    return None if value == _UNKNOWN else known_node_id(value, field)
+
+
+def known_node_id(value: Any, field: str) -> NodeId:
+    """Returns a node id that Kafka always knows."""
+    return NodeId(_within(value, field, _MAX_INT32))
+
+
+def port(value: Any, field: str) -> int:
+    """Returns a port."""
+    return _within(value, field, _MAX_PORT)
+
+
+def invalid(why: str) -> ObservationError:
+    """Returns the error for a response that Kafka does not send; `why` names the API and the field."""
+    return ObservationError(Reason.INVALID_RESPONSE, why)
+
+
+def _within(value: Any, field: str, largest: int) -> int:
+    number = int(value)
+    if not 0 <= number <= largest:
+        raise invalid(f"{field} is {number}, which Kafka cannot write: at most {largest} is accepted")
+    return number

@@ -11,7 +11,7 @@ from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.observations.observation import Observation
 from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.event import from_json
 from connectors.observations.observation import ObservationKind

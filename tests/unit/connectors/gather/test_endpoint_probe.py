@@ -13,7 +13,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation_event import EndpointProbed, ObservationFailed

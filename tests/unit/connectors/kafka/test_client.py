@@ -18,7 +18,7 @@ from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_d
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from connectors.kafka.rate_limiter import MAX_REQUESTS_PER_SECOND, RateLimiter
+from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.observation_event import QuorumPolled
 from rules.model.identifiers import NodeId, ReplicaKey

@@ -1,5 +1,4 @@
-from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.interruptible_sleep import InterruptibleSleep
+from connectors.kafka.event_loop import EventLoop, InterruptibleSleep
 
 
 def test_uninterrupted_sleep_lasts_until_due(loop: EventLoop) -> None:

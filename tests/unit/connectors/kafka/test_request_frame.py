@@ -10,11 +10,11 @@ from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_id_lookup import describe_cluster_request
 from connectors.kafka.kafka_python import FetchRequest, KafkaProtocol
 from connectors.kafka.messages import (
+    describe_node_request,
     describe_quorum_request,
     fetch_request,
     fetch_snapshot_request,
 )
-from connectors.kafka.node_id_request import describe_node_request
 from rules.model.identifiers import SnapshotId
 
 INT32, INT64 = st.integers(-1, 2**31 - 1), st.integers(-1, 2**63 - 1)

@@ -16,8 +16,7 @@ from connectors.kafka.kafka_python import (
     FetchResponse,
     FetchSnapshotResponse,
 )
-from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot
-from connectors.kafka.node_id_request import parse_node_id
+from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
 from rules.model.monitoring import Reason
 
 QUORUM = DescribeQuorumResponse.TopicData.PartitionData

@@ -12,7 +12,7 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request, fetch_snapshot_request
-from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.response_limits import MAX_BATCH_BYTES
 from rules.model.identifiers import SnapshotId

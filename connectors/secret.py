@@ -1,9 +1,19 @@
-"""Secret: a confidential text, given directly or as a file; it is not shown in `repr`."""
+"""Secret: a confidential text, given directly or as a file; neither `repr` nor a redacted error shows it."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.errors import UsageError
+
+_URL = re.compile(
+    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)"
+)
+_NAMED = re.compile(
+    r"(?i)\b(?P<name>[\w.-]*(?:password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization))"
+    r"(?P<sign>['\"]?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&]+)"
+)
+_HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +45,24 @@ class Secret:
         if not text or len(text.splitlines()) > 1:
             raise UsageError(f"{self.file} must contain exactly one line: the secret")
         return text
+
+
+def redact(text: str, *secrets: str) -> str:
+    """Removes user names, passwords, paths and queries of URLs, and the values of names such as `password`.
+
+    The path is removed because the path of a webhook URL is its secret.
+
+    Args:
+        text: the text to redact.
+        secrets: further texts to remove.
+    """
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN) if secret else text
+    hosts_only = _URL.sub(_host_only, text)
+    return _NAMED.sub(lambda named: f"{named['name']}{named['sign']}{_HIDDEN}", hosts_only)
+
+
+def _host_only(url: re.Match[str]) -> str:
+    # If an @ follows a / or ?, the apparent host may be part of a password or of a query.
+    ambiguous = "@" in url["rest"] or {"?", "#"} & set(url["login"] or "")
+    return f"{url['scheme']}{_HIDDEN if ambiguous else url['host']}{'/' + _HIDDEN if url['rest'] else ''}"

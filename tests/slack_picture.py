@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from connectors.secret import Secret
-from connectors.sinks.links import MessageLinks
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.slack import SlackBot
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for

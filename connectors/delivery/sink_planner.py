@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_failure_alerts import is_about
-from connectors.delivery.standby_hold import StandbyHold
 from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions
 from rules.evaluate import RULES
@@ -14,7 +13,7 @@ from rules.notifications.alert_history import TransitionStatus, alert_histories
 from rules.notifications.notification import Notification, NotifyReason, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
 from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.silence import Silence, StandbyHold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """A message of the relay's topic: one observation, its cluster's id, and where the cluster's log begins in the topic.
 
-The key is the cluster's name, and the value the frame of the row (`row_frame`) with a sequence that grows in the whole
+The key is the cluster's name, and the value the frame of the row with a sequence that grows in the whole
 topic. Headers: `cluster_id`, and `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from
 its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
 
@@ -8,15 +8,16 @@ A program that may write to the topic may write any message. `check_row` refuses
 what would keep the rows of the right relay from being used: nothing that is refused changes the cluster's state.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from crc32c import crc32c
+
 from connectors.errors import UndecodableError
-from connectors.observations.observation import Observation
-from connectors.relay import row_frame
-from connectors.relay.row_frame import BadFrameError
+from connectors.observations.observation import Observation, ObservationKind
 from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE = "cluster_id", "baseline"
@@ -26,6 +27,86 @@ _ROWS_PER_MS: Final = 10
 """More than a relay of a thousand clusters writes; so a row's sequence says how long after its baseline it may be."""
 _SHOWN_ID: Final = 40
 """Characters of a wrong cluster id that a reason quotes."""
+_PREFIX = struct.Struct(">II")
+_FIXED = struct.Struct(">QBBHqqqiq")
+_MAX_CLUSTER_BYTES = 0xFFFF
+_MAX_BODY_BYTES = 256 * 1024 * 1024
+_CODE_OF_KIND = {kind: code for code, kind in enumerate(ObservationKind, start=1)}
+_KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
+_HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
+
+
+class BadFrameError(ValueError):
+    """The bytes are not a whole frame."""
+
+
+def encoded_row(row: Observation) -> bytes:
+    """Returns one row as one frame.
+
+    Layout, big-endian: u32 length of the body, u32 CRC-32C of the body, body = fixed fields, then the cluster's name
+    in UTF-8, then the payload. A bit field states which optional fields are present, because every value is valid:
+    `last_offset` is -1 for an empty response to a fetch of offset 0.
+
+    Raises:
+        ValueError: the row has no sequence, or its name or payload is too large for a frame.
+    """
+    cluster = row.cluster.encode()
+    length = _FIXED.size + len(cluster) + len(row.payload)
+    if row.sequence < 0:
+        raise ValueError("a row without a sequence cannot be encoded")
+    if len(cluster) > _MAX_CLUSTER_BYTES or length > _MAX_BODY_BYTES:
+        raise ValueError(f"a row of {length} bytes of cluster {row.cluster[:80]!r} is larger than a frame can hold")
+    present = (
+        (_HAS_BASE if row.base_offset is not None else 0)
+        | (_HAS_LAST if row.last_offset is not None else 0)
+        | (_HAS_EPOCH if row.leader_epoch is not None else 0)
+        | (_HAS_WATERMARK if row.high_watermark is not None else 0)
+    )
+    fixed = _FIXED.pack(
+        row.sequence,
+        _CODE_OF_KIND[row.kind],
+        present,
+        len(cluster),
+        row.observed_at_ms,
+        row.base_offset or 0,
+        row.last_offset or 0,
+        row.leader_epoch or 0,
+        row.high_watermark or 0,
+    )
+    body = b"".join((fixed, cluster, row.payload))
+    return _PREFIX.pack(length, crc32c(body)) + body
+
+
+def decoded_row(content: bytes) -> Observation:
+    """Returns the row of one frame.
+
+    Raises:
+        BadFrameError: the bytes are not one whole frame.
+    """
+    if len(content) < _PREFIX.size + _FIXED.size:
+        raise BadFrameError("it is too short")
+    length, checksum = _PREFIX.unpack_from(content)
+    body = content[_PREFIX.size :]
+    if len(body) != length:
+        raise BadFrameError(f"it has {len(body)} bytes, not {length}")
+    if crc32c(body) != checksum:
+        raise BadFrameError("its CRC-32C does not match")
+    sequence, code, present, cluster_bytes, at_ms, base, last, epoch, watermark = _FIXED.unpack_from(body)
+    payload_at = _FIXED.size + cluster_bytes
+    kind = _KIND_OF_CODE.get(code)
+    if kind is None or payload_at > len(body):
+        raise BadFrameError("another version of kraftwatch wrote it")
+    return Observation(
+        cluster=body[_FIXED.size : payload_at].decode(),
+        kind=kind,
+        observed_at_ms=at_ms,
+        base_offset=base if present & _HAS_BASE else None,
+        last_offset=last if present & _HAS_LAST else None,
+        leader_epoch=epoch if present & _HAS_EPOCH else None,
+        high_watermark=watermark if present & _HAS_WATERMARK else None,
+        payload=body[payload_at:],
+        sequence=sequence,
+    )
 
 
 class RefusedPart(StrEnum):
@@ -79,7 +160,7 @@ class RelayMessage:
 
     def value(self) -> bytes:
         """Returns the observation as a frame."""
-        return row_frame.encode(self.observation)
+        return encoded_row(self.observation)
 
 
 def parse_message(
@@ -137,7 +218,7 @@ def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: 
 
 def _observation(value: bytes) -> Observation:
     try:
-        row = row_frame.decode(value)
+        row = decoded_row(value)
     except (BadFrameError, UnicodeDecodeError) as problem:
         raise UndecodableError(f"the message's value is not a row: {problem}") from None
     if row.sequence >= 1 << 63 or row.observed_at_ms < 0:

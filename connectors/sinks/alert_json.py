@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from connectors.sinks.minimal_document import minimal_alert
+from connectors.sinks.sink import minimal_alert
 from connectors.store.stored_json import json_safe, parse_json
 from rules.alert import Alert
 from rules.finding import Plain

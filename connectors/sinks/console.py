@@ -16,10 +16,8 @@ from rich.text import Text
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
-from connectors.sinks.links import MessageLinks
-from connectors.sinks.minimal_document import minimal_alert
-from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import SinkConfig, SinkSection
+from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry, minimal_alert
+from connectors.sinks.sink_config import MessageLinks, SinkConfig, SinkSection
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis

@@ -25,7 +25,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
-from connectors.sinks.error_redaction import redact
+from connectors.secret import redact
 from connectors.sinks.evidence_format import visible
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 from rules.model.identifiers import Millis

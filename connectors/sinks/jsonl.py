@@ -18,9 +18,8 @@ from pydantic import field_validator
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
 from connectors.store.durable_file import append, sync_directory
 from rules.alert import Alert
 from rules.finding import Severity

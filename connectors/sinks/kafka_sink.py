@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
-from connectors.sinks.sink_config import TEST_RULE, SinkConfig, SinkSection
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
 from connectors.sinks.sink_server import SinkServer
 from rules.finding import Severity
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from connectors.secret import Secret
+from connectors.secret import Secret, redact
 from connectors.settings import TopicConnection
-from connectors.sinks.error_redaction import redact
 from connectors.sinks.http_request import excerpt
 
 _LOG = logging.getLogger(__name__)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from connectors.sinks.error_redaction import redact
-from connectors.sinks.minimal_document import minimal
-from connectors.sinks.sink import Outcome, Rejected, Retry
+from connectors.secret import redact
+from connectors.sinks.sink import Outcome, Rejected, Retry, minimal
 from rules.notifications.notification import Notification
 
 _LOG = logging.getLogger(__name__)

@@ -1,13 +1,23 @@
-"""The contract of all sinks."""
+"""The contract of all sinks, and the minimal content of a notification.
+
+A minimal document is sent where the full one cannot be formatted or is refused. Cluster, rule, subject, severity,
+state, summary and the incident stay, so a service shows it under the same key.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol, TypeAlias
 
+from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from rules.notifications.route import Route
+
+_MAX_SUMMARY = 300
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, the latest time that can be formatted."""
+_REMEDY = "# This text is shortened: `kraftwatch check` and kraftwatch's page have the evidence and what to do."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +46,31 @@ class Rejected:
 
 
 Outcome: TypeAlias = Delivered | Retry | Rejected
+
+
+def minimal(notification: Notification) -> Notification:
+    """Returns the notification with minimal alerts."""
+    return replace(
+        notification,
+        alerts=tuple(map(minimal_alert, notification.alerts)),
+        new_transitions=tuple(map(minimal_alert, notification.new_transitions)),
+    )
+
+
+def minimal_alert(alert: Alert) -> Alert:
+    """Returns the alert without evidence, with a short summary and with times that can be formatted."""
+    return replace(
+        alert,
+        summary=alert.summary[:_MAX_SUMMARY],
+        evidence={},
+        remedy=(_REMEDY,),
+        started_at_ms=_formattable(alert.started_at_ms),
+        observed_at_ms=_formattable(alert.observed_at_ms),
+    )
+
+
+def _formattable(at_ms: Millis) -> Millis:
+    return Millis(min(max(at_ms, 0), _LATEST_MS))
 
 
 class DeliveryMode(Enum):

@@ -12,9 +12,8 @@ from connectors.sinks.apprise import AppriseSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.kafka_sink import KafkaSection
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.pagerduty import PagerdutySection
-from connectors.sinks.sink_config import SinkSection, SinkSpec
+from connectors.sinks.sink_config import MessageLinks, SinkSection, SinkSpec
 from connectors.sinks.slack import SlackSection
 from connectors.sinks.webhook import WebhookSection
 

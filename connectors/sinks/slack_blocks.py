@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, evidence_lines, visible
-from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink_config import MessageLinks
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.notifications.notification import Notification

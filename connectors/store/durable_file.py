@@ -1,9 +1,13 @@
-"""Durable file writes: an append or a replacement is complete and synced when the call returns, or has no effect."""
+"""Files of a job: what is written is complete and synced when the call returns, and their owner alone can read them."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
+
+FOLDER_MODE = 0o700
+_OTHERS = 0o077
 
 
 class Synced(Enum):
@@ -84,3 +88,25 @@ def _write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Sets the umask: this process and those that it starts create files with mode 0600 and folders with 0700."""
+    before = os.umask(_OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def restrict_folder(folder: Path) -> None:
+    """Denies other users access to a folder and so to everything in it; a folder of another user stays unchanged."""
+    if is_open_to_others(folder):
+        with suppress(PermissionError):
+            folder.chmod(FOLDER_MODE)
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Whether the group or other users have any permission on a folder."""
+    return bool(folder.stat().st_mode & _OTHERS)

@@ -1,11 +1,17 @@
-"""JSON in files: what it can represent, and what a crash, a disk or a person may have damaged."""
+"""Stored JSON: what it can represent, and what a crash, a disk or a person may have damaged."""
 
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from pydantic import TypeAdapter
+
+from rules.alert import Alert
 from rules.finding import Plain
+
+ALERT: Final[TypeAdapter[Alert]] = TypeAdapter(Alert)
+"""The stored form of an alert: between Spark's step and the driver, and in the job's database."""
 
 
 def parse_json(content: bytes | str) -> Any:

@@ -19,8 +19,8 @@ from heapq import nsmallest
 
 from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import leaderless
+from rules.analysis.missing_voter import VoterProcess, voter_process
 from rules.analysis.replica_lag import Liveness, liveness
-from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.history import Recovery

@@ -66,9 +66,8 @@ from rules.analysis.leadership import (
     leaderless,
     unreachable_leader,
 )
-from rules.analysis.missing_voter import certificate_steps
+from rules.analysis.missing_voter import VoterProcess, certificate_steps, voter_process
 from rules.analysis.replica_lag import Liveness
-from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId

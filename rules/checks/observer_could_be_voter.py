@@ -37,9 +37,9 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
+from rules.analysis.voter_changes import HALF_DONE, half_done
 from rules.finding import (
     Finding,
     Need,

@@ -34,9 +34,9 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same_replica, since_last_fetch_ms
+from rules.analysis.voter_changes import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey

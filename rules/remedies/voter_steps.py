@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from rules.analysis.missing_voter import endpoint_steps
-from rules.analysis.voter_process import VoterProcess, recorded_endpoint, voter_process
+from rules.analysis.missing_voter import VoterProcess, endpoint_steps, recorded_endpoint, voter_process
 from rules.analysis.voter_status import VoterActivity, VoterStatus
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum

@@ -58,7 +58,7 @@ def repair(
     """
     from contextlib import ExitStack
 
-    from connectors.store.private_files import private_files
+    from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repair import plan_repair
     from streaming.pipeline.checkpoint import Checkpoint
 
@@ -106,7 +106,7 @@ def repartition(
     """
     from contextlib import ExitStack
 
-    from connectors.store.private_files import private_files
+    from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repartition import partitions_to_change
     from streaming.job.checkpoint_repartition import repartition as spread
     from streaming.pipeline.checkpoint import Checkpoint

@@ -11,8 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from connectors.secret import Secret
 from connectors.settings import Duration, DurationOrZero, Section, ThresholdValue, host_port, placed_error
 from connectors.sinks.console import ConsoleSection
-from connectors.sinks.links import MessageLinks
-from connectors.sinks.sink_config import SinkSpec
+from connectors.sinks.sink_config import MessageLinks, SinkSpec
 from connectors.sinks.sink_entry import SinkEntry
 from rules.evaluate import with_overrides
 from rules.finding import Thresholds

@@ -19,7 +19,7 @@ from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.relay.surveyed_topic import append_time_advice
 from connectors.sinks.sink_config import SinkConfig
 from connectors.sinks.sink_server import connected, network_error, url_server
-from connectors.store.private_files import is_open_to_others
+from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
 from streaming.config.exposure import exposures, unreadable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.sinks.error_redaction import redact
+from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import TEST_RULE, SinkSpec, open_sink
 from connectors.wall_clock import wall_ms

@@ -17,8 +17,8 @@ from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of
+from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
-from connectors.store.private_files import private_files
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms

@@ -22,9 +22,9 @@ from connectors.relay.relay_message import AHEAD_MS, RelayMessage
 from connectors.relay.relay_positions import Numberings
 from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import check_settings
+from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.private_files import private_files
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
-from connectors.delivery.standby_hold import StandbyHold, standby_hold
 from connectors.errors import UsageError
 from connectors.wall_clock import RowClock, wall_ms
 from rules.alert import Alert
@@ -18,6 +17,7 @@ from rules.checks import monitor_blind
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
+from rules.notifications.silence import StandbyHold, standby_hold
 from streaming.config import Config
 from streaming.config.exposure import open_page
 

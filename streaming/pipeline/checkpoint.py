@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.store.durable_file import Synced, replace_file
+from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, restrict_folder
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_repair import journal_damage
-from connectors.store.private_files import FOLDER_MODE, restrict_folder
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database
 from streaming.pipeline.spark_files import SparkFiles

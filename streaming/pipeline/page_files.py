@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from connectors.store.durable_file import Synced, replace_file, sync_directory
-from connectors.store.private_files import FOLDER_MODE
+from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, sync_directory
 from rules.model.identifiers import Millis
 from streaming.replay.page_store import REFERENCE_BYTES, MissingPageError, page_reference
 

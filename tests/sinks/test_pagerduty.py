@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from connectors.secret import Secret
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Delivered, Outcome, Retry
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason

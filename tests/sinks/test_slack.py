@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from connectors.secret import Secret
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.slack_blocks import escaped, message
 from rules.finding import Severity

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.sink_call import SinkCall
+from connectors.delivery.sink_worker import SinkCall
 from connectors.secret import Secret
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Retry, Sink
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.server import EndlessReply, HttpDouble, HttpReply, serving

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink_config import MessageLinks
 from rules.evaluate import RULES
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.sink_call import SinkCall
+from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError, UsageError
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.standby_hold import StandbyHold, standby_hold
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import NotifyReason
 from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.silence import StandbyHold, standby_hold
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
-from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink_config import MessageLinks
 from streaming.cli import app
 from streaming.config import Config, load
 from streaming.config.validation_sentences import PATTERN_SENTENCES, models_in

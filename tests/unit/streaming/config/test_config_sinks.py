@@ -11,9 +11,8 @@ from connectors.sinks.alertmanager import Alertmanager
 from connectors.sinks.apprise import Apprise
 from connectors.sinks.console import Console
 from connectors.sinks.jsonl import Jsonl
-from connectors.sinks.links import MessageLinks
 from connectors.sinks.pagerduty import Pagerduty
-from connectors.sinks.sink_config import SinkConfig, SinkSpec
+from connectors.sinks.sink_config import MessageLinks, SinkConfig, SinkSpec
 from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.webhook import Webhook
 from rules.finding import Severity

@@ -12,10 +12,10 @@ from connectors.delivery.ledger import Ledger
 from connectors.observations.event import Event, to_json
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.observation_event import ObservationFailed
-from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.stored_json import ALERT
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity

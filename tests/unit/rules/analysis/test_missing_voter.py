@@ -2,7 +2,7 @@
 
 import pytest
 
-from rules.analysis.voter_process import VoterProcess, voter_process
+from rules.analysis.missing_voter import VoterProcess, voter_process
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason
 from rules.model.quorum import Quorum

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.sinks.error_redaction import redact
+from connectors.secret import redact
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,7 @@ def replay(
         raise UsageError("give --journal DIR or --log-dir DIR, but not both")
     from streaming.cli.recorded_config import back_test_settings
     from streaming.report.alert_comparison import compare_alerts
-    from streaming.report.back_test import back_test
-    from streaming.report.recorded_rows import recorded_rows
+    from streaming.report.back_test import back_test, recorded_rows
 
     def alerts(configuration: Path | None, settings: Sequence[str]) -> "Iterator[Alert]":
         rows = recorded_rows(journal, log_dir, say=print_progress)

@@ -73,8 +73,7 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
-    from streaming.rescue.plan_json import plan_json
-    from streaming.rescue.plan_text import plan_text
+    from streaming.rescue.plan_output import plan_json, plan_text
     from streaming.rescue.probed_endpoints import probed_endpoints, proposal
     from streaming.rescue.rescue_plan import make_plan
     from streaming.status.from_log_dir import replay_log_dir
@@ -133,8 +132,7 @@ def apply(
       kraftwatch rescue apply --log-dir /var/lib/kafka/metadata \\
           --initial-controllers 1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,… --yes
     """
-    from streaming.rescue.apply_voters import apply_voters
-    from streaming.rescue.result_text import result_json, result_text
+    from streaming.rescue.apply_voters import apply_voters, result_json, result_text
 
     result = apply_voters(
         log_dir, initial_controllers, write=yes, backup=backup, kafka_home=kafka_home, plan_file=plan_file

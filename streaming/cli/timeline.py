@@ -50,7 +50,7 @@ def timeline(
     if (journal is None) == (log_dir is None):
         raise UsageError("give --journal DIR or --log-dir DIR, but not both")
     from streaming.cli.options import parse_time_option
-    from streaming.report.recorded_rows import recorded_rows
+    from streaming.report.back_test import recorded_rows
     from streaming.report.timeline_entries import observed_histories, timeline_entries
 
     from_ms, to_ms = parse_time_option("--from", from_), parse_time_option("--to", to)
@@ -74,9 +74,8 @@ def _recorded_alerts(
 ) -> "Sequence[Alert]":
     """Returns the alerts of the ledger beside the journal; without one, the rules are evaluated again."""
     from streaming.cli.recorded_config import back_test_settings
-    from streaming.report.back_test import back_test
+    from streaming.report.back_test import back_test, recorded_rows
     from streaming.report.incident_report import ledger_alerts
-    from streaming.report.recorded_rows import recorded_rows
 
     if journal is not None and (found := ledger_alerts(journal)) is not None:
         return found

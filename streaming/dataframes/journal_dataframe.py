@@ -16,8 +16,14 @@ from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
 from streaming.dataframes.event_rows import EVENT, event_batch
 from streaming.dataframes.metadata_log_source import local_path
-from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
-from streaming.dataframes.requested_columns import LATEST_MS, requested_schema, require_columns
+from streaming.dataframes.requested_data import (
+    LATEST_MS,
+    bounds,
+    matching_values,
+    may_overlap,
+    requested_schema,
+    require_columns,
+)
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 

@@ -12,9 +12,8 @@ from pyspark.sql.types import StructType
 
 from connectors.errors import UsageError
 from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range, topic_names
-from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
 from streaming.dataframes.record_rows import RECORD, record_batches
-from streaming.dataframes.requested_columns import requested_schema, require_columns
+from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema, require_columns
 
 RANGE_BYTES: Final = 16 * 1024 * 1024
 """The default of `maxPartitionBytes`."""

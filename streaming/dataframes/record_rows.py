@@ -27,7 +27,7 @@ from connectors.metadata.dump_log import (
     dump_records,
 )
 from connectors.metadata.value_limits import LARGEST_INT32
-from streaming.dataframes.requested_columns import arrow_batch, timestamp_us
+from streaming.dataframes.requested_data import arrow_batch, timestamp_us
 
 RECORD = StructType(
     [

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
@@ -30,12 +32,16 @@ from connectors.logdir.log_dir_files import (
     open_files,
 )
 from connectors.metadata.field_readers import Values
-from rules.formatting import and_join
+from connectors.sinks.evidence_format import visible
+from connectors.store.stored_json import parse_json
+from rules.finding import Plain
+from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, Offset
-from rules.rescue.voter_override import OverrideOutcome
+from rules.model.voter_set import Voter
+from rules.rescue.node_decisions import NodeAction
+from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.assessed_disk import AssessedDisk
 from streaming.rescue.kafka_reader import kafka_jars, records_read_by_kafka
-from streaming.rescue.plan_check import require_planned
 from streaming.rescue.rescue_plan import make_plan, transcript
 from streaming.status.from_log_dir import replay_log_dir
 
@@ -95,7 +101,7 @@ def apply_voters(
             return _result(partition, plan.outcome, printed)
         _require_applicable(disk, plan.outcome)
         if plan_file is not None:
-            require_planned(plan_file, disk, plan.cluster_id, provided)
+            _require_planned(plan_file, disk, plan.cluster_id, provided)
         with open_files(partition) as files:
             log = read_complete_log(files)
             _require_newest(files, log)
@@ -231,3 +237,81 @@ def _result(partition: Path, outcome: OverrideOutcome, printed: tuple[str, ...])
         transcript=printed,
         notes=(),
     )
+
+
+def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, provided: tuple[Voter, ...]) -> None:
+    """Returns if the plan has this node rescued with this list, and the node is as it was when the plan was made.
+
+    `rescue plan --json` wrote the file. A node alone does not know the other logs. The plan does: which node is left as
+    it is, and which log is more complete.
+
+    Raises:
+        UsageError: it is not, the plan refuses the rescue, or the file is no plan.
+    """
+    try:
+        plan = parse_json(file.read_bytes())
+        if plan["cluster_id"] != cluster_id:
+            raise UsageError(f"{file} is a plan of cluster {plan['cluster_id']}, and this node is of {cluster_id}")
+        if plan["refused"] is not None:
+            raise UsageError(f"{file}: the plan refuses the rescue: {plan['refused']}")
+        if plan["wanted"] != initial_controllers(provided):
+            raise UsageError(f"{file} is a plan for other voters: {plan['wanted']}; make the plan again for this list")
+        planned = [one for one in plan["disks"] if _is_planned(one, disk)]
+        if not planned:
+            raise UsageError(f"{file} does not have node {disk.key}: make the plan again with its log directory")
+        _require_unchanged(file, planned[0], disk)
+    except OSError as problem:
+        raise UsageError(f"cannot read the plan {file}: {(problem.strerror or str(problem)).lower()}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"{file} is not a plan: write it with `kraftwatch rescue plan --json`") from None
+
+
+def _is_planned(planned: dict[str, Any], disk: AssessedDisk) -> bool:
+    return (planned["node_id"], planned["directory_id"]) == (disk.key.id, disk.key.directory_id)
+
+
+def _require_unchanged(file: Path, planned: dict[str, Any], disk: AssessedDisk) -> None:
+    if planned["action"] != NodeAction.APPLY:
+        raise UsageError(f"{file}: node {disk.key.id} is not to be changed: {planned['reason']}")
+    before, now = (planned["log_end_offset"], planned["last_epoch"]), (disk.disk.end_offset, disk.disk.epoch)
+    if before != now:
+        raise UsageError(
+            f"{file}: the log of node {disk.key.id} ended at offset {before[0]} in epoch {before[1]} when the plan was "
+            f"made, and ends at {now[0]} in epoch {now[1]} now: make the plan again"
+        )
+
+
+def result_text(result: RescueResult) -> Text:
+    """Returns what was done or would be done, as text for a terminal."""
+    out = Text()
+    for line in result.transcript:
+        out.append(f"  {visible(line)}\n", "dim")
+    for note in result.notes:
+        out.append(f"  note: {visible(note)}\n", "yellow")
+    if result.snapshot is None:
+        out.append(" NOTHING TO DO ", "bold black on green")
+        out.append(f" {visible(str(result.partition))} already holds these voters.")
+        return out
+    path = visible(str(result.partition / result.snapshot))
+    if result.written:
+        out.append(" DONE ", "bold black on green")
+        out.append(f" wrote {path} with {plural(result.records, 'record')} and the new voters.\n")
+        out.append(f"  The files before are in {visible(str(result.backup))}.\n")
+        out.append("  Before this node is started, `kraftwatch rescue undo` restores them.")
+    else:
+        out.append(" DRY RUN ", "bold white on blue")
+        out.append(f" --yes would write {path} with {plural(result.records, 'record')} and the new voters,\n")
+        out.append(f"  after a copy of all files to {visible(str(result.backup))}. Nothing was written.")
+    return out
+
+
+def result_json(result: RescueResult) -> dict[str, Plain]:
+    """Returns the fields of `rescue apply --json`."""
+    return {
+        "outcome": result.outcome.value,
+        "written": result.written,
+        "snapshot": None if result.snapshot is None else str(result.partition / result.snapshot),
+        "backup": None if result.backup is None else str(result.backup),
+        "records": result.records,
+        "notes": [*result.notes],
+    }

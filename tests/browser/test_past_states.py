@@ -8,8 +8,7 @@ from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.report.back_test import back_test
-from streaming.report.recorded_rows import recorded_rows
+from streaming.report.back_test import back_test, recorded_rows
 from streaming.status.past_replay import PastReplay
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import Browser

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.observations.event import Event, from_json
 from rules.model.identifiers import Millis
-from streaming.report.recorded_rows import recorded_rows
+from streaming.report.back_test import recorded_rows
 from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls

@@ -24,11 +24,10 @@ from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import TABLES, job_database
 from rules.formatting import plural
 from streaming.job.clusters_without_state import forget_known_states
-from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
+from streaming.job.intact_state import OpenSpark, UnreadableStateError, new_metadata, newest_intact, read_states
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
 from streaming.pipeline.spark_files import SparkFiles
-from streaming.pipeline.spark_state import UnreadableStateError, read_states
 
 DAMAGED_SUFFIX = ".damaged-"
 _STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")

@@ -6,18 +6,27 @@ configured cluster_id; without it, it needs one answer from each cluster. Where 
 clusters, a new one that does not answer is left out until it answers.
 """
 
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.cluster_id_lookup import identify
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
+
+log = logging.getLogger(__name__)
 
 IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
 """Seconds for a cluster whose id is recorded: its answer only confirms the id, so the job should not wait long."""
+RETRY_S = 30.0
+"""Seconds between two questions to clusters that did not answer (`LateClusters`)."""
 
 _FIX = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password or token)",
@@ -115,3 +124,44 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
             )
         case str():
             return answer
+
+
+class LateClusters:
+    """Asks clusters that do not answer yet for their ids, beside the relay, while entered.
+
+    Its thread ends with the first answer; without clusters there is none.
+    """
+
+    def __init__(self, clusters: Sequence[ClusterConnection]) -> None:
+        """`clusters`: those that did not answer."""
+        self._clusters = clusters
+        self._stopping = threading.Event()
+        self._answered = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="late clusters", daemon=True)
+
+    @property
+    def answered(self) -> bool:
+        """Whether one of them has answered."""
+        return self._answered.is_set()
+
+    def __enter__(self) -> Self:
+        if self._clusters:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Not joined: a request may take seconds to time out, and the thread changes nothing.
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(RETRY_S):
+            try:
+                found = identify_clusters(self._clusters, {}, identify)
+            except UsageError as problem:
+                log.warning("%s", problem)
+                continue
+            if found.ids:
+                self._answered.set()
+                return

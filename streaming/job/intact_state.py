@@ -8,14 +8,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connectors.errors import UsageError
+from connectors.errors import KraftwatchError, UsageError
 from connectors.store.journal_repair import ReadableJournal
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import PageFiles
+from streaming.pipeline.query import error_cause
+from streaming.pipeline.schema import SHARD_OF_QUORUM
 from streaming.pipeline.spark_files import SparkFiles
-from streaming.pipeline.spark_state import UnreadableStateError, read_states
 from streaming.replay.monitor_codec import stored_references
 from streaming.replay.page_store import MissingPageError
 
@@ -89,3 +92,30 @@ def _obstacle(journal: ReadableJournal | None, files: SparkFiles, batch: int) ->
     if not journal.first <= end.sequence <= journal.end:
         return f"journal/ does not have row {end.sequence}"
     return None
+
+
+class UnreadableStateError(KraftwatchError):
+    """Spark cannot read the state of a batch."""
+
+
+def read_states(spark: SparkSession, folder: Path, batch: int | None = None) -> Mapping[str, bytes]:
+    """Returns the stored state of each cluster after a committed batch, from Spark's state data source.
+
+    Args:
+        spark: any session.
+        folder: Spark's checkpoint; its query is stopped.
+        batch: None for the newest committed batch.
+
+    Raises:
+        UnreadableStateError: a file is missing or damaged.
+    """
+    # Spark creates the StateStoreCoordinator, which the reader needs, with the session's manager of queries.
+    _ = spark.streams.active
+    reader = spark.read.format("statestore").option("path", str(folder))
+    if batch is not None:
+        reader = reader.option("batchId", batch)
+    try:
+        rows = reader.load().collect()
+    except (PySparkException, Py4JError) as problem:
+        raise UnreadableStateError(error_cause(problem)) from problem
+    return {row.key.cluster: bytes(row.value.groupState.state) for row in rows if row.key.shard == SHARD_OF_QUORUM}

@@ -33,12 +33,11 @@ from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
-from streaming.job.job_spec import JobSpec
 from streaming.job.refused_rows import RefusedRows
 from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
 from streaming.job.standby import Standby
-from streaming.job.start_up import OpenSinks, StartUp, open_sinks, prepare
+from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks, prepare
 from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,
@@ -55,8 +54,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
-from streaming.pipeline.shared_folder import require_shared_folder
-from streaming.pipeline.spark_session import empty_folder, start_spark
+from streaming.pipeline.spark_session import empty_folder, require_shared_folder, start_spark
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView

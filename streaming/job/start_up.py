@@ -3,25 +3,62 @@
 Each phase either completes or raises a UsageError before anything in the checkpoint is overwritten.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from connectors.errors import UsageError
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
-from streaming.job.job_spec import JobSpec
 from streaming.job.standby import require_listen
 from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
+from streaming.replay.cluster_settings import ClusterSettings
 
 OpenSinks: TypeAlias = Sequence[tuple[SinkSpec, Sink]]
 """Each open sink with the configuration that it was opened from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """Read from the configuration once, secrets included: a secret's file may change later."""
+
+    clusters: tuple[ClusterConnection, ...]
+    """In the configuration's order; none where a relay gathers."""
+    settings: Mapping[str, ClusterSettings]
+    """Input of the step, by cluster name; without cluster ids until `with_ids`."""
+
+    @classmethod
+    def of(cls, config: Config) -> "JobSpec":
+        """Returns the spec of a configuration.
+
+        Raises:
+            UsageError: a threshold of an unknown rule, or a file that cannot be read.
+        """
+        return cls(
+            clusters=tuple(section.cluster() for section in config.watched) if config.source == "gatherer" else (),
+            # The ids are those of the checkpoint.
+            settings={
+                section.name: replace(config.cluster_settings(section), cluster_id=None) for section in config.watched
+            },
+        )
+
+    def with_ids(self, ids: Mapping[str, str]) -> "JobSpec":
+        """Returns the spec with each cluster's id, so that another cluster at the same address is refused."""
+        return JobSpec(
+            clusters=tuple(replace(each, cluster_id=ids[each.name]) for each in self.clusters),
+            settings={name: replace(each, cluster_id=ids[name]) for name, each in self.settings.items()},
+        )
+
+    def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
+        """Returns the clusters that are not in `other`, or that `other` connects to differently."""
+        return [each for each in self.clusters if each not in other.clusters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,6 @@ LOCK_WAIT_S = 10.0
 VERSION = 1
 """Of all files in the folder; a folder of another version is refused."""
 
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 

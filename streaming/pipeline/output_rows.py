@@ -1,10 +1,21 @@
-"""The rows that the step yields and `deliver` reads: one kind each for alerts, quarantine, poll requests and status."""
+"""The rows that the step yields and `deliver` reads: one kind each for alerts, quarantine, poll requests and status.
+
+The step's data frames are converted here too. pandas neither sorts nor groups nor looks at values: for a few rows each
+takes longer than the step.
+"""
 
 import base64
 import json
 import zlib
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from connectors.observations.observation import Observation
+from streaming.pipeline.schema import OUTPUT, unpacked
 
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
@@ -55,3 +66,21 @@ def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
         "state": base64.b64encode(blob).decode() if len(blob) <= QUARANTINED_STATE_MAX else None,
     }
     return OutputKind.QUARANTINE, cluster, f"state-{zlib.crc32(blob):08x}", json.dumps(body)
+
+
+def observations(cluster: str, frames: Iterable[pd.DataFrame]) -> Sequence[Observation]:
+    """Returns the observations in journal order: Spark guarantees no order.
+
+    Args:
+        cluster: its name.
+        frames: rows of this cluster, with the columns of `schema.PACKED`.
+    """
+    rows = [unpacked(cluster, bytes(value)) for frame in frames for value in frame["observation"].tolist()]
+    rows.sort(key=lambda row: row.sequence)
+    return rows
+
+
+def output_frame(rows: Sequence[OutputRow]) -> pd.DataFrame:
+    """Returns rows, at least one, as a data frame with the columns of `schema.OUTPUT`."""
+    # From a list of rows, pandas would find the type of each column.
+    return pd.DataFrame(np.array(rows, object), columns=OUTPUT.fieldNames())

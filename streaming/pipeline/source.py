@@ -19,8 +19,7 @@ from pyspark.sql.types import StructType
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
-from streaming.pipeline.packed_observations import pack
-from streaming.pipeline.schema import OBSERVATION, PACKED
+from streaming.pipeline.schema import OBSERVATION, PACKED, pack
 
 WAIT_S = 10.0
 """Seconds that `latestOffset` waits for new rows at most. Each cluster adds at least one row a second."""

@@ -24,8 +24,14 @@ from connectors.observations.log_event import LeaderChanged
 from connectors.store.stored_json import ALERT
 from rules.alert import Alert
 from rules.finding import Thresholds
-from streaming.pipeline.frame_rows import observations, output_frame
-from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantine_row, quarantined_state
+from streaming.pipeline.output_rows import (
+    OutputKind,
+    OutputRow,
+    observations,
+    output_frame,
+    quarantine_row,
+    quarantined_state,
+)
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms

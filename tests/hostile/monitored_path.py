@@ -29,7 +29,7 @@ from streaming.metrics.exporter import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import OutputKind
-from streaming.pipeline.packed_observations import pack
+from streaming.pipeline.schema import pack
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS

@@ -23,10 +23,10 @@ from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repartition import partitions_to_change, repartition
+from streaming.job.intact_state import read_states
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
-from streaming.pipeline.spark_state import read_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore

@@ -11,9 +11,9 @@ from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import TopicId
 from streaming.job.checkpoint_repair import plan_repair
 from streaming.job.checkpoint_repartition import repartition
+from streaming.job.intact_state import read_states
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
-from streaming.pipeline.spark_state import read_states
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.monitor_codec import stored_references

@@ -1,23 +1,41 @@
-"""Messages of a relay's topic become their rows; whatever no relay of the cluster writes is refused."""
+"""Messages of a relay's topic become their rows; whatever no relay of the cluster writes is refused.
+
+The login of a topic is in the words of Kafka's Java client.
+"""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pyspark.sql.streaming.state import GroupState
 
+from connectors.errors import UsageError
 from connectors.observations.event import to_json
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.observation_event import ObservationFailed
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
+from connectors.secret import Secret
+from connectors.settings import TopicConnection
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.pipeline.frame_rows import observations
-from streaming.pipeline.kafka_source import MessageReader, RelayedCluster, TopicStep, kafka_settings
+from streaming.pipeline.kafka_source import (
+    REDACTION,
+    MessageReader,
+    RelayedCluster,
+    TopicStep,
+    connection_options,
+    kafka_settings,
+)
+from streaming.pipeline.output_rows import observations
 from streaming.pipeline.step import Step
+from tests.unit.connectors.kafka.certificates import authority
 
 FAILED = ObservationFailed(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
 NOW_MS = 1_800_000_000_000
@@ -211,3 +229,70 @@ def test_large_batches_are_read_in_pieces() -> None:
 def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:
     jar = tmp_path / "a.jar"
     assert kafka_settings([jar], {"spark.jars": "b.jar", "x": "y"})["spark.jars"] == f"b.jar,{jar}"
+
+
+def test_plaintext_has_addresses_only() -> None:
+    assert connection_options(TopicConnection(bootstrap=("a:1", "b:2"), topic="t")) == {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+
+
+def test_login_by_password_quotes_the_password(tmp_path: Path) -> None:
+    options = connection_options(
+        TopicConnection(
+            bootstrap=("a:1",),
+            topic="t",
+            security_protocol="SASL_SSL",
+            ca_file=tmp_path / "ca.pem",
+            check_hostname=False,
+            mechanism="SCRAM-SHA-512",
+            username="kraftwatch",
+            password=Secret(text='a"b\\c'),
+        )
+    )
+
+    assert options["kafka.sasl.jaas.config"] == (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="kraftwatch" password="a\\"b\\\\c";'
+    )
+    assert options["kafka.ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert options["kafka.ssl.endpoint.identification.algorithm"] == ""
+
+
+def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) -> None:
+    file = Path(authority(tmp_path).issue("monitor"))
+    key = load_pem_private_key(file.read_bytes(), None)
+    encrypted = tmp_path / "key.pem"
+    encrypted.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    topic = TopicConnection(
+        bootstrap=("a:1",),
+        topic="t",
+        security_protocol="SSL",
+        certificate_file=file,
+        key_file=encrypted,
+        key_password=Secret(text="secret"),
+    )
+
+    options = connection_options(topic)
+
+    assert options["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+    chain = options["kafka.ssl.keystore.certificate.chain"]
+    assert chain.startswith("-----BEGIN CERTIFICATE-----")
+    assert "PRIVATE" not in chain
+    one_file = connection_options(TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=file))
+    assert one_file["kafka.ssl.keystore.key"] == options["kafka.ssl.keystore.key"]
+    wrong = TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=tmp_path / "ca.pem")
+    with pytest.raises(UsageError, match="has no private key"):
+        connection_options(wrong)
+
+
+def test_spark_hides_the_options_that_hold_secrets() -> None:
+    for name in ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key"):
+        for pattern in REDACTION.values():
+            assert re.search(pattern, name)

@@ -9,8 +9,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
-from streaming.pipeline.packed_observations import unpacked
-from streaming.pipeline.schema import OBSERVATION, PACKED
+from streaming.pipeline.schema import OBSERVATION, PACKED, unpacked
 from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 

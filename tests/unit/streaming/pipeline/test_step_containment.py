@@ -19,7 +19,7 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
-from streaming.pipeline.packed_observations import pack
+from streaming.pipeline.schema import pack
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow

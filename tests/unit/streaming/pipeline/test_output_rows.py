@@ -8,10 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.observations.observation import Observation, ObservationKind
-from streaming.pipeline.frame_rows import observations, output_frame
-from streaming.pipeline.output_rows import OutputKind, OutputRow
-from streaming.pipeline.packed_observations import PACKED_ARROW, pack
-from streaming.pipeline.schema import OUTPUT
+from streaming.pipeline.output_rows import OutputKind, OutputRow, observations, output_frame
+from streaming.pipeline.schema import OUTPUT, PACKED_ARROW, pack
 
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
 ROWS = st.builds(

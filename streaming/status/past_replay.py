@@ -1,14 +1,18 @@
 """Replays one cluster's rows of a journal to any time, again and again, from the nearest position that it kept.
 
 The state at a position is kept as the blob that the job's checkpoint would hold, so a replay that goes on from it gives
-the same state as one from the journal's beginning.
+the same state as one from the journal's beginning. The job requests such a state of a process of its own
+(`replay_worker`) with a `PastRequest`, which is answered by `PastReply`s.
 """
 
 import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
@@ -20,9 +24,10 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status, job_cluster_status
 from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import missing_of
-from streaming.status.past_state import PastState
+from streaming.status.status_store import EndedRecovery
 
 KEPT_BYTES = 64 << 20
 """Stored states of one cluster; beyond this, every second one is dropped."""
@@ -30,6 +35,57 @@ _KEEP_EVERY_S = 1.0
 """A state is stored after so much time of replaying: storing a large one takes a part of it."""
 _LIVE_MS = 10_000
 """`source` is `live` if a leader answered within this time before the newest observation, as in the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRequest:
+    """Asks for the state of a cluster at a time."""
+
+    journal: str
+    """The journal's folder."""
+    cluster: ClusterSettings
+    at_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastState:
+    """The state with every observation up to the time."""
+
+    status: ClusterStatus
+    events: ClusterStatus
+    """The same status, but with all elections, voter changes and starts of the journal that are known so far."""
+    newest_ms: Millis
+    """Time of its newest observation."""
+    ended_recoveries: tuple[EndedRecovery, ...]
+    """Topics whose recovery ended before the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastReply:
+    """One line of the process: progress, or the result."""
+
+    progress: float = 0.0
+    """How much of the journal's time is replayed, from 0 to 1."""
+    refusal: str | None = None
+    """Why there is no such state, as a sentence."""
+    state: PastState | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether no further reply follows."""
+        return self.state is not None or self.refusal is not None
+
+
+@cache
+def request_adapter() -> TypeAdapter[PastRequest]:
+    """Returns pydantic's adapter of the requests."""
+    return TypeAdapter(PastRequest)
+
+
+@cache
+def reply_adapter() -> TypeAdapter[PastReply]:
+    """Returns pydantic's adapter of the replies."""
+    return TypeAdapter(PastReply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 from connectors.errors import KraftwatchError
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import PastReplay
-from streaming.status.past_state import PastReply, PastRequest, reply_adapter, request_adapter
+from streaming.status.past_replay import PastReplay, PastReply, PastRequest, reply_adapter, request_adapter
 
 IDLE_S = 300
 """Without a request for so long the process ends, and with it its memory."""

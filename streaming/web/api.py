@@ -11,8 +11,7 @@ from flask.typing import ResponseReturnValue
 from rules.finding import Plain
 from streaming.status.health import Health
 from streaming.web.application import add_response_headers
-from streaming.web.fleet_view import FleetView
-from streaming.web.past_view import answer_or_refusal, requested_time
+from streaming.web.fleet_view import FleetView, answer_or_refusal, requested_time
 
 
 def api(view: FleetView) -> Blueprint:

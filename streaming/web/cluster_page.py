@@ -7,8 +7,7 @@ from rules.model.identifiers import Millis
 from streaming.status.history_types import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import render
-from streaming.web.time_control import time_control
-from streaming.web.timeline import Axis, timeline
+from streaming.web.timeline import Axis, time_control, timeline
 
 PARTITION_LIMIT = 100
 SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}

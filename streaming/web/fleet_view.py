@@ -1,18 +1,28 @@
-"""All configured clusters as the page and the API show them."""
+"""All configured clusters as the page and the API show them, now and at the time of the parameter `at`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
+
+from flask import request
+from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
+from connectors.observations.point_in_time import parse_time
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from streaming.status.status_store import StatusStore
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.history_types import UncleanElectionStatus
+from streaming.status.past_replay import PastState
+from streaming.status.status_store import ReceivedStatus, StatusStore
 from streaming.web.cluster_view import ClusterView, worst_first
-from streaming.web.past_states import PastStates
-from streaming.web.past_view import past_view, with_known_events
+from streaming.web.past_states import PastStates, ReplayingError
+
+_LARGEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, which a clock can show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +86,85 @@ class FleetView:
             silences=[one for one in silences if fnmatchcase(name, one.cluster)],
             starting=self.starting(),
         )
+
+
+def requested_time() -> Millis | None:
+    """Returns the parameter `at` of the request: a time in ISO 8601, or milliseconds; None without it.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    text = request.args.get("at", "").strip()
+    if not text:
+        return None
+    digits = text.isascii() and text.isdigit() and len(text) < 16
+    try:
+        at_ms = Millis(int(text)) if digits else parse_time(text)
+    except (ValueError, OverflowError):
+        at_ms = Millis(-1)
+    if not 0 <= at_ms <= _LARGEST_MS:
+        raise UsageError(f"at={text[:64]}: expected a time such as 2026-11-20T08:15:00Z, or milliseconds")
+    return at_ms
+
+
+def answer_or_refusal(answer: Callable[[], ResponseReturnValue]) -> ResponseReturnValue:
+    """Returns the answer, or why the past state is not known: 400 as JSON; 503 while it is being replayed."""
+    try:
+        return answer()
+    except UsageError as problem:
+        return {"status": str(problem)}, 400
+    except ReplayingError as problem:
+        return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
+
+
+def past_view(now: ClusterView, past: PastState, at_ms: Millis) -> ClusterView:
+    """Returns a cluster as it was: its alerts, silences and ages as of that time.
+
+    Args:
+        now: the cluster as it is, with the silences that were active at that time.
+        past: its state at that time.
+        at_ms: the time.
+    """
+    return replace(
+        now,
+        now_ms=at_ms,
+        received=ReceivedStatus(
+            status=past.status, received_at_ms=past.newest_ms, ended_recoveries=past.ended_recoveries
+        ),
+        history=[alert for alert in now.history if alert.observed_at_ms <= at_ms],
+    )
+
+
+def with_known_events(now: ClusterView, past: PastState) -> ClusterView:
+    """Returns the present cluster with the events that the journal and the present status hold, for the timeline."""
+    if now.received is None:
+        return replace(now, received=ReceivedStatus(status=past.events, received_at_ms=past.newest_ms))
+    status = now.received.status
+    merged = replace(
+        status,
+        elections=_united(past.events.elections, status.elections),
+        voter_changes=_united(past.events.voter_changes, status.voter_changes),
+        reconfigurations=_united(past.events.reconfigurations, status.reconfigurations),
+        starts=_united(past.events.starts, status.starts),
+        unclean=_newest_unclean(past.events, status),
+    )
+    return replace(now, received=replace(now.received, status=merged))
+
+
+class _LogEvent(Protocol):
+    @property
+    def offset(self) -> int: ...
+
+
+_EventT = TypeVar("_EventT", bound=_LogEvent)
+
+
+def _united(older: Iterable[_EventT], newer: Iterable[_EventT]) -> tuple[_EventT, ...]:
+    by_offset = {one.offset: one for one in (*older, *newer)}
+    return tuple(by_offset[offset] for offset in sorted(by_offset))
+
+
+def _newest_unclean(older: ClusterStatus, newer: ClusterStatus) -> tuple[UncleanElectionStatus, ...]:
+    """Returns the unclean elections of both: an aggregate with the same beginning holds those of the older one."""
+    by_beginning = {(one.topic_id, one.first_at_ms): one for one in (*older.unclean, *newer.unclean)}
+    return tuple(by_beginning.values())

@@ -20,11 +20,10 @@ from streaming.status.health import Health
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_page import SPANS_S, link, render_cluster
 from streaming.web.cluster_view import ClusterView
-from streaming.web.fleet_view import FleetView
+from streaming.web.fleet_view import FleetView, requested_time
 from streaming.web.past_states import ReplayingError
-from streaming.web.past_view import requested_time
 from streaming.web.templating import asset, render
-from streaming.web.time_control import timeline_window
+from streaming.web.timeline import timeline_window
 
 ROW_LIMIT = 200
 """Clusters that get a row; the others, whose health is better, are listed by name."""

@@ -22,7 +22,7 @@ from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.from_journal import journal_span
-from streaming.status.past_state import (
+from streaming.status.past_replay import (
     PastReply,
     PastRequest,
     PastState,

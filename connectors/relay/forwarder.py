@@ -18,8 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation
-from connectors.relay.relay_message import RelayMessage
-from connectors.relay.surveyed_topic import TopicError
+from connectors.relay.relay_message import RelayMessage, TopicError
 from connectors.relay.topic_producer import open_producer, reason
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka

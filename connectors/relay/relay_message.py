@@ -1,5 +1,6 @@
-"""A message of the relay's topic: one observation, its cluster's id, and where the cluster's log begins in the topic.
+"""The relay's topic, without Kafka's library: its messages, and what a survey of it finds.
 
+A message holds one observation, its cluster's id, and where the cluster's log begins in the topic.
 The key is the cluster's name, and the value the frame of the row with a sequence that grows in the whole
 topic. Headers: `cluster_id`, and `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from
 its start or snapshot, a space, and the time of that row in milliseconds since the epoch.
@@ -9,14 +10,14 @@ what would keep the rows of the right relay from being used: nothing that is ref
 """
 
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from crc32c import crc32c
 
-from connectors.errors import UndecodableError
+from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
 from rules.formatting import ms_text, utc_text
 
@@ -34,10 +35,6 @@ _MAX_BODY_BYTES = 256 * 1024 * 1024
 _CODE_OF_KIND = {kind: code for code, kind in enumerate(ObservationKind, start=1)}
 _KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
 _HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
-
-
-class BadFrameError(ValueError):
-    """The bytes are not a whole frame."""
 
 
 def encoded_row(row: Observation) -> bytes:
@@ -81,23 +78,29 @@ def decoded_row(content: bytes) -> Observation:
     """Returns the row of one frame.
 
     Raises:
-        BadFrameError: the bytes are not one whole frame.
+        UndecodableError: the bytes are not one whole frame, or it holds what no relay writes.
     """
     if len(content) < _PREFIX.size + _FIXED.size:
-        raise BadFrameError("it is too short")
+        raise _not_a_row("it is too short")
     length, checksum = _PREFIX.unpack_from(content)
     body = content[_PREFIX.size :]
     if len(body) != length:
-        raise BadFrameError(f"it has {len(body)} bytes, not {length}")
+        raise _not_a_row(f"it has {len(body)} bytes, not {length}")
     if crc32c(body) != checksum:
-        raise BadFrameError("its CRC-32C does not match")
+        raise _not_a_row("its CRC-32C does not match")
     sequence, code, present, cluster_bytes, at_ms, base, last, epoch, watermark = _FIXED.unpack_from(body)
     payload_at = _FIXED.size + cluster_bytes
     kind = _KIND_OF_CODE.get(code)
     if kind is None or payload_at > len(body):
-        raise BadFrameError("another version of kraftwatch wrote it")
+        raise _not_a_row("another version of kraftwatch wrote it")
+    if sequence >= 1 << 63 or at_ms < 0:
+        raise _not_a_row("its sequence or its time is out of range")
+    try:
+        cluster = body[_FIXED.size : payload_at].decode()
+    except UnicodeDecodeError as problem:
+        raise _not_a_row(str(problem)) from None
     return Observation(
-        cluster=body[_FIXED.size : payload_at].decode(),
+        cluster=cluster,
         kind=kind,
         observed_at_ms=at_ms,
         base_offset=base if present & _HAS_BASE else None,
@@ -107,6 +110,10 @@ def decoded_row(content: bytes) -> Observation:
         payload=body[payload_at:],
         sequence=sequence,
     )
+
+
+def _not_a_row(why: str) -> UndecodableError:
+    return UndecodableError(f"the message's value is not a row: {why}")
 
 
 class RefusedPart(StrEnum):
@@ -174,7 +181,7 @@ def parse_message(
     given = {name: content for name, content in headers or () if content is not None}
     if not key or value is None:
         raise UndecodableError("the message has no key or no value: no relay wrote it")
-    observation = _observation(value)
+    observation = decoded_row(value)
     if observation.cluster.encode() != key:
         raise UndecodableError("the message's key is not the cluster of its row")
     try:
@@ -216,11 +223,51 @@ def check_row(message: RelayMessage, *, cluster_id: str | None, appended_at_ms: 
         raise RefusedRowError(RefusedPart.SEQUENCE, f"its sequence is {after}")
 
 
-def _observation(value: bytes) -> Observation:
-    try:
-        row = decoded_row(value)
-    except (BadFrameError, UnicodeDecodeError) as problem:
-        raise UndecodableError(f"the message's value is not a row: {problem}") from None
-    if row.sequence >= 1 << 63 or row.observed_at_ms < 0:
-        raise UndecodableError("the message's value is not a row: its sequence or its time is out of range")
-    return row
+class TopicError(KraftwatchError):
+    """The topic cannot be used now. The sentence holds no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedCluster:
+    """What the topic has of one cluster."""
+
+    partition: int
+    cluster_id: str
+    baseline: Baseline
+    """That of most of the newest rows."""
+    begins_at: int
+    """The partition's offset from which on all rows of the baseline follow."""
+    whole: bool
+    """Whether the topic still has the first rows of the baseline."""
+    newest_baseline: int
+    """The highest sequence of a baseline of this cluster: a later one has not begun yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSurvey:
+    """The surveyed clusters of a topic, by name."""
+
+    partitions: int
+    clusters: Mapping[str, SurveyedCluster]
+    from_start: bool = True
+    """Whether each partition still has its first message."""
+    append_time: bool | None = None
+    """Whether the brokers set the time of a message; None for a topic without messages."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why a row was refused, by the cluster that its key names."""
+
+    def starting_offsets(self) -> Mapping[int, int]:
+        """Returns the offset to begin at, by partition; -1 (the end) for a partition without a cluster."""
+        offsets = dict.fromkeys(range(self.partitions), -1)
+        for one in self.clusters.values():
+            before = offsets[one.partition]
+            offsets[one.partition] = one.begins_at if before < 0 else min(before, one.begins_at)
+        return offsets
+
+
+def append_time_advice(topic: str) -> str:
+    """Returns what to do about a topic whose messages have the time of their producer."""
+    return (
+        f"the topic {topic} takes the times of its messages from their producers, which a job cannot trust: set "
+        "message.timestamp.type=LogAppendTime of the topic"
+    )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from connectors.relay.surveyed_topic import TopicError
+from connectors.relay.relay_message import TopicError
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
 

@@ -22,8 +22,7 @@ from confluent_kafka import (
 )
 
 from connectors.errors import UndecodableError
-from connectors.relay.relay_message import Baseline, check_row, parse_message
-from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey
+from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicError, TopicSurvey, check_row, parse_message
 from connectors.relay.topic_producer import reason
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import JournalError, KraftwatchError, UsageError
-from connectors.relay.surveyed_topic import append_time_advice
+from connectors.relay.relay_message import append_time_advice
 from connectors.sinks.sink_config import SinkConfig
 from connectors.sinks.sink_server import connected, network_error, url_server
 from connectors.store.durable_file import is_open_to_others

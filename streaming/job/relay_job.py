@@ -18,9 +18,8 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation
 from connectors.relay import relay_positions
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import AHEAD_MS, RelayMessage
+from connectors.relay.relay_message import AHEAD_MS, RelayMessage, TopicError
 from connectors.relay.relay_positions import Numberings
-from connectors.relay.surveyed_topic import TopicError
 from connectors.relay.topic_producer import check_settings
 from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader

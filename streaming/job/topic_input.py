@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
 from connectors.observations.observation_event import ObservationsAudited
-from connectors.relay.surveyed_topic import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
+from connectors.relay.relay_message import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
 from connectors.settings import TopicConnection
 from rules.model.identifiers import Millis
 from streaming.config import Config

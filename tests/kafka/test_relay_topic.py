@@ -15,8 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessage, check_row
-from connectors.relay.surveyed_topic import SurveyedCluster
+from connectors.relay.relay_message import Baseline, RefusedRowError, RelayMessage, SurveyedCluster, check_row
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicConnection
 from connectors.store.journal_reader import JournalReader

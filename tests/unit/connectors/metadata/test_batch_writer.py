@@ -6,12 +6,12 @@ from connectors.metadata.batch_writer import (
     ControlRecordType,
     RecordContent,
     control_record,
+    unsigned_varint,
     with_position,
     write_batch,
 )
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.field_readers import field_reader, read_body
-from connectors.metadata.field_writers import unsigned_varint
 from connectors.metadata.record_framing import control_type, framed_records
 from connectors.metadata.record_schemas import record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, noop, tinylog, tinysnapshot

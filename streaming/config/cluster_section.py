@@ -88,7 +88,7 @@ class ClusterSection(ClusterDefaults):
     bootstrap: Bootstrap
     """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""
     cluster_id: ClusterId | None = None
-    """Needed only where the monitor may not use DescribeCluster."""
+    """Needed where the monitor may not use DescribeCluster, and to start on a new disk while the cluster is down."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""
     rules: Mapping[str, RuleSection] = Field(default_factory=dict)

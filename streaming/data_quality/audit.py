@@ -172,7 +172,7 @@ class Audit:
                 continue
             contracts = CONTRACTS[suite]
             names = dict.fromkeys((*ROW_KEYS[suite], *(name for each in contracts.values() for name in each.columns)))
-            # Floating-point numbers, which pandas takes for numbers beside empty cells, are not exact.
+            # Whole numbers beside empty cells stay whole numbers; below 2^53, as offsets are, they are exact.
             frame = pd.DataFrame(rows, columns=[*names], dtype=object).convert_dtypes(convert_string=False)
             result = self._source.read_dataframe(frame).validate(
                 gx.ExpectationSuite(name=suite, expectations=[each.expectation for each in contracts.values()]),

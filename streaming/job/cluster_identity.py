@@ -50,6 +50,13 @@ class ClusterIds:
     """As answered now, or as recorded in the checkpoint."""
     unavailable: Mapping[str, UnavailableClusterError]
     """Clusters without an id, each with the error that names the reason."""
+    unconfirmed: frozenset[str] = frozenset()
+    """New clusters whose id is only configured: no node has answered with it, so the checkpoint does not record it."""
+
+    @property
+    def confirmed(self) -> Mapping[str, str]:
+        """The ids that the checkpoint may record."""
+        return {name: cluster_id for name, cluster_id in self.ids.items() if name not in self.unconfirmed}
 
     def require_all(self) -> Mapping[str, str]:
         """Returns the ids when every cluster has one.
@@ -72,13 +79,15 @@ def identify_clusters(
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
-    ids, unavailable = dict[str, str](), dict[str, UnavailableClusterError]()
+    ids, unavailable, unconfirmed = dict[str, str](), dict[str, UnavailableClusterError](), set[str]()
     for cluster, answer in zip(clusters, answers, strict=True):
         try:
             ids[cluster.name] = _cluster_id(cluster, recorded.get(cluster.name), answer)
+            if cluster.name not in recorded and isinstance(answer, ObservationError):
+                unconfirmed.add(cluster.name)
         except UnavailableClusterError as problem:
             unavailable[cluster.name] = problem
-    return ClusterIds(ids=ids, unavailable=unavailable)
+    return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(unconfirmed))
 
 
 def _ask(cluster: ClusterConnection, identify: Identify, *, known: bool) -> str | ObservationError:
@@ -112,10 +121,14 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
         case ObservationError() if cluster.cluster_id is not None and answer.reason not in _FIX:
             return cluster.cluster_id
         case ObservationError():
-            fix = _FIX.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
+            fix = _FIX.get(
+                answer.reason,
+                "check the addresses, or --resolve and --hosts-file; with a cluster_id in a --config file, the job "
+                "starts without an answer",
+            )
             raise UnavailableClusterError(
                 f"cluster {cluster.name}: none of {hosts} could be queried ({answer.detail}) and the checkpoint has no "
-                f"recorded state of the cluster; {fix}, or set cluster_id in a --config file to start without an answer"
+                f"recorded state of the cluster; {fix}"
             )
         case str() if recorded is not None and answer != recorded:
             raise UsageError(

@@ -13,6 +13,7 @@ from connectors.store.durable_file import replace_file
 from connectors.store.stored_json import parse_json
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
+from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 
@@ -35,8 +36,15 @@ def forget_known_states(checkpoint: Checkpoint) -> None:
 class ClustersWithoutState:
     """Owned by the running job. While it knows none that is configured, a batch costs nothing."""
 
-    def __init__(self, checkpoint: Checkpoint, ledger: Ledger) -> None:
-        """Reads the names that the job before has left. `ledger` is that of the checkpoint."""
+    def __init__(self, checkpoint: Checkpoint, ledger: Ledger, shared: SharedFolder | None = None) -> None:
+        """Reads the names that the job before has left.
+
+        Args:
+            checkpoint: of the job.
+            ledger: that of the checkpoint.
+            shared: what the step checks on executors that may be on other machines.
+        """
+        self._shared = shared
         self._ledger = ledger
         self._path = checkpoint.folder / _FILE
         self._spark_folder = checkpoint.spark.absolute()
@@ -60,13 +68,14 @@ class ClustersWithoutState:
         self._delivered = set()
         self._configured = self._names & settings.keys()
         if not self._configured:
-            return Step(settings, spark_folder=self._spark_folder)
+            return Step(settings, spark_folder=self._spark_folder, shared=self._shared)
         conditions = initial_conditions(self._ledger.history(), self._ledger.firing())
         # A cluster that has state is not changed, so a name too many has no effect.
         return StepWithInitialAlerts(
             settings,
             {name: known for name, known in conditions.items() if name in self._configured},
             spark_folder=self._spark_folder,
+            shared=self._shared,
         )
 
     def batch_delivered(self, clusters: Iterable[str]) -> None:

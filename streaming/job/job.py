@@ -37,7 +37,7 @@ from streaming.job.refused_rows import RefusedRows
 from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
 from streaming.job.standby import Standby
-from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks, prepare
+from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks, prepare, record_ids
 from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,
@@ -53,8 +53,9 @@ from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
-from streaming.pipeline.spark_session import empty_folder, require_shared_folder, start_spark
+from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -100,8 +101,6 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         stack.callback(stop_ignoring_errors, spark.stop)
         # Spark's context has replaced the handler of SIGINT.
         stop.install()
-        if not config.master.startswith("local"):
-            require_shared_folder(spark, empty_folder(checkpoint.logs / "executors"))
         job.start_query(spark)
         say(f"monitoring {_names(job.config)}")
         _run_until_stopped(job, stop, file)
@@ -178,7 +177,9 @@ class Job:
         stack.callback(self._database.close)
         self._quarantine = quarantine_of(self._database)
         self.ledger = Ledger(self._database)
-        self._without_state = ClustersWithoutState(checkpoint, self.ledger)
+        local = self.config.master.startswith("local")
+        shared = None if local else SharedFolder.made_in(empty_folder(checkpoint.logs / "executors"))
+        self._without_state = ClustersWithoutState(checkpoint, self.ledger, shared)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.standby = Standby(lambda: self.config, self.ledger.firing())
@@ -306,13 +307,12 @@ class Job:
         configured = JobSpec.of(config)
         recorded = self._checkpoint.cluster_ids()
         topic, answered = self._identified(config, configured, recorded)
-        added = answered.require_all()
+        answered.require_all()
         sinks = open_sinks(config, self._sinks, memory=self._checkpoint.folder)
         with self.deliver.between_batches():
             self._delivery.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
-        ids = {**recorded, **added}
-        self._checkpoint.record_cluster_ids(ids)
+        ids = record_ids(self._checkpoint, recorded, answered)
         if topic is not None:
             record_topic_start(self._checkpoint, topic)
         self.config, self._configured, self._sinks = config, configured, sinks

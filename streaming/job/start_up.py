@@ -50,10 +50,15 @@ class JobSpec:
         )
 
     def with_ids(self, ids: Mapping[str, str]) -> "JobSpec":
-        """Returns the spec with each cluster's id, so that another cluster at the same address is refused."""
+        """Returns the spec with each cluster's id, so that another cluster at the same address is refused.
+
+        A cluster without one has the configured id.
+        """
         return JobSpec(
-            clusters=tuple(replace(each, cluster_id=ids[each.name]) for each in self.clusters),
-            settings={name: replace(each, cluster_id=ids[name]) for name, each in self.settings.items()},
+            clusters=tuple(replace(each, cluster_id=ids.get(each.name, each.cluster_id)) for each in self.clusters),
+            settings={
+                name: replace(each, cluster_id=ids.get(name, each.cluster_id)) for name, each in self.settings.items()
+            },
         )
 
     def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
@@ -128,9 +133,8 @@ def _identified(
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
     """Writes the cluster ids, those of clusters that are no longer configured included; returns them by name."""
-    ids = {**recorded, **answered.ids}
-    checkpoint.record_cluster_ids(ids)
-    return ids
+    checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
+    return {**recorded, **answered.ids}
 
 
 def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:

@@ -48,6 +48,10 @@ def _continued(alert: Alert, newest: Alert | None) -> Alert | None:
     return replace(alert, started_at_ms=newest.started_at_ms) if firing else alert
 
 
+_STORED_EVERY = 16
+"""Rows of all clusters: the state is small, and the rows since its stored form are kept in memory."""
+
+
 class EarlyCluster:
     """The early evaluation of one cluster, on rows from any point of its journal on."""
 
@@ -69,7 +73,7 @@ class EarlyCluster:
         if row.kind is ObservationKind.SNAPSHOT:
             return ()
         unread = replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row
-        return self._monitor.apply((unread,)).alerts
+        return self._monitor.apply((unread,), store=row.sequence % _STORED_EVERY == 0).alerts
 
     def firing(self) -> Iterable[tuple[str, str]]:
         """Returns (rule, subject) of each firing alert."""

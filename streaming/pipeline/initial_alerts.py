@@ -14,6 +14,7 @@ from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
 from streaming.pipeline.early_alerts import EARLY_RULES
+from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -28,9 +29,10 @@ class StepWithInitialAlerts(Step):
         tracked: Mapping[str, TrackedConditions],
         *,
         spark_folder: Path | None = None,
+        shared: SharedFolder | None = None,
     ) -> None:
         """`clusters` and `tracked` by cluster name; a cluster that has state already is not changed."""
-        super().__init__(clusters, spark_folder=spark_folder)
+        super().__init__(clusters, spark_folder=spark_folder, shared=shared)
         self._tracked = dict(tracked)
 
     def __call__(

@@ -33,7 +33,7 @@ from streaming.pipeline.output_rows import (
     quarantined_state,
 )
 from streaming.pipeline.page_files import PageFiles
-from streaming.pipeline.python_worker import begin_task
+from streaming.pipeline.python_worker import SharedFolder, begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
@@ -63,10 +63,23 @@ class Step:
     _cache: ClassVar[dict[tuple[str, int], _Cached]] = {}
     """What a worker keeps between batches, by (cluster, shard)."""
 
-    def __init__(self, clusters: Mapping[str, ClusterSettings], *, spark_folder: Path | None = None) -> None:
-        """`clusters`: settings by cluster name; `spark_folder`: Spark's checkpoint, for the pages of large states."""
+    def __init__(
+        self,
+        clusters: Mapping[str, ClusterSettings],
+        *,
+        spark_folder: Path | None = None,
+        shared: SharedFolder | None = None,
+    ) -> None:
+        """Makes the function.
+
+        Args:
+            clusters: settings by cluster name.
+            spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
+            shared: the folder that executors on other machines must share; None: all is on one machine.
+        """
         self._clusters = _with_shared_thresholds(clusters)
         self._spark_folder = spark_folder
+        self._shared = shared
         self._refresh_ms = refresh_ms(len(clusters))
         # Spark unpickles the step for each task.
         self._task_began = False
@@ -82,7 +95,7 @@ class Step:
         """Applies one micro-batch of one (cluster, shard); yields rows of `schema.OUTPUT`."""
         if not self._task_began:
             self._task_began = True
-            begin_task()
+            begin_task(self._shared)
         cluster, shard = key
         settings = self._clusters.get(cluster)
         if settings is None:

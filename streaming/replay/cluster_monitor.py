@@ -37,7 +37,10 @@ ALWAYS: Final = Millis(0)
 ROWS_TOGETHER: Final = 256
 """Most rows between two stored forms of the state."""
 EVENTS_TOGETHER: Final = 20_000
-"""Most events in these rows, but for the last one: they are kept in memory."""
+"""Most events in these rows, but for the last one: they are kept in memory. A larger state is stored
+after as many events as it holds, because storing it takes as long as it is large."""
+_BYTES_AN_EVENT: Final = 16
+"""Of the stored form of a partition, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +213,8 @@ class ClusterMonitor:
     def _are_many(self, new: Sequence[DecodedRow]) -> bool:
         """Whether so many rows or events were applied since the newest stored form that the state is stored again."""
         self._events_since += sum(row.event_count for row in new)
-        return len(self._since) >= ROWS_TOGETHER or self._events_since >= EVENTS_TOGETHER
+        stored_events = 0 if self._stored is None else len(self._stored) // _BYTES_AN_EVENT
+        return len(self._since) >= ROWS_TOGETHER or self._events_since >= max(EVENTS_TOGETHER, stored_events)
 
     def _apply_without_failing(
         self,

@@ -42,7 +42,12 @@ def test_a_new_cluster_that_does_not_answer_is_refused_with_the_reason() -> None
 def test_a_configured_cluster_id_is_enough_where_the_disk_is_new_and_the_cluster_is_down() -> None:
     configured = replace(PROD, cluster_id="A")
 
-    assert identify_clusters([configured], {}, does_not_answer).require_all() == {"prod": "A"}
+    identified = identify_clusters([configured], {}, does_not_answer)
+
+    assert identified.require_all() == {"prod": "A"}
+    assert identified.confirmed == {}, "a wrong one can still be corrected"
+    assert identify_clusters([configured], {}, answers("A")).confirmed == {"prod": "A"}
+    assert identify_clusters([configured], {"prod": "A"}, does_not_answer).confirmed == {"prod": "A"}
 
 
 @pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED])
@@ -50,7 +55,7 @@ def test_a_cluster_that_answers_and_refuses_the_login_is_not_down(reason: Reason
     def refuses(cluster: ClusterConnection, timeout_s: float) -> str:
         raise ObservationError(reason, "refused")
 
-    with pytest.raises(UsageError, match=r"could be queried \(refused\) .*; correct the "):
+    with pytest.raises(UsageError, match=r"could be queried \(refused\) .*; correct the [^;]*\)$"):
         identify_clusters([replace(PROD, cluster_id="A")], {}, refuses).require_all()
 
 

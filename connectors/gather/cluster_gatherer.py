@@ -19,7 +19,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observations.observation_event import ObservationFailed, ObservationsAudited
+from connectors.observations.observation import ObservationFailed, ObservationsAudited
 from connectors.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import ObservationSource, Reason
 

@@ -22,7 +22,7 @@ from connectors.kafka.messages import (
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource
 

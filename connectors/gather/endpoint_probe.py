@@ -19,7 +19,7 @@ from connectors.kafka.messages import describe_node_request, empty_fetch_request
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
-from connectors.observations.observation_event import EndpointProbed, ObservationFailed
+from connectors.observations.observation import EndpointProbed, ObservationFailed
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.errors import UsageError
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation_event import ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

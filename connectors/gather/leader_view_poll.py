@@ -23,7 +23,7 @@ from connectors.kafka.response_limits import millis
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan
-from connectors.observations.observation_event import LeaderViewPolled, ObservationFailed
+from connectors.observations.observation import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 

@@ -32,8 +32,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 

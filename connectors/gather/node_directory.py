@@ -13,9 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
-from connectors.observations.event import Event
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import Event, QuorumPolled
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
 

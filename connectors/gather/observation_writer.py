@@ -10,14 +10,15 @@ from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.gather.redacted_batches import RedactedBatches
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     EndpointProbed,
     LeaderViewPolled,
+    Observation,
     ObservationFailed,
+    ObservationKind,
     ObservationsAudited,
     QuorumPolled,
+    to_json,
 )
 from connectors.wall_clock import RowClock
 from rules.model.identifiers import Millis, SnapshotId

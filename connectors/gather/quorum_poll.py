@@ -17,7 +17,7 @@ from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import EventLoop, InterruptibleSleep, WorkBudget
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 
 _LEADER_SHARE = 0.5

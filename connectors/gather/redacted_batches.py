@@ -12,9 +12,8 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
-from connectors.observations.event import Event
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import ObservationKind
+from connectors.observations.observation import Event, ObservationKind
 
 _REGISTER_CONTROLLER: Final = 27
 

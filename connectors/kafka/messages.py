@@ -33,7 +33,7 @@ from connectors.kafka.response_limits import (
     offset,
     port,
 )
-from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
+from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica

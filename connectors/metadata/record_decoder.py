@@ -23,8 +23,8 @@ from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, 
 from connectors.metadata.redaction import BLANK, is_blanked
 from connectors.metadata.run_rows import RowOf, read_known, row_of
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
-from connectors.observations.event import Event
 from connectors.observations.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 

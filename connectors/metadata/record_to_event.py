@@ -18,7 +18,6 @@ from connectors.metadata.value_limits import (
     valid_nodes,
     valid_number,
 )
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
@@ -37,6 +36,7 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
+from connectors.observations.observation import Event
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import MOST_VOTERS, Voter

@@ -1,4 +1,4 @@
-"""Observation: one row that the gatherer records, the same in the journal and in Spark.
+"""Observation: one row that the gatherer records, the same in the journal and in Spark, and the events in rows.
 
 `payload` by kind:
 
@@ -7,11 +7,29 @@
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- all others: `event.to_json` of the event in `observation_event.EVENT_OF_KIND`.
+- all others: `to_json` of the event in `EVENT_OF_KIND`. Such an event carries no time of its own: its time is the
+  `observed_at_ms` of the observation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from connectors.observations.log_event import LogEvent
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
+from rules.model.monitoring import (
+    Answer,
+    Connection,
+    LeaderLog,
+    ObservationSource,
+    Reason,
+    Resolution,
+    ServerCertificate,
+)
+from rules.model.poll import Replica
 
 
 class ObservationKind(StrEnum):
@@ -42,3 +60,134 @@ class Observation:
     payload: bytes = b""
     sequence: int = -1
     """Position in the journal; -1 until recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEndpoints:
+    """A node and its listeners, as DescribeQuorum v2 lists them."""
+
+    id: NodeId
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumPolled:
+    """An answered DescribeQuorum request."""
+
+    cluster_id: str | None
+    endpoint: str
+    """HOST:PORT of the node that answered."""
+    leader_id: NodeId
+    leader_epoch: Epoch
+    high_watermark: Offset | None
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+    nodes: tuple[NodeEndpoints, ...]
+    type: Literal["quorum-polled"] = "quorum-polled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointProbed:
+    """One probe of one endpoint: DNS resolution, connection, and who answered."""
+
+    node: NodeId
+    endpoint: Endpoint
+    resolution: Resolution
+    addresses: tuple[str, ...]
+    connection: Connection
+    answer: Answer
+    answered_by: NodeId | None
+    detail: str
+    certificate: ServerCertificate | None = None
+    """None without TLS, or if none was presented."""
+    type: Literal["endpoint-probed"] = "endpoint-probed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderViewPolled:
+    """One controller's answer to the question which node leads."""
+
+    endpoint: str
+    """HOST:PORT that was polled."""
+    node: NodeId | None
+    """The node of that endpoint, if known."""
+    this_cluster: bool
+    """False: the controller answered INCONSISTENT_CLUSTER_ID and nothing else."""
+    leader_id: NodeId | None
+    leader_epoch: Epoch | None
+    log: LeaderLog | None
+    """The controller's log, if it is the leader itself."""
+    type: Literal["leader-view-polled"] = "leader-view-polled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationFailed:
+    """A failed poll, probe or fetch, and the reason. `detail` never holds a secret."""
+
+    source: ObservationSource
+    endpoint: str
+    reason: Reason
+    detail: str
+    node: NodeId | None = None
+    """The node of that endpoint, if known."""
+    directory_id: DirectoryId | None = None
+    type: Literal["observation-failed"] = "observation-failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenContract:
+    """A data contract that some rows of a sample violate. `example` never holds a secret."""
+
+    contract: str
+    promise: str
+    grave: bool
+    """A violation of this contract is critical."""
+    rows: int
+    example: str
+    sequence: int | None
+    """The example's sequence in the journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationsAudited:
+    """The result of checking a sample of one cluster's rows against the data contracts."""
+
+    rows: int
+    """Number of rows that were checked."""
+    first_sequence: int
+    last_sequence: int
+    broken: tuple[BrokenContract, ...]
+    type: Literal["audited"] = "audited"
+
+
+ObservationEvent: TypeAlias = QuorumPolled | EndpointProbed | LeaderViewPolled | ObservationFailed | ObservationsAudited
+"""What an observation holds that is not of the metadata log."""
+
+EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
+    ObservationKind.QUORUM: QuorumPolled,
+    ObservationKind.PROBE: EndpointProbed,
+    ObservationKind.VIEW: LeaderViewPolled,
+    ObservationKind.FAILED: ObservationFailed,
+    ObservationKind.AUDIT: ObservationsAudited,
+}
+"""The register of these kinds: the payload of such an observation is the JSON form of its event."""
+
+
+Event: TypeAlias = LogEvent | ObservationEvent
+"""What replay applies."""
+
+_EVENT_JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
+def to_json(event: Event) -> bytes:
+    """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
+    return _EVENT_JSON.dump_json(event)
+
+
+def from_json(payload: bytes | str) -> Event:
+    """Returns the event that `to_json` wrote.
+
+    Raises:
+        pydantic.ValidationError: the payload is not an event (a ValueError).
+    """
+    return _EVENT_JSON.validate_json(payload)

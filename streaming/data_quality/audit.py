@@ -17,8 +17,7 @@ import pandas as pd
 import yaml
 
 from connectors.errors import JournalError
-from connectors.observations.observation import Observation
-from connectors.observations.observation_event import BrokenContract
+from connectors.observations.observation import BrokenContract, Observation
 from connectors.observations.partition_run import each_event
 from rules.finding import Plain, Severity
 from streaming.data_quality.suite_rows import JOURNAL, ROW_KEYS, AlertRows, ObservationRows, Row, event_rows

@@ -17,7 +17,7 @@ from typing import Self
 
 from pydantic import TypeAdapter
 
-from connectors.observations.observation_event import ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from connectors.store.journal_reader import JournalReader
 from streaming.replay.contract_violations import DECODES
 

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from connectors.gather.commit_buffer import BUFFER_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import redact
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     PartitionChanged,
     PartitionSet,
@@ -20,8 +19,14 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import EVENT_OF_KIND, ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    EVENT_OF_KIND,
+    Event,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+)
 from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
 from connectors.store.stored_json import parse_json

@@ -16,9 +16,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from connectors.observations.event import Event, to_json
 from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, RecordPosition, Undecodable
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Event, Observation, to_json
 from connectors.observations.partition_run import each_event
 from streaming.replay.decoded_row import decoded_row
 

@@ -10,7 +10,7 @@ from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityC
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedies.remedy_commands import LEGEND, allow

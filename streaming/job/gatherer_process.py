@@ -28,7 +28,7 @@ from connectors.gather.gatherer_input import (
 )
 from connectors.gather.loop_heartbeat import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation_event import ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
-from connectors.observations.observation_event import ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from connectors.relay.relay_message import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
 from connectors.settings import TopicConnection
 from rules.model.identifiers import Millis

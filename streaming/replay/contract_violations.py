@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from connectors.errors import KraftwatchError
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation_event import ObservationsAudited
+from connectors.observations.observation import ObservationsAudited
 from rules.evaluate import exception_site
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation

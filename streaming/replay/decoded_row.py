@@ -9,9 +9,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observations.event import from_json
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, from_json
 from connectors.observations.partition_run import DecodedEvents, DecodedItem
 from rules.model.identifiers import Millis, Offset
 from streaming.replay.contract_violations import failure_reason

@@ -7,7 +7,7 @@ a leader that does not know yet that it was replaced is legal, and so is a log t
 from dataclasses import dataclass, field
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, VotersReplaced
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, InvariantViolation
 from rules.model.voter_set import majority

@@ -10,7 +10,7 @@ watermark that all answers contradict for LOWER_MS gives way to theirs.
 from dataclasses import dataclass, field
 
 from connectors.observations.log_event import LogAdvanced
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.model.voter_set import majority

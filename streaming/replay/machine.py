@@ -36,7 +36,6 @@ monitored.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     LogAdvanced,
     PartitionChanged,
@@ -45,8 +44,9 @@ from connectors.observations.log_event import (
     SnapshotEnded,
     Undecodable,
 )
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     EndpointProbed,
+    Event,
     LeaderViewPolled,
     ObservationFailed,
     ObservationsAudited,

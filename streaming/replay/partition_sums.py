@@ -10,9 +10,8 @@ from typing import Final
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.observations.event import Event
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
-from connectors.observations.observation_event import ObservationEvent
+from connectors.observations.observation import Event, ObservationEvent
 from connectors.observations.partition_run import DecodedEvents
 from streaming.replay.log import Log
 

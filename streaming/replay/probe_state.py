@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed
+from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Millis, NodeId, host_of
 from rules.model.monitoring import (
     FailedObservation,

@@ -12,7 +12,7 @@ from typing import Final
 from connectors.gather.endpoint_probe import probe_once
 from connectors.gather.node_directory import ProbeTarget
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation_event import EndpointProbed
+from connectors.observations.observation import EndpointProbed
 from rules.finding import Plain
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, Resolution

@@ -12,9 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.errors import UsageError
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.sinks.alert_json import to_line
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter

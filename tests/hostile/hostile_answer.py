@@ -27,8 +27,7 @@ from connectors.kafka.messages import (
     parse_fetch_snapshot,
 )
 from connectors.metadata.redaction import redact
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from rules.model.identifiers import SnapshotId
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot

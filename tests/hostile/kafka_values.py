@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
 

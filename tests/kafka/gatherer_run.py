@@ -11,8 +11,7 @@ from typing import Any
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.event import Event, from_json
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from deploy.lab.lab import Lab
 

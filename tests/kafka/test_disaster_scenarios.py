@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import ObservationKind, QuorumPolled
 from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from rules.alert import Alert

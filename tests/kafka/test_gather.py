@@ -26,9 +26,14 @@ from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
-from connectors.observations.event import from_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import EndpointProbed, ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    EndpointProbed,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+    from_json,
+)
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from tests.eventually import eventually

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason
 from tests.eventually import eventually

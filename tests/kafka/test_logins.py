@@ -25,9 +25,7 @@ from confluent_kafka.admin import (
 )
 from typer.testing import CliRunner, Result
 
-from connectors.observations.event import from_json
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from deploy.lab.certificate_authority import LabCertificateAuthority
 from deploy.lab.lab import Lab
 from deploy.lab.node import Listener

@@ -21,8 +21,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind
 from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook

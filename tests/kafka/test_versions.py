@@ -16,9 +16,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observations.event import from_json
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from deploy.lab.lab import Lab
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app

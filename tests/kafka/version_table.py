@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.messages import FetchResult
-from connectors.observations.event import Event
 from connectors.observations.log_event import ControllerRegistered, FeatureLevelSet
+from connectors.observations.observation import Event
 
 CONTROLLER, BROKER = 1, 101
 VOTERS_IN_THE_LOG = {

@@ -11,9 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
-from connectors.observations.event import Event, to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    EndpointProbed,
+    Event,
+    LeaderViewPolled,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+    to_json,
+)
 from connectors.observations.partition_run import each_event
 from rules.alert import Alert
 from rules.evaluate import RULES, thresholds_for

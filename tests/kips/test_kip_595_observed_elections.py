@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import LeaderChanged
+from connectors.observations.observation import Event
 from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason

@@ -10,7 +10,7 @@ from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.messages import parse_fetch
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import Answer, ObservationSource, Reason
 from tests.kips.test_kip_595_fetch import answer

@@ -9,7 +9,6 @@ from connectors.kafka.messages import FetchResult
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     KRaftVersionSet,
     LeaderChanged,
@@ -18,6 +17,7 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
+from connectors.observations.observation import Event
 from rules.model.identifiers import Epoch, Millis, SnapshotId
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text

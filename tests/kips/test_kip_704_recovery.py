@@ -4,8 +4,8 @@ import pytest
 
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observations.event import Event
 from connectors.observations.log_event import PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
+from connectors.observations.observation import Event
 from rules.model.identifiers import Millis, TopicId
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
 from tests.unit.connectors.metadata.metadata_record_schemas import written

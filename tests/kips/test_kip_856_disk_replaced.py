@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import (
     evaluation_of,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.alert import Alert
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.analysis.electability import electability, voter_standings
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for

@@ -8,7 +8,6 @@ endpoint five seconds after it is back and finds a leader. It knows nothing of r
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
@@ -26,8 +25,9 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     EndpointProbed,
+    Event,
     LeaderViewPolled,
     NodeEndpoints,
     ObservationFailed,

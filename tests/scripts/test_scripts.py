@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation_event import BrokenContract, ObservationFailed, ObservationsAudited
+from connectors.observations.observation import BrokenContract, ObservationFailed, ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis, Offset

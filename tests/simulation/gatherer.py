@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import LogAdvanced, LogEvent, Undecodable
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     EndpointProbed,
+    Event,
     LeaderViewPolled,
     NodeEndpoints,
     ObservationFailed,

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from connectors.observations.event import Event
+from connectors.observations.observation import Event
 from rules.model.identifiers import Millis
 from streaming.replay import registrations
 from streaming.replay.log import Log

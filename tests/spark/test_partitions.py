@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, to_json
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_writer import JournalWriter

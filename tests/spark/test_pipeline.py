@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     BrokenContract,
+    Observation,
     ObservationFailed,
+    ObservationKind,
     ObservationsAudited,
     QuorumPolled,
+    to_json,
 )
 from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink

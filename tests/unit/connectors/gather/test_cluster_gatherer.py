@@ -1,7 +1,7 @@
 from connectors.errors import KraftwatchError
 from connectors.gather.cluster_gatherer import describe_fault, supervised
 from connectors.kafka.event_loop import EventLoop
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
 SECRET = "secret-text"

@@ -16,7 +16,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced
-from connectors.observations.observation_event import EndpointProbed, ObservationFailed
+from connectors.observations.observation import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
 from rules.model.voter_set import Voter

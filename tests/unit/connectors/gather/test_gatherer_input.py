@@ -14,7 +14,7 @@ from connectors.gather.gatherer_input import (
     settings_to_line,
 )
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation import BrokenContract, ObservationsAudited
 
 SECRET = "secret-password"
 SETTINGS = GathererSettings(

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.event import from_json
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason

@@ -14,7 +14,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest
-from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather import test_quorum_poll as quorum_poll_test

@@ -13,7 +13,7 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.log_event import RecordPosition, VotersReplaced
-from connectors.observations.observation_event import LeaderViewPolled, ObservationFailed
+from connectors.observations.observation import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.voter_set import Voter

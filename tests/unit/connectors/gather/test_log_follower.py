@@ -15,8 +15,7 @@ from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import ObservationFailed, ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch

@@ -11,9 +11,7 @@ import pytest
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.gather.loop_heartbeat import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.event import from_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis

@@ -2,7 +2,7 @@ from connectors.gather.node_directory import MAX_NODES, MAX_REPORTED, NodeDirect
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
-from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
+from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
 

@@ -12,9 +12,15 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.metadata.record_framing import NOOP
-from connectors.observations.event import from_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    EndpointProbed,
+    LeaderViewPolled,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+    from_json,
+)
 from connectors.wall_clock import RowClock
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution

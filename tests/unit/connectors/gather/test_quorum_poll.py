@@ -12,7 +12,7 @@ from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
-from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.test_loop_heartbeat import block
 from tests.unit.connectors.gather.unused_output import UnusedOutput

@@ -12,9 +12,8 @@ from connectors.metadata import batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
-from connectors.observations.event import Event
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation import ObservationKind
+from connectors.observations.observation import Event, ObservationKind
 from tests.hostile.hostile_log import hostile_log
 from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysnapshot
 from tests.unit.connectors.metadata.unusual_records import mutated_batches, partition

@@ -2,7 +2,7 @@
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.redacted_batches import RedactedBatches
-from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.identifiers import SnapshotId
 
 

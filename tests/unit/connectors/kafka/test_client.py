@@ -20,7 +20,7 @@ from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually

@@ -11,8 +11,8 @@ from connectors.metadata.record_schemas import (
     record_schemas,
 )
 from connectors.metadata.redaction import redact
-from connectors.observations.event import Event
 from connectors.observations.log_event import Undecodable
+from connectors.observations.observation import Event
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 

@@ -12,7 +12,6 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
 from connectors.metadata.value_limits import LARGEST_OFFSET
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     EpochDrop,
     LogAdvanced,
@@ -26,6 +25,7 @@ from connectors.observations.log_event import (
     TransactionEnded,
     Undecodable,
 )
+from connectors.observations.observation import Event
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,

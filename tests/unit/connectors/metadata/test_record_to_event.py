@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
 from connectors.metadata.record_to_event import CONVERTERS
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
@@ -30,6 +29,7 @@ from connectors.observations.log_event import (
     Undecodable,
     VotersReplaced,
 )
+from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed, ObservationsAudited
+from connectors.observations.observation import (
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    ObservationsAudited,
+    to_json,
+)
 from connectors.store.journal_writer import JournalWriter
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import daily_audit

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from connectors.delivery.ledger import Ledger
-from connectors.observations.event import Event, to_json
 from connectors.observations.log_event import PartitionSet, RecordPosition, Undecodable, VotersReplaced
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    Event,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+    to_json,
+)
 from connectors.sinks.alert_json import to_object
 from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId

@@ -14,8 +14,7 @@ from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityC
 from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import Observation, ObservationKind, QuorumPolled
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
 from rules.model.identifiers import Epoch, NodeId, Offset

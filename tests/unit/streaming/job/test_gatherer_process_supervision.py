@@ -12,9 +12,7 @@ import pytest
 
 from connectors.gather.gatherer_input import AuditResult, message_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.event import from_json
-from connectors.observations.observation import ObservationKind
-from connectors.observations.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation import BrokenContract, ObservationKind, ObservationsAudited, from_json
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis

@@ -3,9 +3,14 @@
 import base64
 from collections.abc import Iterator
 
-from connectors.observations.event import Event, to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import NodeEndpoints, QuorumPolled
+from connectors.observations.observation import (
+    Event,
+    NodeEndpoints,
+    Observation,
+    ObservationKind,
+    QuorumPolled,
+    to_json,
+)
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.poll import Replica
 from streaming.replay.cluster_settings import ClusterSettings

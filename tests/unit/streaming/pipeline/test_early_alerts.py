@@ -9,9 +9,7 @@ import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.observations.event import Event, to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import Event, Observation, ObservationFailed, ObservationKind, to_json
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter

@@ -18,9 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
-from connectors.observations.event import to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed
+from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
 from connectors.secret import Secret
 from connectors.settings import TopicConnection

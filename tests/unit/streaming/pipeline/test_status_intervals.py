@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.observations.event import Event
+from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS

@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from connectors.errors import UsageError
-from connectors.observations.event import Event
 from connectors.observations.log_event import LeaderChanged, LogAdvanced, RecordPosition, Undecodable
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Event, Observation, ObservationKind
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.observations.event import Event
+from connectors.observations.observation import Event
 from connectors.store.durable_file import Synced, replace_file
 from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from streaming.replay.machine import Machine
 
 

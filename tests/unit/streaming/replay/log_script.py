@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
@@ -24,7 +23,7 @@ from connectors.observations.log_event import (
     TransactionEnded,
     VotersReplaced,
 )
-from connectors.observations.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
+from connectors.observations.observation import Event, NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.errors import UsageError
-from connectors.observations.observation_event import EndpointProbed
+from connectors.observations.observation import EndpointProbed
 from rules.alert import Alert, AlertState
 from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity

@@ -1,7 +1,7 @@
 """Violated data contracts, as replay keeps them."""
 
 from connectors.observations.log_event import Undecodable
-from connectors.observations.observation_event import BrokenContract, ObservationsAudited
+from connectors.observations.observation import BrokenContract, ObservationsAudited
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ContractViolation
 from streaming.replay.contract_violations import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant
 from streaming.replay.invariants import EPOCHS, NODES, REMEMBERED, REMEMBERED_MS, SAME_MS, Invariants

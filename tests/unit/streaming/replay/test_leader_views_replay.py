@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from connectors.observations.observation_event import LeaderViewPolled, NodeEndpoints
+from connectors.observations.observation import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS

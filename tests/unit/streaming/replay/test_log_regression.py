@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.poll import LogRegression
 from rules.model.quorum import Quorum

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from connectors.observations.event import Event
 from connectors.observations.log_event import EpochDrop, LogAdvanced
-from connectors.observations.observation_event import EndpointProbed, LeaderViewPolled, NodeEndpoints, QuorumPolled
+from connectors.observations.observation import EndpointProbed, Event, LeaderViewPolled, NodeEndpoints, QuorumPolled
 from connectors.observations.partition_run import each_event
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Invariant, Resolution

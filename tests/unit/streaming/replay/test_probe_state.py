@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation_event import EndpointProbed
+from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.voter_set import Voter

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.observations.event import from_json, to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import Observation, ObservationKind, QuorumPolled, from_json, to_json
 from rules.model.identifiers import Millis, Offset
 from rules.model.poll import Replica
 

@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError, UsageError
-from connectors.observations.observation import Observation
-from connectors.observations.observation_event import QuorumPolled
+from connectors.observations.observation import Observation, QuorumPolled
 from connectors.sinks.alert_json import iso
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.silences import SilenceStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.observations.event import Event, from_json
+from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis
 from streaming.report.back_test import recorded_rows
 from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries

@@ -7,9 +7,14 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.observations.event import Event, to_json
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_event import ObservationFailed, QuorumPolled
+from connectors.observations.observation import (
+    Event,
+    Observation,
+    ObservationFailed,
+    ObservationKind,
+    QuorumPolled,
+    to_json,
+)
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.journal_writer import JournalWriter

@@ -4,14 +4,16 @@ import json
 
 import pytest
 
-from connectors.observations.event import Event, from_json, to_json
-from connectors.observations.observation_event import (
+from connectors.observations.observation import (
     BrokenContract,
     EndpointProbed,
+    Event,
     LeaderViewPolled,
     ObservationFailed,
     ObservationsAudited,
     QuorumPolled,
+    from_json,
+    to_json,
 )
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution

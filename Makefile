@@ -72,7 +72,7 @@ goldens: $(READY) ## update goldens, generated documentation and the Grafana das
 	@$(BIN)/python -m tests.configuration_page
 	@$(BIN)/python -m tests.metric_page
 	@$(BIN)/python -m tests.status_schema
-	@$(BIN)/python -m deploy.grafana
+	@$(BIN)/python -m deploy.grafana.dashboard
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
 	@$(BIN)/python -m deploy.schemas

@@ -1,7 +1,11 @@
-"""Builds the dashboard from the charts, with the types of Grafana's own SDK."""
+"""Builds the dashboard from the charts, with the types of Grafana's own SDK.
+
+`python -m deploy.grafana.dashboard` (`make goldens`) writes it.
+"""
 
 from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 from typing import TypeAlias
 
 from grafana_foundation_sdk.builders import common, prometheus, stat, statetimeline, table, timeseries
@@ -153,3 +157,7 @@ def _mapping(values: Sequence[tuple[str, str, str]]) -> model.ValueMap:
             for index, (value, word, color) in enumerate(values)
         }
     )
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name(FILE).write_text(text(), encoding="utf-8")

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -245,6 +247,9 @@ REPAIRS = {
 def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
     shutil.copytree(source, target, dirs_exist_ok=True)
     checkpoint = Checkpoint(folder=target / "checkpoint")
+    # A process of Spark that still reads the source keeps its rows in the log beside the database.
+    with closing(sqlite3.connect(journal_file(checkpoint.journal))) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(checkpoint)
     return checkpoint
 

@@ -45,5 +45,5 @@ class JournalInUseError(JournalError):
     """Another process holds the journal's lock."""
 
 
-class SparkEndedError(KraftwatchError):
-    """Java ended while Spark started, and gave no reason: it was killed, which no input can change."""
+class ProcessEndedError(KraftwatchError):
+    """A process of the job ended while it started, and gave no reason: it was killed, which no input can change."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, UsageError
 from connectors.gather.gatherer_input import (
     AuditResult,
     GathererSettings,
@@ -103,6 +103,7 @@ class GathererProcess:
 
         Raises:
             UsageError: the gatherer cannot open the journal, with the reason it printed.
+            ProcessEndedError: it was killed.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         self._spawn()
@@ -171,7 +172,12 @@ class GathererProcess:
             process.wait()
             self._close_stdin(process)
             process.stdout.close()
-            raise UsageError(status or f"the gatherer ended before it was ready: see {self._logs / 'gather.log'}")
+            if status:
+                raise UsageError(status)
+            raise ProcessEndedError(
+                "the gatherer ended while it started and gave no reason, as if it had been killed (for lack of memory, "
+                f"for example): start kraftwatch again; see {self._logs / 'gather.log'}"
+            )
         assert process.stdin is not None
         with self._pipes:
             if not process.stdin.closed:
@@ -210,7 +216,7 @@ class GathererProcess:
             try:
                 self._spawn()
                 runs = True
-            except (UsageError, OSError) as problem:
+            except (KraftwatchError, OSError) as problem:
                 runs = False
                 if not self._stopping.is_set():
                     log.warning("the gatherer could not be restarted: %s", problem)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.errors import UsageError
+from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of
@@ -337,7 +337,7 @@ class Job:
             self.gatherer.stop()
             try:
                 self.gatherer = self._started_gatherer()
-            except UsageError as problem:
+            except (UsageError, ProcessEndedError) as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
             self.query.topic = query_topic(self.config, self._checkpoint)

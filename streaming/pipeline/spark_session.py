@@ -22,7 +22,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connectors.errors import SparkEndedError, UsageError
+from connectors.errors import ProcessEndedError, UsageError
 from streaming.pipeline.planner_connection import AUTH_TIMEOUT, write_python
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
 
     Raises:
         UsageError: Java is missing, the master does not accept the job, or a setting is invalid.
-        SparkEndedError: Java was killed while it started.
+        ProcessEndedError: Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
     except (PySparkException, Py4JError, OSError) as problem:
         reason = _reason(problem, errors, size_before)
         if reason is None:
-            raise SparkEndedError(
+            raise ProcessEndedError(
                 "Java ended while Spark started and gave no reason, as if it had been killed (for lack of memory, for "
                 f"example): start kraftwatch again; see {logs}"
             ) from problem

@@ -4,12 +4,14 @@ import os
 import select
 import signal
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from connectors.errors import ProcessEndedError
 from connectors.gather.gatherer_input import AuditResult, message_from_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import BrokenContract, ObservationKind, ObservationsAudited, from_json
@@ -43,6 +45,17 @@ def test_a_killed_gatherer_is_restarted(gatherer: GathererProcess) -> None:
     os.kill(first, signal.SIGKILL)
 
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+
+def test_a_gatherer_that_is_killed_while_it_starts_is_no_invalid_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2 would tell the supervisor not to restart the job."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    gatherer = GathererProcess([UNREACHABLE], journal=tmp_path / "journal", logs=tmp_path / "log")
+
+    with pytest.raises(ProcessEndedError, match=r"as if it had been killed .*: start kraftwatch again; see "):
+        gatherer.start()
 
 
 def test_a_hanging_gatherer_is_killed_and_restarted(

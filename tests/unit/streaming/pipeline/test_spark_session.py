@@ -97,7 +97,7 @@ def test_a_java_that_is_killed_while_it_starts_is_no_invalid_input(tmp_path: Pat
 
     error = start_error(tmp_path, f"{launcher}\n{warning}\nkill -9 $$")
 
-    assert error.startswith("connectors.errors.SparkEndedError: Java ended while Spark started and gave no reason")
+    assert error.startswith("connectors.errors.ProcessEndedError: Java ended while Spark started and gave no reason")
     assert "start kraftwatch again" in error
 
 

@@ -5,23 +5,19 @@ decoder of single ranges reports each damaged batch and each gap exactly once, a
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import find_partition, is_log_file
-from connectors.metadata.batches import FRAME, HEADER, MAGIC, RecordBatch, scan
-from connectors.metadata.decoder import decode_snapshot_piece
+from connectors.metadata.batches import FRAME, HEADER, MAGIC
 from connectors.metadata.dump_log import DumpedRecord, dump_records, is_record_log
-from connectors.observations.log_event import TopicCreated
 
 SUFFIXES = (".log", ".checkpoint")
 _CHECKED_BYTES = 1024 * 1024
 """How much of a file is read to see whether it is one of the metadata log."""
-_TOPIC_RECORD = bytes((1, 2))
-"""Frame version and api key with which the value of every TopicRecord begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,21 +170,3 @@ def read_range(part: LogByteRange) -> bytes:
 
 def _unreadable(path: Path, error: OSError) -> UsageError:
     return UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
-
-
-def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
-    """Returns the name of each topic by its id. Batches that contain no TopicRecord are not decoded.
-
-    Raises:
-        UsageError: a file cannot be read.
-    """
-    names: dict[str, str] = {}
-    for part in parts:
-        content = read_range(part)
-        for item in scan(content):
-            if not isinstance(item, RecordBatch) or content.find(_TOPIC_RECORD, item.body, item.end) < 0:
-                continue
-            for event in decode_snapshot_piece(content[item.position : item.end], end_offset=0, epoch=0).events():
-                if isinstance(event, TopicCreated):
-                    names[event.topic_id] = event.name
-    return names

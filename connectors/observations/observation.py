@@ -14,9 +14,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
-
-from pydantic import Field, TypeAdapter
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from connectors.observations.log_event import LogEvent
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
@@ -30,6 +29,9 @@ from rules.model.monitoring import (
     ServerCertificate,
 )
 from rules.model.poll import Replica
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 class ObservationKind(StrEnum):
@@ -176,12 +178,18 @@ EVENT_OF_KIND: Mapping[ObservationKind, type[ObservationEvent]] = {
 Event: TypeAlias = LogEvent | ObservationEvent
 """What replay applies."""
 
-_EVENT_JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+@cache
+def _event_json() -> "TypeAdapter[Event]":
+    # Not every command that names an observation reads one: pydantic takes 0.2 s to load.
+    from pydantic import Field, TypeAdapter
+
+    return TypeAdapter(Annotated[Event, Field(discriminator="type")])
 
 
 def to_json(event: Event) -> bytes:
     """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
-    return _EVENT_JSON.dump_json(event)
+    return _event_json().dump_json(event)
 
 
 def from_json(payload: bytes | str) -> Event:
@@ -190,4 +198,4 @@ def from_json(payload: bytes | str) -> Event:
     Raises:
         pydantic.ValidationError: the payload is not an event (a ValueError).
     """
-    return _EVENT_JSON.validate_json(payload)
+    return _event_json().validate_json(payload)

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Executable, bindparam, delete, insert, select, update
 
+from connectors.store.alert_codec import ALERT
 from connectors.store.database import Database
-from connectors.store.stored_json import ALERT, json_safe
+from connectors.store.stored_json import json_safe
 from connectors.store.tables import ALERTS, DELIVERIES, NOTIFIED, SINKS
 from rules.alert import Alert
 from rules.model.identifiers import Millis

@@ -3,15 +3,9 @@
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from pydantic import TypeAdapter
-
-from rules.alert import Alert
 from rules.finding import Plain
-
-ALERT: Final[TypeAdapter[Alert]] = TypeAdapter(Alert)
-"""The stored form of an alert: between Spark's step and the driver, and in the job's database."""
 
 
 def parse_json(content: bytes | str) -> Any:

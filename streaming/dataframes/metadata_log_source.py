@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.errors import UsageError
-from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range, topic_names
+from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range
+from connectors.logdir.topic_names import topic_names
 from streaming.dataframes.record_rows import RECORD, record_batches
 from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema, require_columns
 

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import Collection
-from connectors.store.stored_json import ALERT
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.model.identifiers import Millis

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
-from connectors.store.stored_json import ALERT
+from connectors.store.alert_codec import ALERT
 from rules.alert import Alert
 from rules.finding import Thresholds
 from streaming.pipeline.output_rows import (

@@ -18,8 +18,8 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.observations.observation import Observation
 from connectors.store import journal_file
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
-from connectors.store.stored_json import ALERT
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis

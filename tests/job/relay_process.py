@@ -143,7 +143,7 @@ class RelayProcess:
 
 def _partition(consumer: Any, topic: str, number: int) -> list[Message]:
     partition = TopicPartition(topic, number, OFFSET_BEGINNING)
-    _, end = consumer.get_watermark_offsets(partition, timeout=30)
+    _, end = eventually(lambda: _watermarks(consumer, partition), within_s=30, every_s=1)
     consumer.assign([partition])
     received: list[Message] = []
     position = 0
@@ -154,3 +154,14 @@ def _partition(consumer: Any, topic: str, number: int) -> list[Message]:
         received.append(message)
         position = message.offset() + 1
     return received
+
+
+def _watermarks(consumer: Any, partition: TopicPartition) -> tuple[int, int]:
+    try:
+        found: tuple[int, int] = consumer.get_watermark_offsets(partition, timeout=30)
+    except KafkaException as error:
+        # Of a broker that has just started.
+        if error.args[0].code() not in NO_LEADER_YET:
+            raise
+        raise AssertionError(error) from None
+    return found

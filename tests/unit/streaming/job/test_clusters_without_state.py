@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from connectors.delivery.ledger import Ledger
+from connectors.store.alert_codec import ALERT
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.stored_json import ALERT
 from connectors.store.tables import job_database
 from rules.model.monitoring import Vantage
 from streaming.job import checkpoint_repair

@@ -11,8 +11,8 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
-from connectors.store.stored_json import ALERT
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from streaming.pipeline.deliver import Deliver

@@ -10,10 +10,10 @@ import pytest
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.observations.observation import Event, Observation, ObservationFailed, ObservationKind, to_json
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.stored_json import ALERT
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
 from rules.finding import Severity

@@ -127,9 +127,10 @@ def combined_node(lab: Lab) -> int:
 
 
 def documents(sinks: CountedSinks, marks: tuple[int, int, int, int]) -> list[tuple[str, str, list[str]]]:
-    """Returns what the webhook got: reason, severity and the rules of the alerts."""
+    """Returns what the webhook got: reason, severity and the rules of the alerts, sorted: which began first depends on
+    when the leader last heard of the broker."""
     found = sinks.webhook.documents[marks[0] :]
-    return [(each["reason"], each["severity"], [alert["rule"] for alert in each["alerts"]]) for each in found]
+    return [(each["reason"], each["severity"], sorted(alert["rule"] for alert in each["alerts"])) for each in found]
 
 
 def assert_all_resolved(sinks: CountedSinks) -> None:

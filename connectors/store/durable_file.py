@@ -49,19 +49,10 @@ def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND
     Raises:
         OSError: the content could not be written; the file is unchanged.
     """
-    os.close(open_replaced(path, content, synced=synced))
-
-
-def open_replaced(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER) -> int:
-    """Replaces the file as `replace_file` does and returns its descriptor, open for appending.
-
-    Raises:
-        OSError: the content could not be written; the file is unchanged.
-    """
     temporary = path.with_name(path.name + ".new")
     # A file left by a crash may have other permissions, so it is not reused.
     temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _write_all(descriptor, content)
         if synced is not Synced.NOTHING:
@@ -69,10 +60,8 @@ def open_replaced(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AN
         temporary.replace(path)
         if synced is Synced.FILE_AND_FOLDER:
             sync_directory(path.parent)
-    except BaseException:
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:

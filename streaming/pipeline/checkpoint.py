@@ -50,10 +50,12 @@ class Checkpoint:
         Raises:
             UsageError: it is one.
         """
-        scheme = next((part[:-1] for part in self.folder.parts if _SCHEME.fullmatch(part)), None)
-        if scheme is not None:
+        parts = self.folder.parts
+        at = next((number for number, part in enumerate(parts) if _SCHEME.fullmatch(part)), None)
+        if at is not None:
+            uri = f"{parts[at]}//{'/'.join(parts[at + 1 :])}"
             raise UsageError(
-                f"checkpoint {self.folder}: it must be a folder, not a place in a file system of the scheme {scheme}; "
+                f"checkpoint {uri}: it must be a folder, not a place in a file system of the scheme {parts[at][:-1]}; "
                 "give the path of a folder, which every node of a Spark cluster mounts at the same path"
             )
 

@@ -48,8 +48,8 @@ def _continued(alert: Alert, newest: Alert | None) -> Alert | None:
     return replace(alert, started_at_ms=newest.started_at_ms) if firing else alert
 
 
-_STORED_EVERY = 16
-"""Rows of all clusters: the state is small, and the rows since its stored form are kept in memory."""
+_ROWS_TOGETHER = 16
+"""Few: the state is small, and each cluster keeps these rows in the driver's memory."""
 
 
 class EarlyCluster:
@@ -63,7 +63,9 @@ class EarlyCluster:
         }
         of_early_rules = {key: one for key, one in tracked.conditions.items() if one.rule in EARLY_RULES}
         self._monitor = ClusterMonitor(
-            replace(settings, thresholds=others_off), tracked=replace(tracked, conditions=of_early_rules)
+            replace(settings, thresholds=others_off),
+            tracked=replace(tracked, conditions=of_early_rules),
+            rows_together=_ROWS_TOGETHER,
         )
         self._until_ms: Millis | None = None
         """The newest evaluated time when the first status of the step arrived."""
@@ -73,7 +75,7 @@ class EarlyCluster:
         if row.kind is ObservationKind.SNAPSHOT:
             return ()
         unread = replace(row, payload=b"") if row.kind is ObservationKind.RECORDS else row
-        return self._monitor.apply((unread,), store=row.sequence % _STORED_EVERY == 0).alerts
+        return self._monitor.apply((unread,)).alerts
 
     def firing(self) -> Iterable[tuple[str, str]]:
         """Returns (rule, subject) of each firing alert."""

@@ -16,7 +16,7 @@ _tasks = 0
 
 
 def begin_task(shared: "SharedFolder | None" = None) -> None:
-    """Keeps freed memory and excludes from garbage collection what is alive now; called as each task begins.
+    """Keeps freed memory, excludes from garbage collection what is alive now, and checks the folder; for each task.
 
     Spark's daemon runs a full collection after each task, so what is alive when the next one begins is no garbage: the
     imported modules, and in the step the state of every cluster. Traversing the 100,000 permanent objects of pandas,

@@ -34,11 +34,12 @@ from streaming.replay.page_store import PageStore
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 ALWAYS: Final = Millis(0)
+"""`evaluates_from_ms` of the job: the rules are evaluated after each observation."""
 ROWS_TOGETHER: Final = 256
 """Most rows between two stored forms of the state."""
 EVENTS_TOGETHER: Final = 20_000
-"""Most events in these rows, but for the last one: they are kept in memory. A larger state is stored
-after as many events as it holds, because storing it takes as long as it is large."""
+"""Most events in these rows, but for the last one: they are kept in memory. A larger state is stored after as many
+events as it holds, because storing it takes as long as it is large."""
 _BYTES_AN_EVENT: Final = 16
 """Of the stored form of a partition, about."""
 
@@ -80,6 +81,7 @@ class ClusterMonitor:
         *,
         tracked: TrackedConditions | None = None,
         evaluates_from_ms: Millis | None = ALWAYS,
+        rows_together: int = ROWS_TOGETHER,
     ) -> None:
         """Begins without observations.
 
@@ -89,10 +91,12 @@ class ClusterMonitor:
             tracked: conditions whose alerts are firing already.
             evaluates_from_ms: the rules are evaluated after each observation from this time on; None: only when
                 `evaluation` is called, and no alert advances.
+            rows_together: the most rows between two stored forms of the state: they are kept in memory.
         """
         self.settings = settings
         self._pages = pages
         self._evaluates_from_ms = evaluates_from_ms
+        self._rows_together = rows_together
         self._initial = TrackedConditions() if tracked is None else tracked
         self._stored: bytes | None = None
         """The newest stored form; None: the beginning."""
@@ -126,18 +130,12 @@ class ClusterMonitor:
     def _restore(self) -> None:
         """Makes the state that of the newest stored form."""
         if self._stored is None:
-            self.tracked, self.machine = self._initial, self._new_machine()
+            self.tracked, self.machine = self._initial, Machine(self.settings, self._pages)
         else:
             self.tracked, state = monitor_codec.parts(self.settings.name, self._stored)
-            self.machine = self._restored_machine(state)
+            self.machine = Machine.from_bytes(state, self.settings, self._pages)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
-
-    def _new_machine(self) -> Machine:
-        return Machine(self.settings, self._pages)
-
-    def _restored_machine(self, state: bytes) -> Machine:
-        return Machine.from_bytes(state, self.settings, self._pages)
 
     def apply(self, rows: Iterable[Observation | DecodedRow], *, store: bool = False) -> Outcome:
         """Applies each observation, evaluates the rules after it, and advances the alerts.
@@ -214,7 +212,7 @@ class ClusterMonitor:
         """Whether so many rows or events were applied since the newest stored form that the state is stored again."""
         self._events_since += sum(row.event_count for row in new)
         stored_events = 0 if self._stored is None else len(self._stored) // _BYTES_AN_EVENT
-        return len(self._since) >= ROWS_TOGETHER or self._events_since >= max(EVENTS_TOGETHER, stored_events)
+        return len(self._since) >= self._rows_together or self._events_since >= max(EVENTS_TOGETHER, stored_events)
 
     def _apply_without_failing(
         self,

@@ -51,10 +51,6 @@ def redact(text: str, *secrets: str) -> str:
     """Removes user names, passwords, paths and queries of URLs, and the values of names such as `password`.
 
     The path is removed because the path of a webhook URL is its secret.
-
-    Args:
-        text: the text to redact.
-        secrets: further texts to remove.
     """
     for secret in secrets:
         text = text.replace(secret, _HIDDEN) if secret else text

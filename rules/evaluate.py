@@ -66,7 +66,6 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     """Evaluates the rules on this quorum: the same input gives the same evaluation, in the same order.
 
     Args:
-        quorum: what is known now.
         thresholds: by rule id, as `thresholds_for` returns them.
         rules: the rules to evaluate; None for all.
     """

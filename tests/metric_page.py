@@ -1,20 +1,36 @@
 """`python -m tests.metric_page` (`make goldens`): writes docs/metrics.md from streaming/metrics."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from streaming.metrics.batch_stats import BATCH_DURATION, DURATION_HELP
 from streaming.metrics.gather_metrics import GATHER_METRICS
 from streaming.metrics.job_metrics import JOB_METRICS
-from streaming.metrics.kip_metrics import HIDDEN_METRICS, KIP_METRICS
+from streaming.metrics.kip_metrics import KIP_METRICS
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec
 from streaming.metrics.notification_metrics import NOTIFICATION_METRICS
 from streaming.metrics.quorum_metrics import QUORUM_METRICS
 from streaming.metrics.relay_metrics import RELAY_METRICS
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+HIDDEN_METRICS: Mapping[str, str] = {
+    "current_vote": "current-vote",
+    "number_unknown_voter_connections": "number-unknown-voter-connections",
+    "poll_idle_ratio_avg": "poll-idle-ratio-avg",
+    "inbound_requests_rate": "InboundRequestPerSec",
+    "outbound_requests_rate": "OutboundRequestPerSec",
+    "error_responses_rate": "ErrorResponsePerSec",
+    "inbound_channel_size": "InboundChannelSize",
+    "outbound_channel_size": "OutboundChannelSize",
+    "total_time": "TotalTimeMs",
+    "inbound_queue_time": "InboundQueueTimeMs",
+    "handle_time": "HandleTimeMs",
+    "outbound_queue_time": "OutboundQueueTimeMs",
+    "avg_idle_percent": "AvgIdlePercent",
+}
+"""Metrics that KIP-595 names (from InboundRequestPerSec on: struck out) and that only the node itself has."""
 HEAD = """<!-- Written by `make goldens` from streaming/metrics: change those files. -->
 # Metrics
 

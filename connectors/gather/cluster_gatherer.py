@@ -11,7 +11,7 @@ from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
-from connectors.gather.observation_writer import ObservationOutput, ObservationWriter
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.publisher import Publisher
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address, Client
@@ -141,7 +141,7 @@ async def supervised(
     loop: EventLoop,
     cluster: str,
     source: ObservationSource,
-    output: ObservationOutput,
+    output: ObservationWriter,
     start: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     """Runs the coroutine that `start` returns, and restarts it whenever it ends.

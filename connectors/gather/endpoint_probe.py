@@ -257,7 +257,6 @@ def probe_once(
     Args:
         cluster: gives the cluster id, the login and the name resolution.
         targets: the endpoints, with the node that should answer at each.
-        within_s: how long to wait for all of them.
     """
     loop, output = EventLoop(threads=max(1, len(targets))), _Collected()
     try:

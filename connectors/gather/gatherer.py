@@ -7,11 +7,11 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, TextIO
+from typing import Any, BinaryIO, Final, TextIO
 
 from connectors.errors import JournalError, UsageError
 from connectors.freed_memory import keep_freed_memory
@@ -29,12 +29,11 @@ from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, stored_endpoints
-from connectors.gather.publisher import Appender, Publisher
+from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.store.follow_progress import FollowProgress
 from connectors.store.journal_writer import JournalWriter
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3
@@ -61,7 +60,7 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
     """
     try:
         settings = settings_from_line(stdin.readline())
-        logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         limit_kafka_logging()
         _allow_many_sockets()
         with _open_journal(settings) as journal:
@@ -77,23 +76,10 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
     return OK
 
 
-class GathererJournal(Appender, Protocol):
-    """Where rows go, and where to continue each cluster."""
-
-    def follow_progress(self, cluster: str) -> FollowProgress | None:
-        """Returns where to continue following a cluster; None if no row of it was ever recorded."""
-
-    def endpoints(self, cluster: str) -> str | None:
-        """Returns a cluster's endpoints as they were noted; None if they never were."""
-
-    def note_endpoints(self, endpoints: Mapping[str, str]) -> None:
-        """Takes each cluster's endpoints, to be stored with the next rows."""
-
-
 class Gatherer:
     """The gatherers of all clusters on one event loop."""
 
-    def __init__(self, settings: GathererSettings, journal: GathererJournal) -> None:
+    def __init__(self, settings: GathererSettings, journal: JournalWriter) -> None:
         """Opens no connection yet.
 
         Raises:
@@ -181,8 +167,8 @@ class Gatherer:
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_progress(cluster.name)
-        start = self._settings.resume.get(cluster.name)
-        if start is None and progress is not None and progress.next_offset is not None:
+        start = START
+        if progress is not None and progress.next_offset is not None:
             # Without the epoch a changed log cannot be detected: start at the beginning of the log.
             known = progress.last_epoch is not None
             start = FetchPosition(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
@@ -191,7 +177,7 @@ class Gatherer:
             loop=self._loop,
             publisher=self._publisher,
             rate_limiter=self._rate_limiters[cluster.name],
-            start=start or START,
+            start=start,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
             newest_gap=self._heartbeat.newest_gap,

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import FetchPosition
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import ObservationsAudited
 
@@ -22,15 +21,12 @@ class GathererSettings:
     clusters: tuple[ClusterConnection, ...]
     journal: str
     """The journal's folder."""
-    resume: Mapping[str, FetchPosition] = field(default_factory=dict)
-    """Log position to start from, by cluster; default: after the cluster's last row in the journal."""
     stats: str | None = None
     """Path of the statistics file, rewritten each second (see `connectors.gather.gatherer_stats`)."""
     lock_timeout_s: float = 10.0
     """How long to wait for the journal's lock."""
     journal_options: Mapping[str, float] = field(default_factory=dict)
     """`keep_bytes`, `keep_s` of `connectors.store.journal_writer.JournalWriter`."""
-    verbose: bool = False
 
 
 _SETTINGS_JSON = TypeAdapter(GathererSettings)

@@ -8,7 +8,7 @@ a new snapshot.
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationOutput
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.kafka.client import Address, Client
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.event_loop import EventLoop
@@ -48,7 +48,7 @@ class LeaderViewPoll:
     """Polls one cluster's controllers. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
-        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationOutput, *, interval_ms: int
+        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int
     ) -> None:
         self._loop = loop
         self._client = client

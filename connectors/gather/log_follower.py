@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, FetchPosition
+from connectors.gather.commit_buffer import (
+    MAX_SNAPSHOT_BYTES,
+    CommitBuffer,
+    CommittedRecords,
+    FetchPosition,
+    SnapshotBuffer,
+)
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationOutput
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
-from connectors.gather.snapshot_buffer import MAX_SNAPSHOT_BYTES, SnapshotBuffer
 from connectors.kafka.client import Address, Client
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import (
@@ -60,7 +65,7 @@ class LogFollower:
         loop: EventLoop,
         client: Client,
         nodes: NodeDirectory,
-        output: ObservationOutput,
+        output: ObservationWriter,
         *,
         start: FetchPosition = START,
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,

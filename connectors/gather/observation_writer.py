@@ -1,10 +1,7 @@
-"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows.
-
-Log follower, quorum poll, endpoint probe and leader view poll write through `ObservationOutput`.
-"""
+"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
@@ -29,30 +26,11 @@ _REMEMBERED = 10_000
 _Shape: TypeAlias = "tuple[object, ...] | str"
 
 
-class ObservationOutput(Protocol):
-    """Receives the observations of one cluster in the order they are made."""
-
-    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
-        """Writes committed records, whose content is `batches`; empty if the leader answered without new ones."""
-
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
-        """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
-
-    def write_poll(self, event: QuorumPolled) -> None:
-        """Writes the response to a DescribeQuorum."""
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        """Writes the result of an endpoint probe."""
-
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
-        """Writes which leader and epoch a controller reported."""
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        """Writes a failed poll, probe or fetch."""
-
-
 class ObservationWriter:
-    """Implements ObservationOutput for one cluster."""
+    """Receives the observations of one cluster in the order they are made.
+
+    Log follower, quorum poll, endpoint probe and leader view poll write through it.
+    """
 
     def __init__(
         self,
@@ -74,7 +52,10 @@ class ObservationWriter:
         """The last observation by source and endpoint: an unchanged one is not urgent."""
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
-        """As `ObservationOutput.write_records`. Records other than NoOps are urgent."""
+        """Writes committed records, whose content is `batches`; empty if the leader answered without new ones.
+
+        Records other than NoOps are urgent.
+        """
         self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
         self._write(
@@ -89,7 +70,7 @@ class ObservationWriter:
         )
 
     def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
-        """As `ObservationOutput.write_snapshot_piece`."""
+        """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
         self._update_nodes(batches)
         self._write(
             ObservationKind.SNAPSHOT,
@@ -102,7 +83,7 @@ class ObservationWriter:
         )
 
     def write_poll(self, event: QuorumPolled) -> None:
-        """As `ObservationOutput.write_poll`. A changed leader, epoch or member is urgent; offsets are not."""
+        """Writes the response to a DescribeQuorum. A changed leader, epoch or member is urgent; offsets are not."""
         voters = frozenset(replica.key for replica in event.voters)
         observers = frozenset(replica.key for replica in event.observers)
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
@@ -111,20 +92,20 @@ class ObservationWriter:
         self._write(ObservationKind.QUORUM, to_json(event), self._now_ms(), urgent=changed)
 
     def write_probe(self, event: EndpointProbed) -> None:
-        """As `ObservationOutput.write_probe`. A result that differs from the previous one is urgent."""
+        """Writes the result of an endpoint probe. One that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
         shape = (*reached, event.answer, event.answered_by, event.certificate)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
         self._write(ObservationKind.PROBE, to_json(event), self._now_ms(), urgent=changed)
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
-        """As `ObservationOutput.write_leader_view`. A changed leader or epoch is urgent."""
+        """Writes which leader and epoch a controller reported. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
         self._write(ObservationKind.VIEW, to_json(event), self._now_ms(), urgent=changed)
 
     def write_failure(self, event: ObservationFailed) -> None:
-        """As `ObservationOutput.write_failure`. A new reason is urgent."""
+        """Writes a failed poll, probe or fetch. A new reason is urgent."""
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
         self._write(ObservationKind.FAILED, to_json(event), self._now_ms(), urgent=changed)

@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationOutput
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
@@ -32,7 +32,7 @@ class QuorumPoll:
     """Polls one cluster. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
-        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationOutput, *, interval_ms: int
+        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int
     ) -> None:
         self._loop = loop
         self._client = client

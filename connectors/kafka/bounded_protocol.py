@@ -22,8 +22,7 @@ from connectors.kafka.kafka_python import (
     SaslBytesRequest,
     kafka_errors,
 )
-from connectors.kafka.repeated_fetch import RepeatedFetch
-from connectors.kafka.request_frame import request_frame
+from connectors.kafka.repeated_fetch import RepeatedFetch, request_frame
 from connectors.kafka.response_check import check_response, refused
 from connectors.kafka.response_limits import LOGIN_BYTES, limits_of, max_response_bytes
 from rules.model.monitoring import Reason

@@ -34,7 +34,6 @@ class ConcurrentQuery(Generic[T]):
         """Queries all addresses.
 
         Args:
-            addresses: the addresses to query.
             timeout_s: the longest duration of the round; an address without an answer by then is TIMED_OUT.
             accept: an answer for which this returns True ends the round at once.
             since: answers to queries sent before this time (the loop's clock) are discarded as outdated.

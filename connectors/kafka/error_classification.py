@@ -14,13 +14,11 @@ from connectors.errors import ObservationError
 from connectors.kafka.kafka_python import kafka_errors
 from rules.model.monitoring import CertificateFault, Reason
 
-CLUSTER_AUTHORIZATION_FAILED = 31
 NOT_LEADER_OR_FOLLOWER = 6
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 SNAPSHOT_NOT_FOUND = 98
 POSITION_OUT_OF_RANGE = 99
-INCONSISTENT_CLUSTER_ID = 104
 
 _CERTIFICATE = {
     9: "the node's certificate is not yet valid (or this machine's clock is wrong)",

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 from connectors.kafka.kafka_python import Future
-from connectors.kafka.loop_delays import TimeLimit
-from connectors.kafka.persistent_selector import PersistentSelector
+from connectors.kafka.persistent_selector import PersistentSelector, TimeLimit
 
 T = TypeVar("T")
 _WORKERS = 4
@@ -115,7 +114,7 @@ class EventLoop:
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        The time in which the loop did not look at its sockets does not count (`loop_delays`).
+        The time in which the loop did not look at its sockets does not count (`persistent_selector.LoopDelays`).
         """
         waiter = Future()
         limit = TimeLimit(self.net.delays, self.now())

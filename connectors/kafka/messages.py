@@ -20,8 +20,7 @@ from connectors.kafka.kafka_python import (
     FetchRequest,
     FetchSnapshotRequest,
 )
-from connectors.kafka.repeated_fetch import RepeatedFetchResponse
-from connectors.kafka.request_frame import LogFetchRequest
+from connectors.kafka.repeated_fetch import LogFetchRequest, RepeatedFetchResponse
 from connectors.kafka.response_limits import (
     epoch,
     invalid,

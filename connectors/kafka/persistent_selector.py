@@ -15,18 +15,91 @@ One thread drives the loop. `call_soon_threadsafe` is thread-safe, as in kafka-p
 import heapq
 import selectors
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, Final
 
 from connectors.kafka.kafka_python import Future, KernelEvent, NetworkSelector, Task, TaskState, kafka_errors
-from connectors.kafka.loop_delays import LoopDelays
 
+MOST_S: Final = 5.0
+"""The most by which one time limit is extended."""
+_ORDINARY_S: Final = 0.02
+"""A turn of this length delays nothing."""
+_REMEMBERED_S: Final = 120.0
+_TRIMMED_FROM: Final = 10_000
 _COROUTINES: Final = 0x20 | 0x80 | 0x200
 """Flags of a generator, a coroutine and an asynchronous generator (inspect.CO_GENERATOR, ...)."""
 _LONGEST_WAIT_S: Final = 2_147_483.0
 _READ_BYTES: Final = 256 * 1024
 _ENDED: Final = (TaskState.DONE, TaskState.CANCELLED)
+
+
+class LoopDelays:
+    """For how long an event loop did not look at its sockets in the last two minutes: no node is blamed for it.
+
+    A loop that has much to do, or a process that got no CPU time, reads an answer long after it arrived. A time limit
+    for an answer that ends meanwhile is extended by this time, at most by MOST_S. Times are of the loop's clock.
+    """
+
+    def __init__(self) -> None:
+        self._ends: list[float] = []
+        self._seconds: list[float] = []
+        self._totals: list[float] = [0.0]
+        """The sum of the delays before each turn; the last: of all."""
+        self._turn_at: float | None = None
+
+    def begin_turn(self, at: float) -> None:
+        """Notes that the loop has looked at its sockets, and begins to run tasks."""
+        self._turn_at = at
+
+    def end_turn(self, at: float) -> None:
+        """Notes that the loop is about to look at its sockets."""
+        assert self._turn_at is not None
+        self.add(at, at - self._turn_at)
+        self._turn_at = None
+
+    def add(self, end: float, seconds: float) -> None:
+        """Adds a time in which the loop did not look, of which _ORDINARY_S is no delay."""
+        delay = seconds - _ORDINARY_S
+        if delay <= 0:
+            return
+        self._ends.append(end)
+        self._seconds.append(delay)
+        self._totals.append(self._totals[-1] + delay)
+        if len(self._ends) > _TRIMMED_FROM:
+            old = bisect_right(self._ends, end - _REMEMBERED_S)
+            del self._ends[:old], self._seconds[:old], self._totals[:old]
+
+    def since(self, at: float, now: float) -> float:
+        """Returns the seconds between `at` and `now` that were delays, the running turn included."""
+        first = bisect_right(self._ends, at)
+        delay = self._totals[-1] - self._totals[first]
+        if first < len(self._ends):
+            # `at` may be in the middle of that turn.
+            delay -= max(0.0, self._seconds[first] - (self._ends[first] - at))
+        if self._turn_at is not None:
+            delay += max(0.0, now - max(self._turn_at, at) - _ORDINARY_S)
+        return delay
+
+
+class TimeLimit:
+    """A time limit that the loop's delays extend."""
+
+    def __init__(self, delays: LoopDelays, began: float) -> None:
+        """It begins at `began`."""
+        self._delays = delays
+        self._began = began
+        self._extended_s = 0.0
+
+    def extension_s(self, now: float) -> float:
+        """Returns by how much the limit, which has just ended, is to be extended; 0 if it has ended for good."""
+        delay = min(self._delays.since(self._began, now), MOST_S)
+        missing = delay - self._extended_s
+        if missing < 0.001:
+            return 0.0
+        self._extended_s = delay
+        return missing
 
 
 class _FunctionTask(Task):  # type: ignore[misc]

@@ -39,7 +39,6 @@ async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadl
     Args:
         loop: the event loop of the current thread.
         addresses: addresses of one host, at least one; each gets an equal share of the remaining time.
-        port: the port.
         deadline: in the time of `loop.now()`.
 
     Raises:

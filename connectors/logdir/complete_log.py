@@ -56,10 +56,6 @@ class TransactionFilter:
     def add(self, chunk: bytes, batch: RecordBatch) -> Iterator[CommittedBatch]:
         """Yields the batches that are certain now: those outside of transactions, and all of one that ends here.
 
-        Args:
-            chunk: holds the batch.
-            batch: a batch of metadata records.
-
         Raises:
             UsageError: the batch cannot be read, or its transactions do not match those before.
         """
@@ -240,12 +236,7 @@ def _control_values(type_: int, value: bytes) -> dict[str, Any]:
 
 
 def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:
-    """Returns a VotersRecord in which these voters have exactly these endpoints; everything else is unchanged.
-
-    Args:
-        voters: the record's fields by name.
-        endpoints: one endpoint for each voter that gets another one.
-    """
+    """Returns a VotersRecord in which these voters have exactly these endpoints; everything else is unchanged."""
     changed = []
     for voter in voters["voters"]:
         endpoint = endpoints.get(NodeId(voter["voter_id"]))
@@ -264,10 +255,6 @@ def snapshot_batches(log: CompleteLog, voters: Values) -> Iterator[bytes]:
     is valid, and no record is interpreted on the way. Its first batch holds SnapshotHeader, KRaftVersion and Voters
     records, its last one the SnapshotFooter (Kafka's `RecordsSnapshotWriter`). Offsets count within the snapshot; all
     batches have the snapshot's epoch.
-
-    Args:
-        log: what the replica holds.
-        voters: the VotersRecord to write instead of the log's.
     """
     header: list[tuple[ControlRecordType, Mapping[str, Any]]] = [
         (

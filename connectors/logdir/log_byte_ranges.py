@@ -86,7 +86,6 @@ def byte_ranges(path: Path, *, max_bytes: int) -> list[LogByteRange]:
     """Returns the ranges of one file, in order; together they are the whole file.
 
     Args:
-        path: a segment or snapshot.
         max_bytes: the largest size of a range, unless one batch alone is larger or a part of the file is damaged.
 
     Raises:

@@ -48,9 +48,7 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
 
     Args:
         partition: the folder of the metadata log; nothing writes to it meanwhile.
-        backup: the folder to create.
         snapshot: file name of the snapshot that will be written.
-        content: its content.
 
     Raises:
         UsageError: the folder cannot be written, or holds the backup of something else.

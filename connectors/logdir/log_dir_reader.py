@@ -3,6 +3,10 @@
 The files are read as Kafka's own recovery reads them: a segment ends before its first batch that is incomplete,
 damaged or not next in order, and everything after that is ignored (`LogSegment.recover`). A batch that a running
 Kafka has half written also ends the segment. Time is the log's own: an observation is as old as its newest record.
+
+`voter_sets_in_files` reads every voter set that the directory still holds. Only control batches are decoded, so this
+costs one pass over the files. The offset of a snapshot's voter set is the last offset that the snapshot contains, as in
+Kafka's KRaftControlRecordStateMachine.
 """
 
 from collections.abc import Iterator
@@ -11,10 +15,12 @@ from typing import TypeAlias
 
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
-from connectors.metadata.decoder import decode_snapshot_piece
-from connectors.observations.log_event import SnapshotBegan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
+from rules.model.identifiers import Epoch, Offset
+from rules.model.voter_set import VoterSet
 
 PIECE_BYTES = 1024 * 1024
 """The approximate size of one observation."""
@@ -67,7 +73,6 @@ def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = No
     """Reads a log directory, in order.
 
     Args:
-        files: the files of one partition.
         cluster: the name that the observations carry.
         upto: read only up to this point in time. If a batch extends beyond the requested offset, the observation holds
             the whole batch, and its last offset is the requested one.
@@ -220,3 +225,62 @@ def _damage(
     else:
         reason = f"base offset {item.base_offset}, expected {expected}"
     return DamagedFile(file=file.name, position=item.position, size=len(content) - item.position, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSetInFile:
+    """One voter set and the file that holds it."""
+
+    voters: VoterSet
+    file: str
+    in_snapshot: bool
+
+
+def voter_sets_in_files(files: LogDirFiles) -> tuple[VoterSetInFile, ...]:
+    """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
+    found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
+    return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
+
+
+def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[VoterSetInFile]:
+    for snapshot in snapshots:
+        for event, _ in _in_control_batches(snapshot):
+            # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
+            last = Offset(snapshot.end_offset - 1)
+            voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
+            yield VoterSetInFile(voters=voters, file=snapshot.name, in_snapshot=True)
+
+
+def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[VoterSetInFile]:
+    for segment in segments:
+        for event, epoch in _in_control_batches(segment):
+            at = event.at
+            voters = VoterSet(
+                voters=event.voters, offset=at.offset, leader_epoch=Epoch(epoch), timestamp_ms=at.timestamp_ms
+            )
+            yield VoterSetInFile(voters=voters, file=segment.name, in_snapshot=False)
+
+
+def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersReplaced, int]]:
+    """Yields the voter sets of one file, each with the epoch of its batch."""
+    file.file.seek(0)
+    content = file.file.read()
+    for batch in scan(content):
+        if not isinstance(batch, RecordBatch):
+            return
+        if not batch.is_control:
+            continue
+        payload = content[batch.position : batch.end]
+        if isinstance(file, SnapshotFile):
+            table = decode_snapshot_piece(payload, end_offset=file.end_offset, epoch=file.epoch)
+        else:
+            table = decode_records(
+                payload,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                leader_epoch=batch.leader_epoch,
+                high_watermark=None,
+            )
+        for event in table.events():
+            if isinstance(event, VotersReplaced):
+                yield event, batch.leader_epoch

@@ -50,12 +50,7 @@ class RecordContent(NamedTuple):
 
 
 def control_record(type_: ControlRecordType, values: Mapping[str, Any]) -> RecordContent:
-    """Returns a control record in version 0, the only one.
-
-    Args:
-        type_: its type.
-        values: its fields by name, as the schema's reader returns them.
-    """
+    """Returns a control record in version 0, the only one."""
     write = field_writer(record_schemas().control[type_].versions[0])
     return RecordContent(_CONTROL_KEY.pack(0, type_), write(values))
 
@@ -63,15 +58,7 @@ def control_record(type_: ControlRecordType, values: Mapping[str, Any]) -> Recor
 def write_batch(
     records: Sequence[RecordContent], *, base_offset: int, leader_epoch: int, timestamp_ms: int, control: bool
 ) -> bytes:
-    """Returns a batch of these records, uncompressed, with a valid CRC.
-
-    Args:
-        records: at least one.
-        base_offset: the first record's offset.
-        leader_epoch: the epoch of the batch.
-        timestamp_ms: the timestamp of all records.
-        control: whether they are control records.
-    """
+    """Returns a batch of these records, uncompressed, with a valid CRC."""
     body = b"".join(_record(record, delta) for delta, record in enumerate(records))
     last = len(records) - 1
     header = HEADER.pack(

@@ -27,9 +27,6 @@ def decode_records(
     Args:
         payload: whole record batches of the log, redacted.
         base_offset: offset of the first batch, as observed; None if unknown.
-        last_offset: offset of the last record, as observed.
-        leader_epoch: the leader's epoch, as observed.
-        high_watermark: as observed.
 
     Returns:
         The last event is always a LogAdvanced; its newest timestamp and epochs include NoOps. An observed number that
@@ -62,7 +59,6 @@ def decode_snapshot_piece(payload: bytes, *, end_offset: int, epoch: int) -> Dec
     Args:
         payload: whole record batches of the snapshot, redacted. Their offsets count within the snapshot file.
         end_offset: the snapshot's end offset: the offset after the last record that it contains.
-        epoch: the snapshot's epoch.
 
     Returns:
         SnapshotBegan and SnapshotEnded come from the header and footer records. There is no LogAdvanced. A piece of a
@@ -116,8 +112,6 @@ def _decode_batches(
     """Appends the events of all batches to `events`; returns what the readable batches show.
 
     Args:
-        payload: record batches.
-        events: receives the events.
         snapshot: the snapshot to which the payload belongs; None for the log.
         expected: the offset that the first batch must have; None accepts any.
     """

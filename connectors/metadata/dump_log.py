@@ -111,7 +111,6 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
     """Yields every record of a file, in order, and a DumpProgress after each batch.
 
     Args:
-        segment: the bytes of a `.log` or `.checkpoint`.
         kafka: read with the schemas of this version, one of `kafka_versions()`. None reads each record with the newest
             schema that fits.
         secrets: show credentials and the values of configurations, which are blanked otherwise.

@@ -82,7 +82,6 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
     """Returns a reader of one type.
 
     Args:
-        type_: the type to read.
         spans: names of a struct's fields whose strings and byte strings are returned as Span instead of values.
             Tagged fields that the schema lacks are then refused: the body is not complete. None: return values only,
             and skip such fields.

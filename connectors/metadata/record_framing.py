@@ -54,8 +54,6 @@ def framed_records(
     bytes remain after the last record, one record with a fault covers the rest.
 
     Args:
-        chunk: holds the batch.
-        batch: a whole batch.
         position: where the record `first` begins; None: the batch's first record.
         first: the offset delta of the first record that is yielded.
     """
@@ -165,10 +163,7 @@ def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: in
     """Reads what is between a record's length and its end.
 
     Args:
-        chunk: holds the record.
         span: where the record begins, where its length field ends, where it ends.
-        base_timestamp: the batch's, in ms since the Unix epoch.
-        delta: the expected offset delta.
     """
     start, position, end = span
     timestamp_delta, position = _varint(chunk, position + 1)

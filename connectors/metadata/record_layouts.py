@@ -191,10 +191,7 @@ def read_records(
     """Yields the records of a batch in order, those without a layout as `framed_records` does. Never raises.
 
     Args:
-        chunk: holds the batch.
-        batch: a whole batch.
         position: where the first record that is yielded begins; None: the batch's first record.
-        delta: its offset delta.
     """
     position = batch.body if position is None else position
     end, most = batch.end, 0 if batch.is_control else batch.record_count

@@ -62,13 +62,6 @@ _known: dict[bytes, list[_KnownRecords]] = {}
 def read_known(chunk: bytes, batch: RecordBatch, position: int, delta: int, rows: list[RunRow]) -> tuple[int, int]:
     """Appends the rows of partition records with known values, up to the first other record.
 
-    Args:
-        chunk: holds the batch.
-        batch: a whole batch.
-        position: where the first record begins.
-        delta: its offset delta.
-        rows: receives the rows.
-
     Returns:
         Where that other record begins, and its offset delta.
     """

@@ -22,10 +22,8 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sequential_send import send_in_order
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
-from connectors.sinks.sink_server import SinkServer, url_server
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState

@@ -16,8 +16,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.evidence_format import other_alert_lines, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
-from connectors.sinks.sequential_send import send_in_order
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig
 from rules.alert import AlertState
 from rules.finding import Severity

@@ -128,7 +128,6 @@ def outcome_of_status(status: int, *, retry_after: str | None = None, message: s
     """Returns the outcome of a response.
 
     Args:
-        status: the response's status.
         retry_after: the header of that name.
         message: what the server says about it, redacted.
     """
@@ -227,9 +226,6 @@ def post(
 
     Args:
         url: may contain a user name and password.
-        body: sent unchanged.
-        headers: all headers to send.
-        seconds: the deadline.
         ca_file: certificate authorities to trust instead of the public ones.
     """
     with CallDeadline(seconds) as deadline, requests.Session() as session:
@@ -271,11 +267,7 @@ def post_for_outcome(
 
     Args:
         url: any part of it may be secret.
-        body: sent unchanged.
-        headers: all headers to send.
-        seconds: the deadline.
         ca_file: certificate authorities to trust instead of the public ones.
-        secrets: the secrets in the headers.
     """
     return outcome_of_response(post(url, body, headers, seconds=seconds, ca_file=ca_file), url, secrets)
 

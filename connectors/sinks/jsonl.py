@@ -79,7 +79,6 @@ class JsonlSink:
         """Opens or creates the file, so that an invalid path is reported at start-up.
 
         Args:
-            path: the file.
             options: default to those of a record with the name `jsonl:` and the absolute path.
 
         Raises:

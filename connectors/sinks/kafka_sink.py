@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 
 from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
-from connectors.sinks.sink_server import SinkServer
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer
 from rules.finding import Severity
 
 

@@ -19,9 +19,6 @@ class SinkState(Generic[ValueT]):
         """Opens nothing yet.
 
         Args:
-            folder: the job's checkpoint.
-            sink: its name.
-            values: writes and reads the type of the values.
             if_lost: what happens after a restart if a value could not be stored, as part of a sentence.
         """
         # Commands that only read the configuration import this module: they do without SQLAlchemy (0.3 s).

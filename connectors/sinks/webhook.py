@@ -20,10 +20,8 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import post_for_outcome
-from connectors.sinks.sequential_send import send_in_order
-from connectors.sinks.sink import DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkConfig
-from connectors.sinks.sink_server import SinkServer, url_server
+from connectors.sinks.sink import DeliveryOptions, Outcome, Retry, send_in_order
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkConfig, SinkServer, url_server
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification

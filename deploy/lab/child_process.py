@@ -23,7 +23,6 @@ def wait_until(poll: Callable[[], T | None], *, timeout_s: float, what: str) -> 
 
     Args:
         poll: returns the result, or None or False while there is none yet.
-        timeout_s: seconds after which waiting ends.
         what: names the result in the error message, such as `a leader among the controllers`.
 
     Raises:

@@ -30,7 +30,6 @@ class ClusterLayout:
             folder: contains one folder for each node.
             names: resolves the controllers' names; without it controllers advertise 127.0.0.1.
             extra: properties of every node.
-            version: the nodes' Kafka version.
             static: every configuration lists the voters; otherwise the log contains them.
             listeners: additional listeners of every controller.
         """

@@ -233,7 +233,6 @@ def run_ivy(
     """Downloads jars from Maven Central into `folder`/jars; Ivy's own cache is in `folder` too.
 
     Args:
-        dependencies: what to download.
         folder: an empty folder.
         handle_line: receives each line that Ivy prints.
 

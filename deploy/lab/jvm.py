@@ -85,14 +85,14 @@ class Jvm:
             options.append(f"-XX:ArchiveClassesAtExit={self.written_archive}")
         return [*self._java(), *options, NODE, str(properties)]
 
-    def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = TOOL_TIMEOUT_S) -> str:
+    def tool(self, name: str, arguments: Sequence[str]) -> str:
         """Runs one of Kafka's tools, named as its script without `.sh`, and returns its output.
 
         Raises:
-            LabError: the tool is unknown, failed (with its last lines) or took longer than `timeout_s`.
+            LabError: the tool is unknown, failed (with its last lines) or took too long.
         """
         return command_output(
-            self.tool_command(name, arguments), what=f"{name} {' '.join(arguments)}", timeout_s=timeout_s
+            self.tool_command(name, arguments), what=f"{name} {' '.join(arguments)}", timeout_s=TOOL_TIMEOUT_S
         )
 
     def tool_command(self, name: str, arguments: Sequence[str]) -> list[str]:

@@ -54,10 +54,6 @@ class RunningQuorum:
 
         Args:
             directory: created if missing; must not contain a lab.
-            controllers: number of nodes with the controller role only.
-            brokers: number of nodes with the broker role only.
-            combined: number of nodes with both roles.
-            version: the Kafka version.
             static: voters in controller.quorum.voters, kraft.version 0; the default only for versions without KIP-853.
             properties: added to every node's configuration.
             named: controllers advertise host names of the lab's hosts file instead of 127.0.0.1.

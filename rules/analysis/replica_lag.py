@@ -86,7 +86,6 @@ def fetches_slowly(poll: Poll, row: Replica, limit_ms: Millis) -> bool:
 
     Args:
         poll: a poll in which the leader has a row.
-        row: the replica.
         limit_ms: the largest time lag that counts as caught up.
     """
     age, lag = fetch_age_ms(poll, row), lag_ms(poll, row)

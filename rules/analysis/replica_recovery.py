@@ -59,14 +59,7 @@ def unflushed_sentence(leaders: Iterable[NodeId], *, only_replica: bool) -> str:
 def replica_states(
     quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds
 ) -> dict[NodeId, ReplicaState]:
-    """Returns the state of each replica that is neither the leader nor in the ISR, by node id.
-
-    Args:
-        quorum: gives the registered brokers.
-        newest: the newest timestamp in the log.
-        recovery: the partition.
-        thresholds: `join` and `copy`.
-    """
+    """Returns the state of each replica that is neither the leader nor in the ISR, by node id."""
     in_sync = {recovery.leader, *recovery.isr}
     nodes = [node for node in sorted(recovery.replicas) if node not in in_sync]
     return {node: _state(quorum, newest, recovery, node, thresholds) for node in nodes}

@@ -58,8 +58,6 @@ def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Res
     """Evaluates the restart of one of `known_controllers(quorum)`.
 
     Args:
-        quorum: the quorum now.
-        node: the controller to restart.
         thresholds: `silent`, `poll_age`, `probe_age` and `half_done`.
     """
     poll = _usable_poll(quorum, thresholds)

@@ -132,7 +132,6 @@ class IncidentGrouper:
 
         Args:
             alert: the next transition.
-            incident: the id of its incident.
             at_ms: the wall clock when it was recorded.
             escalations: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
         """

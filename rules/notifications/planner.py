@@ -102,9 +102,6 @@ class NotificationPlanner:
         Args:
             incidents: by id, the transitions (oldest first) of each incident that has a pending transition or is
                 firing; without discarded transitions.
-            last_notified_ms: by incident, when the sink was last notified.
-            silences: all known silences, active or not.
-            now_ms: the wall clock.
         """
         all_silences = tuple(silences)
         active = [silence for silence in all_silences if silence.active(now_ms)]

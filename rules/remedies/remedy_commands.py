@@ -174,7 +174,6 @@ def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_
     """Returns the tool's bootstrap option: a controller, or a broker if only brokers can be reached.
 
     Args:
-        quorum: what is known.
         excluding: the controller that the remedy is about; its endpoint is not used.
         since: the metadata.version of the first Kafka whose tool reaches controllers.
     """

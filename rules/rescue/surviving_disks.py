@@ -59,11 +59,7 @@ class DiskSurvival:
 
 
 def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
-    """Evaluates the surviving disks; None if none of them is a voter's.
-
-    Args:
-        disks: of one cluster, each once; brokers' disks too.
-    """
+    """Evaluates the surviving disks; None if none of them is a voter's."""
     ordered = sorted(disks, key=lambda disk: (disk.position, disk.key), reverse=True)
     if not ordered:
         return None

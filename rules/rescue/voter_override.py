@@ -109,12 +109,7 @@ def _version_range(supported: FeatureRange) -> str:
 def registered_voters(
     voters: Iterable[Voter], controllers: Mapping[NodeId, ControllerRegistration]
 ) -> tuple[Voter, ...]:
-    """Returns the voters with the endpoints that the controllers registered, where these differ from the recorded ones.
-
-    Args:
-        voters: as recorded.
-        controllers: the newest registration of each controller.
-    """
+    """Returns the voters with the endpoints that the controllers registered, where these differ."""
     return tuple(_as_registered(voter, controllers.get(voter.key.id)) for voter in voters)
 
 

@@ -32,8 +32,7 @@ from streaming.status.from_journal import (
 )
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.health import Health, health
-from streaming.status.live import query_clusters
-from streaming.status.live_cluster import QueryTarget
+from streaming.status.live import QueryTarget, query_clusters
 
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
@@ -48,7 +47,6 @@ def query(
     """Returns the state of each cluster.
 
     Args:
-        opts: the options.
         each: called with every result; True requests another query one second later, if clusters are queried.
 
     Raises:
@@ -96,12 +94,6 @@ def print_status(
     opts: StatusOptions, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT
 ) -> None:
     """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`.
-
-    Args:
-        opts: the options.
-        to_json: makes the fields of `--json`.
-        to_table: makes the table.
-        recovering_limit: how many recovering partitions are named; None: all.
 
     Raises:
         UsageError: an option is invalid.
@@ -173,7 +165,6 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
     """Returns the clusters to query, each with its recorded state.
 
     Args:
-        config: names the clusters.
         journal: read now; it must have rows of every cluster.
         fallback: a checkpoint folder, read only if a cluster does not answer; it may be missing.
     """

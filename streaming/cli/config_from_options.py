@@ -26,7 +26,6 @@ def resolve_config(
     """Returns the configuration file with the options applied; options override the file.
 
     Args:
-        config: the file, if any.
         cluster: NAME=HOST:PORT,… each; added after the clusters of the file.
         setting: RULE.NAME=VALUE each.
         resolve: HOST=ADDR each, for every cluster.

@@ -289,14 +289,7 @@ def _progress(path: Path, size: int, console: Console) -> Iterator[Callable[[int
 
 
 def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bool) -> None:
-    """Prints the summary of a file, as text or as one JSON object.
-
-    Args:
-        name: the file's name.
-        segment: its bytes.
-        summary: counts of all its records.
-        as_json: whether to print JSON.
-    """
+    """Prints the summary of a file, as text or as one JSON object."""
     # Imported here, because its imports would delay the command's completion and help.
     from streaming.replay.partition_sums import partition_sums
 

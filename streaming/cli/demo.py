@@ -78,8 +78,7 @@ def _run(console: Console, folder: Path, started: float) -> bool:
     from streaming.demo.job_process import JobProcess, JobProcessError
     from streaming.demo.notification_counter import notification_counter
     from streaming.demo.runner import ScenarioRunner
-    from streaming.demo.scenario import ScenarioContext
-    from streaming.demo.scenarios import SCENARIOS
+    from streaming.demo.scenarios import SCENARIOS, ScenarioContext
 
     settings = {f"{rule}.hold": hold for rule, hold in HOLDS.items()}
     settings |= {f"{rule}.clear": CLEAR_S for rule in (*HOLDS, "unclean-election")}

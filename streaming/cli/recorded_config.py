@@ -22,7 +22,6 @@ def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path 
     """Returns the configuration with the settings applied; None if there is none.
 
     Args:
-        config: the file of `--config`.
         setting: RULE.NAME=VALUE each.
         recorded: a checkpoint, a journal or a bundle; only a bundle may hold a configuration.
 
@@ -67,7 +66,6 @@ def back_test_settings(
     """Returns the settings by cluster name: of the configuration's clusters, or of any cluster without one.
 
     Args:
-        config: the configuration; None: the defaults.
         setting: RULE.NAME=VALUE each.
         recorded: the journal or bundle; a bundle's configuration counts if `config` is None.
         polled: whether the rows hold polls; without them, the rule about the monitor's own visibility is not evaluated.

@@ -100,13 +100,7 @@ _SHOWN = 12
 
 
 def unmatched(pattern: str, known: Collection[str], what: str) -> str | None:
-    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name.
-
-    Args:
-        pattern: a name, or a pattern with `*`, `?` and `[abc]`.
-        known: the names.
-        what: what they name, such as `cluster`.
-    """
+    """Returns why a pattern has no effect, in one sentence with the nearest known name; None if it matches a name."""
     if any(fnmatchcase(name, pattern) for name in known):
         return None
     literal = pattern.lower().strip("*?")

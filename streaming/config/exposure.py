@@ -35,7 +35,6 @@ def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
     A file that this user only reads as a member of its group must be readable by the group, and is not reported.
 
     Args:
-        config: the configuration.
         file: its file, which may itself hold secrets; None if options alone configure the job.
     """
     files = dict[Path, str]()

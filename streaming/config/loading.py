@@ -28,7 +28,6 @@ def load(path: Path, *, complete: bool = True) -> Config:
     """Returns the configuration in a YAML file.
 
     Args:
-        path: the file.
         complete: False if options add clusters to it: `checked` then finds what refers to no cluster.
 
     Raises:
@@ -73,7 +72,6 @@ def located(path: Path, sentence: str) -> str:
     """Returns a sentence about a value of a YAML file with the file and, if the value is found in it, its line.
 
     Args:
-        path: the file.
         sentence: begins with a key, as `sinks.0: ` or `cluster prod: ssl_cafile: `; any other is returned unchanged.
     """
     try:

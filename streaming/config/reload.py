@@ -73,12 +73,7 @@ class ConfigFile:
         log.warning("%s was reloaded: %s", self._path, f"changed {', '.join(keys)}" if keys else "no change")
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
-        """Records why the file is not completely in effect, and when to read it again.
-
-        Args:
-            why: the reason, in one sentence.
-            meanwhile: what stays in effect until then.
-        """
+        """Records why the file is not completely in effect, and when to read it again."""
         self._retry_s = min(max(FIRST_RETRY_S, 2 * self._retry_s), LONGEST_RETRY_S)
         self._retry_in_s = self._retry_s
         if why != self.error:

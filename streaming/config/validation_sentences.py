@@ -38,7 +38,6 @@ def sentences(problem: ValidationError, document: Document | None) -> Sequence[s
     """Returns a sentence for each error, misspelt keys first. No sentence contains a value that may be secret.
 
     Args:
-        problem: of the model `Config`.
         document: the file; None for data without lines.
     """
     found = problem.errors(include_url=False)

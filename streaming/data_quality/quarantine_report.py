@@ -99,10 +99,6 @@ def quarantined_items(stored: Mapping[str, Mapping[str, Any]]) -> Sequence[Quara
 def decode_again(items: Sequence[QuarantinedItem], journal: JournalReader) -> Iterator[RetryResult]:
     """Decodes each item again from the journal's bytes, with the record schemas of this kraftwatch.
 
-    Args:
-        items: in journal order.
-        journal: that of the job.
-
     Raises:
         JournalError: there is no journal.
     """

@@ -12,7 +12,9 @@ from pyspark.sql.types import StructType
 
 from connectors.errors import UsageError
 from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range
-from connectors.logdir.topic_names import topic_names
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_snapshot_piece
+from connectors.observations.log_event import TopicCreated
 from streaming.dataframes.record_rows import RECORD, record_batches
 from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema, require_columns
 
@@ -130,3 +132,25 @@ def _max_partition_bytes(options: MutableMapping[str, str]) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"invalid value '{text}' for maxPartitionBytes: expected a number of bytes such as 16777216")
     return int(text)
+
+
+_TOPIC_RECORD = bytes((1, 2))
+"""Frame version and api key with which the value of every TopicRecord begins."""
+
+
+def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
+    """Returns the name of each topic by its id. Batches that contain no TopicRecord are not decoded.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    names: dict[str, str] = {}
+    for part in parts:
+        content = read_range(part)
+        for item in scan(content):
+            if not isinstance(item, RecordBatch) or content.find(_TOPIC_RECORD, item.body, item.end) < 0:
+                continue
+            for event in decode_snapshot_piece(content[item.position : item.end], end_offset=0, epoch=0).events():
+                if isinstance(event, TopicCreated):
+                    names[event.topic_id] = event.name
+    return names

@@ -80,10 +80,6 @@ def record_batches(
     """Yields the rows of one byte range as Arrow batches. Never raises for invalid content: it becomes a reason.
 
     Args:
-        content: the bytes of the range.
-        part: the range.
-        schema: the requested columns.
-        topics: names of topics by id.
         types: only records of these types are needed; None = all.
     """
     readers = [(field.name, _COLUMNS[field.name]) for field in schema]

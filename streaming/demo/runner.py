@@ -14,7 +14,7 @@ from rich.text import Text
 
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.notification_counter import NotificationCounter, NotificationCounts
-from streaming.demo.scenario import Expectation, Scenario, ScenarioContext, ScenarioOutcome
+from streaming.demo.scenarios import Expectation, Scenario, ScenarioContext, ScenarioOutcome
 from streaming.demo.spinner import waiting
 
 INDENT = (0, 0, 0, 6)

@@ -32,11 +32,7 @@ def config_summary(
     """Returns a valid configuration as plain data, without secrets.
 
     Args:
-        file: its path.
-        config: its content.
         checks: the result for each sink, in the order of the configuration.
-        warnings: what the configuration exposes to others, as sentences.
-        tested: whether a test notification was sent to the sinks.
         now_ms: the wall clock, which decides which maintenance windows are active.
     """
     return {

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from connectors.errors import JournalError, KraftwatchError, UsageError
 from connectors.relay.relay_message import append_time_advice
-from connectors.sinks.sink_config import SinkConfig
-from connectors.sinks.sink_server import connected, network_error, url_server
+from connectors.sinks.sink_config import SinkConfig, connected, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
@@ -132,7 +131,6 @@ def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
     """Yields a warning for each file with a secret that others can read, and for a page that is open to others.
 
     Args:
-        config: the configuration.
         file: its file, which may hold secrets; None if options alone configure the job.
     """
     for sentence in exposures(config, file):

@@ -58,7 +58,6 @@ def check_sink(spec: SinkSpec, *, state_folder: Path, test: NotificationTest | N
     """Opens one sink and, on request, sends a test notification.
 
     Args:
-        spec: the sink.
         state_folder: a temporary folder, so that the job's own message store is not changed.
         test: the test to send; None sends nothing and creates no alert file.
     """

@@ -61,7 +61,6 @@ class Heartbeat:
         Args:
             schedule: read each second, because a running job may receive another configuration; None: no heartbeat.
             is_healthy: no heartbeat is sent while this is False, unless the job is starting.
-            is_starting: whether the job is starting.
         """
         self._schedule = schedule
         self._is_healthy = is_healthy

@@ -3,7 +3,7 @@
 Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from streaming.metrics.cluster_sample import NODE, REPLICA, ClusterSample, Read, length_while_polled, of_replicas, value
 from streaming.metrics.metric_spec import MetricSpec, Values
@@ -196,20 +196,3 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         named_by=_853 + "ignored-static-voters",
     ),
 )
-
-HIDDEN_METRICS: Mapping[str, str] = {
-    "current_vote": "current-vote",
-    "number_unknown_voter_connections": "number-unknown-voter-connections",
-    "poll_idle_ratio_avg": "poll-idle-ratio-avg",
-    "inbound_requests_rate": "InboundRequestPerSec",
-    "outbound_requests_rate": "OutboundRequestPerSec",
-    "error_responses_rate": "ErrorResponsePerSec",
-    "inbound_channel_size": "InboundChannelSize",
-    "outbound_channel_size": "OutboundChannelSize",
-    "total_time": "TotalTimeMs",
-    "inbound_queue_time": "InboundQueueTimeMs",
-    "handle_time": "HandleTimeMs",
-    "outbound_queue_time": "OutboundQueueTimeMs",
-    "avg_idle_percent": "AvgIdlePercent",
-}
-"""Metrics that KIP-595 names (from InboundRequestPerSec on: struck out) and that only the node itself has."""

@@ -50,7 +50,6 @@ def family(
     """Returns the metric with every known value.
 
     Args:
-        spec: the metric.
         samples: what to read it from, each with the values of `labels`.
         labels: the labels before the metric's own: `cluster`, or none.
     """

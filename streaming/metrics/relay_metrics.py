@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
@@ -13,17 +12,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from connectors.gather.loop_heartbeat import STALLED_S
+from connectors.relay.forwarder import ForwardCounts
 from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, family
-
-
-class RelayCounts(Protocol):
-    """What the forwarder has done (`connectors.relay.forwarder.ForwardCounts`)."""
-
-    rows: int
-    payload_bytes: int
-    errors: int
-    acknowledged_at: float | None
-    failing: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +21,7 @@ class RelaySources:
     """Where the metrics of a running relay are read from."""
 
     clusters: tuple[str, ...]
-    counts: RelayCounts
+    counts: ForwardCounts
     waiting_rows: Callable[[], int]
     dropped_rows: Callable[[], int]
     restated: Callable[[], int]

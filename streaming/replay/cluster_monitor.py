@@ -86,7 +86,6 @@ class ClusterMonitor:
         """Begins without observations.
 
         Args:
-            settings: the cluster, as configured.
             pages: keeps the large parts of the stored form; None: they are in it.
             tracked: conditions whose alerts are firing already.
             evaluates_from_ms: the rules are evaluated after each observation from this time on; None: only when

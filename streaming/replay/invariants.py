@@ -98,12 +98,8 @@ class Invariants:
         """Continues from an epoch below the newest one, which nothing confirmed for long.
 
         Args:
-            before: the epoch that was the newest.
-            epoch: the lower epoch.
-            high_watermark: the one of the answer in the lower epoch.
             advanced: whether it advanced in the lower epoch since. Then `before` is no later epoch of this quorum: a
                 replaced leader, which may not know that it was replaced, commits nothing.
-            now_ms: now.
         """
         if advanced:
             detail = f"no leader of epoch {before} was observed again, and records are committed in epoch {epoch}"

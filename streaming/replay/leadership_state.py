@@ -78,9 +78,6 @@ class Leadership:
         """Returns the leader.
 
         None if none is known, or if a majority of the addresses reports no leader, at least one by a node's answer.
-
-        Args:
-            addresses: the number of configured addresses.
         """
         reports = self.leaderless_reports.values()
         answered = any(report.reason in NO_LEADER_REASONS for report in reports)

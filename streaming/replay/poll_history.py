@@ -75,13 +75,7 @@ def _committed_end(poll: Poll, key: ReplicaKey) -> Offset | None:
 
 
 def with_regression(known: LogRegression | None, found: LogRegression, end: Offset | None) -> LogRegression:
-    """Returns the newer regression; it keeps the older one's acknowledged offset if the log has not reached it since.
-
-    Args:
-        known: the voter's regression before.
-        found: the new one.
-        end: the voter's log end before the new one.
-    """
+    """Returns the newer regression, with the older one's acknowledged offset if the log has not reached it since."""
     if known is None or (end is not None and end >= known.acknowledged_offset):
         return found
     return LogRegression(
@@ -114,8 +108,6 @@ class PollHistory:
         """Adds an answered poll.
 
         Args:
-            event: the answer.
-            now_ms: when it was observed.
             voter_ids: ids of voters and removed voters; their directories are kept for VOTER_REMEMBERED_MS.
         """
         poll = Poll(

@@ -58,8 +58,6 @@ def with_leader_change(
     """Adds a LeaderChangeMessage; the caller skips re-read ones.
 
     Args:
-        history: the history before.
-        event: the record.
         previous_epoch: the epoch of the LeaderChangeMessage before, if it is known.
         previous_ms: the timestamp of the newest batch of the observations before this one.
     """

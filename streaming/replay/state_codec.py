@@ -46,7 +46,6 @@ class MachineState:
         """Creates the state before the first observation.
 
         Args:
-            settings: the cluster.
             pages: keeps the large parts of the stored state; None: they are in it.
         """
         self.settings = settings

@@ -31,7 +31,6 @@ def back_test(rows: Iterable[Observation], settings_of: ClusterSettingsOf) -> It
 
     Args:
         rows: recorded observations of any clusters, ordered by sequence.
-        settings_of: the settings of each cluster.
     """
     monitors: dict[str, ClusterMonitor | None] = {}
     for row in rows:
@@ -52,8 +51,6 @@ def recorded_rows(journal: Path | None, log_dir: Path | None, *, say: Callable[[
 
     Args:
         journal: a checkpoint folder or the journal in it: from where it holds everything about each cluster.
-        log_dir: a metadata.log.dir.
-        say: prints progress.
 
     Raises:
         UsageError: there is no journal or no metadata log.
@@ -88,9 +85,6 @@ def _log_dir_rows(folder: Path) -> Iterator[Observation]:
     The snapshot that the log continues comes first. Each batch is a row of its own, observed at the time of its newest
     record; batches that hold NoOp records only, as an idle controller writes them twice a second, are taken together
     for up to a minute.
-
-    Args:
-        folder: a metadata.log.dir, or the partition's folder in it.
 
     Raises:
         UsageError: there is no metadata log, or it cannot be read.

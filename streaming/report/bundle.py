@@ -33,8 +33,6 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
     """Writes the bundle; a running job is not disturbed.
 
     Args:
-        checkpoint: the job's checkpoint.
-        config: its configuration; None: left out.
         status: the status of each cluster as `status --json` prints it.
         output: the file to write; an existing one is replaced.
 

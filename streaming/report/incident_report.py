@@ -87,11 +87,6 @@ def make_report(
 ) -> IncidentReport:
     """Replays the journal and renders the report.
 
-    Args:
-        request: the options.
-        thresholds_of: returns a cluster's thresholds, by rule id.
-        say: prints progress.
-
     Raises:
         UsageError: there is no journal, or it does not hold that cluster or that time.
         StoreError: the ledger beside it cannot be read.

@@ -86,7 +86,6 @@ def observed_histories(rows: Iterable[Observation], *, only: str | None, find_ga
 
     Args:
         rows: ordered by sequence.
-        only: a cluster's name; None: all.
         find_gaps: whether rows that are far apart are a gap: not so for a log directory, whose rows are records.
     """
     found: dict[str, ObservedHistory] = {}
@@ -102,14 +101,7 @@ def observed_histories(rows: Iterable[Observation], *, only: str | None, find_ga
 def timeline_entries(
     observed: ObservedHistory, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
 ) -> tuple[TimelineEntry, ...]:
-    """Returns the entries of a cluster in order of time.
-
-    Args:
-        observed: its history.
-        alerts: its alerts.
-        from_ms: entries from this time on; None: from the beginning.
-        to_ms: entries up to this time; None: up to the end.
-    """
+    """Returns the entries of a cluster in order of time."""
     entries = [*_of_the_log(observed), *_recoveries(observed), *_alerts(alerts), *_gaps(observed)]
     return tuple(
         sorted(

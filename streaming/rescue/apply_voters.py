@@ -5,10 +5,13 @@ At each point at which this process may be killed, the node is either as before 
 """
 
 import io
+import re
+import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from rich.text import Text
@@ -40,13 +43,16 @@ from rules.model.identifiers import Epoch, Offset
 from rules.model.voter_set import Voter
 from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
-from streaming.rescue.assessed_disk import AssessedDisk
-from streaming.rescue.kafka_reader import kafka_jars, records_read_by_kafka
-from streaming.rescue.rescue_plan import make_plan, transcript
+from streaming.rescue.rescue_plan import AssessedDisk, make_plan, transcript
 from streaming.status.from_log_dir import replay_log_dir
 
 _CONTROL_RECORDS: Final = 4
 """Of a snapshot: header, kraft.version, voters, footer."""
+_CLASSES: Final = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
+"""The newest name first; Kafka 3.x has the second one."""
+_TIMEOUT_S: Final = 600
+_RECORD: Final = re.compile(r"^\| offset: ", re.MULTILINE)
+_INVALID: Final = "isvalid: false"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,3 +321,49 @@ def result_json(result: RescueResult) -> dict[str, Plain]:
         "records": result.records,
         "notes": [*result.notes],
     }
+
+
+def kafka_jars(home: Path) -> str:
+    """Returns the Java class path of a Kafka installation.
+
+    Raises:
+        UsageError: there are no jars in the folder.
+    """
+    for folder in (home / "libs", home):
+        if any(folder.glob("*.jar")):
+            return f"{folder}/*"
+    raise UsageError(f"--kafka-home {home}: neither it nor {home / 'libs'} holds Kafka's jars")
+
+
+def records_read_by_kafka(snapshot: Path, name: str, class_path: str) -> int:
+    """Returns how many records Kafka's reader finds in a snapshot, control records included.
+
+    Args:
+        name: the name that Kafka must see: it reads a `.checkpoint` differently.
+
+    Raises:
+        UsageError: Java cannot be started, or Kafka's reader refuses the file.
+    """
+    with TemporaryDirectory(prefix="kraftwatch-") as folder:
+        link = Path(folder) / name
+        link.symlink_to(snapshot.resolve())
+        newest, *older = (
+            ["java", "-cp", class_path, name_, "--cluster-metadata-decoder", "--files", str(link)] for name_ in _CLASSES
+        )
+        ended = _run(newest)
+        for command in older:
+            if "ClassNotFoundException" in ended.stderr:
+                ended = _run(command)
+        if ended.returncode != 0 or _INVALID in ended.stdout:
+            reason = (ended.stderr.strip().splitlines() or ["a batch is not valid"])[0]
+            raise UsageError(f"Kafka's own reader refuses the snapshot that would be written: {reason}")
+        return len(_RECORD.findall(ended.stdout))
+
+
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except FileNotFoundError:
+        raise UsageError("--kafka-home needs Java: the command java is not found in PATH") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"Kafka's own reader did not end within {_TIMEOUT_S} s") from None

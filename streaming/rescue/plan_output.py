@@ -1,6 +1,9 @@
-"""The output of `rescue plan`, as text and as JSON."""
+"""The output of `rescue plan`, as text and as JSON, and the procedure: what to stop, write, start and check."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Final
 
 from rich.text import Text
 
@@ -8,27 +11,24 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import and_join
-from rules.rescue.node_decisions import NodeAction
+from rules.model.identifiers import ReplicaKey
+from rules.model.voter_set import Voter
+from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
-from streaming.rescue.assessed_disk import AssessedDisk
 from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint
-from streaming.rescue.procedure import steps
-from streaming.rescue.rescue_plan import RescuePlan, transcript
+from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, transcript
 
 _HEADLINES = {
     OverrideOutcome.PASSED: (" PASSED ", "bold black on green", "only endpoints change"),
     OverrideOutcome.NO_CHANGE: (" NO CHANGE ", "bold black on green", "the disks already hold these voters"),
     OverrideOutcome.REJECTED: (" REJECTED ", "bold white on red", "node ids or directory ids change"),
 }
+PLAN_FILE: Final = "rescue-plan.json"
+"""The file with the plan that each command compares its node with."""
 
 
 def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
-    """Returns headline, disks, warnings, what the override would print for each disk, and the steps.
-
-    Args:
-        plan: the plan.
-        probes: what answers at the proposed endpoints.
-    """
+    """Returns headline, disks, warnings, what the override would print for each disk, and the steps."""
     word, style, why = _headline(plan)
     out = Text.assemble((word, style), (f" cluster {visible(plan.cluster_id or 'unknown')}: {why}", "bold"))
     out.append("; nothing was written\n", "dim")
@@ -123,3 +123,142 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
         "action": decision.action.value,
         "reason": decision.reason,
     }
+
+
+def steps(plan: RescuePlan) -> Iterable[str]:
+    """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
+    if plan.startable:
+        yield f"# No rescue is needed: start {_controllers(plan.startable)}"
+        return
+    if plan.outcome is None and plan.obstacle is not None:
+        yield from _refused(plan, plan.obstacle)
+    elif plan.proposed is not None:
+        yield (
+            "# The controllers registered other endpoints than the recorded ones. If these are right, plan again with "
+            f"--initial-controllers {initial_controllers(plan.proposed)}"
+        )
+    elif plan.refusal is not None and plan.outcome is OverrideOutcome.PASSED:
+        yield from _refused(plan, plan.refusal)
+    elif plan.outcome is OverrideOutcome.PASSED and plan.provided is not None:
+        yield from _rescue(plan, plan.provided)
+
+
+def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
+    by_key = {one.key: one for one in plan.disks}
+    first = [key for key in start_order(plan.decisions, [one.log for one in plan.disks]) if by_key[key].is_voter]
+    left = [one for one in plan.decisions if one.action is NodeAction.LEAVE]
+    ids = and_join(voter.key.id for voter in provided)
+    if all(one.is_voter for one in plan.disks):
+        yield "# No broker's log directory is given: with a --log-dir for each, this plan has the commands for them too"
+    yield f"# Stop every controller ({ids}), all of them before the first one is changed"
+    yield "# Put the new endpoints into controller.quorum.bootstrap.servers and advertised.listeners of every node"
+    yield f"# Write this plan to {PLAN_FILE} and copy it to the nodes' hosts: each command compares its node with it"
+    yield _plan_command(plan, provided)
+    yield "# Where a folder in a command is a copy, give the node's own metadata.log.dir (or the first of its log.dirs)"
+    for key in first:
+        yield f"# On the host of controller {key.id}, as the user that Kafka runs as"
+        yield _command(by_key[key], provided)
+    for one in left:
+        yield f"# Do not change controller {one.key.id}: {one.reason}"
+    yield f"# Start {_controllers(first)}, the most complete log first, and wait for a leader"
+    yield _quorum_command(provided, "--status")
+    ids = and_join(key.id for key in first)
+    yield f"# LeaderId must be one of {ids}, and CurrentVoters must show the new endpoints"
+    for one in left:
+        yield from _left(by_key[one.key], provided)
+    yield from _brokers(plan, provided)
+
+
+def _left(disk: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
+    """Yields how a controller joins that was not changed: it truncates its log to the leader's, and is then rescued.
+
+    Only the rescued nodes' snapshots hold the new endpoints, not the leader's log. It gets them from the next
+    VotersRecord. The leader writes one when a controller whose own endpoint is new asks for it (UpdateRaftVoter,
+    KIP-853). A controller whose endpoint stays does not ask, and Kafka 3.9.2 did not for 80 seconds.
+    """
+    node = disk.key.id
+    yield f"# Then start controller {node}: it replaces the end of its log by the leader's"
+    yield _quorum_command(provided, "--replication")
+    yield f"# Controller {node} must be listed with Lag 0"
+    yield f"# Then stop controller {node} and write the new endpoints into it too: its log may lack them"
+    yield _command(disk, provided, planned=False)
+    yield f"# Start controller {node} again"
+
+
+def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
+    given = [one for one in plan.disks if not one.is_voter]
+    known = f" ({and_join(one.key.id for one in given)} among them)" if given else ""
+    yield f"# Brokers{known} hold the old voters and connect to them, whatever their configuration says: stop each"
+    for one in given:
+        decision = plan.decision(one.key)
+        if decision.action is NodeAction.APPLY:
+            yield f"# On the host of broker {one.key.id}, as the user that Kafka runs as"
+            yield _command(one, provided)
+        else:
+            yield f"# Do not change broker {one.key.id}: {decision.reason}. It must fetch the log again"
+            yield f"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}"
+    if not given:
+        # Not `rescue apply`: without the plan, nobody knows whether the broker holds records that were never committed.
+        yield "# On the host of each broker, with its metadata.log.dir (or first log.dirs): it must fetch the log again"
+        yield 'mv "$METADATA_LOG_DIR/__cluster_metadata-0" "$METADATA_LOG_DIR.metadata-before-rescue"'
+    yield "# Start each broker; it is unfenced after it has read the metadata log"
+    yield _quorum_command(provided, "--replication")
+    yield "# Every controller and broker must be listed with Lag 0"
+
+
+def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
+    survival = plan.survival
+    yield f"# No rescue: {reason}"
+    if survival is None or survival.electable:
+        return
+    more = survival.voters.majority - len(survival.present)
+    yield (
+        f"# Find {_controllers(survival.absent)}, or their disks: with {more} more the quorum can be started or "
+        "rescued. New endpoints cannot replace a lost majority (KIP-1347)"
+    )
+    best = next(one for one in plan.disks if one.key == survival.best[0])
+    yield (
+        f"# The most complete log that remains is of controller {best.key.id}, up to offset {best.disk.end_offset} of "
+        f"epoch {best.epoch}. Records that were committed after it are on the lost disks only: keep copies of all disks"
+    )
+    further = [one for one in plan.disks if not one.is_voter and one.survivor.position > best.survivor.position]
+    for one in further:
+        yield (
+            f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "
+            "`kraftwatch decode` shows its records. A broker cannot become a voter"
+        )
+    yield (
+        "# Kafka has no tool that makes a quorum of a minority. What it offers is a new cluster (kafka-storage.sh "
+        "format), into which topics must be restored from backups or other clusters"
+    )
+
+
+def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:
+    return _command_line(_log_dir(one), provided, planned=planned)
+
+
+def _log_dir(one: AssessedDisk) -> str:
+    folder = one.disk.folder
+    return quote(str(folder.parent if folder != Path() else folder))
+
+
+def _command_line(log_dir: str, provided: Sequence[Voter], *, planned: bool) -> str:
+    plan_file = f" --plan {PLAN_FILE}" if planned else ""
+    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    return f"kraftwatch rescue apply --log-dir {log_dir} {wanted}{plan_file} --yes"
+
+
+def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
+    log_dirs = " ".join(f"--log-dir {_log_dir(one)}" for one in plan.disks)
+    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    return f"kraftwatch rescue plan {log_dirs} {wanted} --json > {PLAN_FILE}"
+
+
+def _quorum_command(provided: Sequence[Voter], describe: str) -> str:
+    at = ",".join(str(voter.endpoints[0]) for voter in provided)
+    return f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe {describe}"
+
+
+def _controllers(keys: Iterable[ReplicaKey]) -> str:
+    ids = [key.id for key in keys]
+    return f"controller {ids[0]}" if len(ids) == 1 else f"controllers {and_join(ids)}"

@@ -68,14 +68,7 @@ def proposal(plan: RescuePlan) -> tuple[Voter, ...]:
 def probed_endpoints(
     voters: Sequence[Voter], cluster_id: str | None, *, say: Callable[[str], None], within_s: float = WITHIN_S
 ) -> tuple[ProbedEndpoint, ...]:
-    """Probes the first endpoint of each voter.
-
-    Args:
-        voters: as they are proposed.
-        cluster_id: as the disks hold it.
-        say: prints progress, after two seconds.
-        within_s: how long to wait for all of them.
-    """
+    """Probes the first endpoint of each voter."""
     targets = [ProbeTarget(node=voter.key.id, endpoint=voter.endpoints[0]) for voter in voters if voter.endpoints]
     if not targets:
         return ()

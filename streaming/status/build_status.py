@@ -1,6 +1,7 @@
 """Makes a `ClusterStatus` from a quorum, its evaluation and its tracked conditions."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rules.analysis.endpoint_status import EndpointStatus
@@ -8,11 +9,13 @@ from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
 from rules.finding import HOLD, Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import Millis
+from rules.model.history import RecentHistory, Recovery
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
-from streaming.status import build_history, build_voters
+from streaming.status import build_voters
+from streaming.status.build_voters import replica_ids
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus, QuorumMode
 from streaming.status.evaluation_types import (
@@ -24,6 +27,15 @@ from streaming.status.evaluation_types import (
     UnknownRule,
 )
 from streaming.status.health import worst_first
+from streaming.status.history_types import (
+    ControllerStartStatus,
+    ElectionStatus,
+    ForcedReconfigurationStatus,
+    RecoveringPartition,
+    TopicRecovery,
+    UncleanElectionStatus,
+    VoterChangeStatus,
+)
 from streaming.status.log_dir_status import log_dir_status
 
 RECOVERING_LIMIT = 2_000
@@ -40,14 +52,7 @@ def job_cluster_status(
     evaluation: Evaluation | None = None,
     tracked: TrackedConditions | None = None,
 ) -> ClusterStatus:
-    """Returns a cluster's status at the end of a micro-batch; its time is the quorum's `now_ms`.
-
-    Args:
-        quorum: the replayed state.
-        thresholds: by rule id.
-        evaluation: of this quorum; None: the rules are evaluated here.
-        tracked: the cluster's tracked conditions, for `pending`.
-    """
+    """Returns a cluster's status at the end of a micro-batch; its time is the quorum's `now_ms`."""
     state = ClusterState(
         quorum=quorum,
         evaluation=evaluate(quorum, thresholds) if evaluation is None else evaluation,
@@ -66,24 +71,23 @@ def cluster_status(
     """Returns the status of a cluster.
 
     Args:
-        state: the quorum, its evaluation, and how much of it was observed.
         tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
         recovering_limit: how many recovering partitions are named; None: all.
     """
     quorum, evaluation = state.quorum, state.evaluation
-    longest = build_history.longest_recovering(quorum)
+    longest = _longest_recovering(quorum)
     return replace(
         _present_state(state),
-        elections=build_history.elections(quorum.history),
-        voter_changes=build_history.voter_changes(quorum.history),
+        elections=_elections(quorum.history),
+        voter_changes=_voter_changes(quorum.history),
         findings=_findings(evaluation, state.thresholds),
         unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
         failing=_failing(quorum),
-        recovering=tuple(build_history.recovering_partition(quorum, one) for one in longest[:recovering_limit]),
-        recoveries=build_history.topic_recoveries(longest),
-        reconfigurations=build_history.forced_reconfigurations(quorum.history),
-        starts=build_history.controller_starts(quorum.history),
-        unclean=build_history.unclean_elections(quorum.history),
+        recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
+        recoveries=_topic_recoveries(longest),
+        reconfigurations=_forced_reconfigurations(quorum.history),
+        starts=_controller_starts(quorum.history),
+        unclean=_unclean_elections(quorum.history),
         pending=_pending(tracked) if tracked else (),
         not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
         changed_severities=tuple(
@@ -192,3 +196,113 @@ def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
         )
         for one in pending[:PENDING_LIMIT]
     )
+
+
+TOPIC_LIMIT = 200
+"""Topics with recovering partitions that a status names."""
+
+
+def _elections(history: RecentHistory) -> tuple[ElectionStatus, ...]:
+    return tuple(
+        ElectionStatus(
+            leader_id=one.leader_id,
+            leader_epoch=one.leader_epoch,
+            voter_ids=one.voter_ids,
+            granting_voter_ids=one.granting_voter_ids,
+            offset=one.offset,
+            at_ms=one.timestamp_ms,
+        )
+        for one in history.elections
+    )
+
+
+def _voter_changes(history: RecentHistory) -> tuple[VoterChangeStatus, ...]:
+    return tuple(
+        VoterChangeStatus(
+            added=replica_ids(one.added),
+            removed=replica_ids(one.removed),
+            moved=tuple(one.moved),
+            leader_epoch=one.leader_epoch,
+            offset=one.offset,
+            at_ms=one.timestamp_ms,
+        )
+        for one in history.voter_changes
+    )
+
+
+def _forced_reconfigurations(history: RecentHistory) -> tuple[ForcedReconfigurationStatus, ...]:
+    return tuple(
+        ForcedReconfigurationStatus(
+            at_ms=one.timestamp_ms,
+            offset=one.offset,
+            before=tuple(key.id for key in one.before),
+            after=tuple(key.id for key in one.after),
+        )
+        for one in history.reconfigurations
+    )
+
+
+def _controller_starts(history: RecentHistory) -> tuple[ControllerStartStatus, ...]:
+    return tuple(ControllerStartStatus(at_ms=one.timestamp_ms, offset=one.offset, id=one.id) for one in history.starts)
+
+
+def _unclean_elections(history: RecentHistory) -> tuple[UncleanElectionStatus, ...]:
+    return tuple(
+        UncleanElectionStatus(
+            topic=one.topic,
+            topic_id=one.topic_id,
+            elections=one.elections,
+            first_at_ms=one.first_timestamp_ms,
+            last_at_ms=one.last_timestamp_ms,
+        )
+        for one in history.unclean
+    )
+
+
+def _longest_recovering(quorum: Quorum) -> list[Recovery]:
+    return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
+
+
+def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
+    """Returns one recovering partition and which of its replicas' brokers are alive."""
+    newest = quorum.newest_timestamp_ms
+    return RecoveringPartition(
+        topic=one.topic,
+        topic_id=one.topic_id,
+        partition=one.partition,
+        since_ms=one.since_timestamp_ms,
+        since_offset=one.since_offset,
+        at_least=one.at_least,
+        for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
+        leader=one.leader,
+        leader_epoch=one.leader_epoch,
+        partition_epoch=one.partition_epoch,
+        leader_changes=one.leader_changes,
+        isr=tuple(one.isr),
+        replicas=tuple(one.replicas),
+        replicas_alive=tuple(node for node in one.replicas if _alive(quorum, node)),
+        previous_isr=None if one.previous_isr is None else tuple(one.previous_isr),
+        previous_elr=None if one.previous_elr is None else tuple(one.previous_elr),
+    )
+
+
+def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
+    counts = Counter(one.topic_id for one in longest)
+    oldest: dict[str, Recovery] = {}
+    for one in longest:
+        oldest.setdefault(one.topic_id, one)
+    return tuple(
+        TopicRecovery(
+            topic=one.topic,
+            topic_id=one.topic_id,
+            since_ms=one.since_timestamp_ms,
+            at_least=one.at_least,
+            partitions=counts[one.topic_id],
+        )
+        for one in [*oldest.values()][:TOPIC_LIMIT]
+    )
+
+
+def _alive(quorum: Quorum, node: NodeId) -> bool:
+    broker = quorum.brokers.get(node)
+    return broker is not None and broker.alive

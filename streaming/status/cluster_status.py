@@ -14,7 +14,6 @@ from pydantic import ConfigDict, Field
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.evaluation_types import (
-    STATUS_CONFIG,
     ChangedSeverity,
     FailingObservation,
     FindingStatus,
@@ -67,7 +66,10 @@ class QuorumMode(StrEnum):
 class ClusterStatus:
     """The state of one cluster's metadata quorum at one time. Unknown is null, never 0 or -1."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+    # It holds for the dataclasses of the fields too. A field's docstring is its description in docs/status.schema.json.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        use_attribute_docstrings=True, serialize_by_alias=True, json_schema_serialization_defaults_required=True
+    )
 
     cluster: str
     """Name of the cluster in the configuration; the folder where `--log-dir` was read."""

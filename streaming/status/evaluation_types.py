@@ -1,19 +1,14 @@
 """Findings, unknown results, failed observations and pending conditions in a cluster status."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from connectors.sinks.alert_json import from_iso, iso
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
-
-STATUS_CONFIG = ConfigDict(
-    use_attribute_docstrings=True, serialize_by_alias=True, json_schema_serialization_defaults_required=True
-)
-"""A field's docstring is its description in docs/status.schema.json."""
 
 
 def _from_json(value: object) -> object:
@@ -33,8 +28,6 @@ UtcTime: TypeAlias = Annotated[
 class FindingStatus:
     """A condition that a rule finds now. Holds are not applied."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     rule: str
     """Rule id."""
     subject: str
@@ -51,8 +44,6 @@ class FindingStatus:
 class UnknownRule:
     """A rule whose result is unknown, because evidence is missing."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     rule: str
     """Rule id."""
     subject: str | None
@@ -65,8 +56,6 @@ class UnknownRule:
 class NotApplicableRule:
     """A rule that does not apply to this cluster."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     rule: str
     """Rule id."""
     why: str
@@ -77,8 +66,6 @@ class NotApplicableRule:
 class ChangedSeverity:
     """A rule whose severity the configuration changes. A rule that it disables is not applicable."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     rule: str
     """Rule id."""
     severity: Severity
@@ -88,8 +75,6 @@ class ChangedSeverity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingObservation:
     """A data source of the cluster that fails now."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     source: ObservationSource
     """log: the metadata log; quorum: DescribeQuorum; probe: an endpoint probe; view: a node's view of the leader."""
@@ -102,8 +87,6 @@ class FailingObservation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCondition:
     """A condition whose hold has not expired: it becomes an alert at `due_at_ms`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     rule: str
     """Rule id."""

@@ -80,7 +80,6 @@ def replay_journal(
 
     Args:
         folder: a checkpoint folder or the `journal` in it.
-        settings_of: the settings of each cluster.
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
         evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
         after_row: receives a cluster's machine after each of its rows, which it must not change, and the alerts.
@@ -137,10 +136,6 @@ def recorded_state(
     """Returns a recorded state, evaluated as of its newest row; no node is queried.
 
     Args:
-        machine: the replayed state.
-        newest_ms: time of its newest row or record.
-        thresholds: by rule id.
-        missing: what its source does not hold, as text.
         log_dir: the log directory that it was read from; None for a journal.
     """
     quorum = machine.quorum()

@@ -17,8 +17,14 @@ from connectors.logdir.log_dir_files import (
     read_election_state,
     read_meta_properties,
 )
-from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
-from connectors.logdir.voter_set_history import VoterSetInFile, voter_sets_in_files
+from connectors.logdir.log_dir_reader import (
+    DamagedFile,
+    LogContinues,
+    ReadStart,
+    VoterSetInFile,
+    read_log_dir,
+    voter_sets_in_files,
+)
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtTime, PointInTime

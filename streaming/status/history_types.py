@@ -1,20 +1,18 @@
 """Elections, voter changes, restarts and partition recoveries in a cluster status."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from streaming.status.evaluation_types import STATUS_CONFIG, UtcTime
+from streaming.status.evaluation_types import UtcTime
 from streaming.status.voter_types import ReplicaId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionStatus:
     """A LeaderChangeMessage of the metadata log."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     leader_id: NodeId
     """The elected controller."""
@@ -34,8 +32,6 @@ class ElectionStatus:
 class VoterChangeStatus:
     """A VotersRecord of the metadata log, compared with the one before it."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     added: tuple[ReplicaId, ...]
     """Voters that it added."""
     removed: tuple[ReplicaId, ...]
@@ -54,8 +50,6 @@ class VoterChangeStatus:
 class ForcedReconfigurationStatus:
     """Two consecutive VotersRecords that differ by more than one voter: AddRaftVoter and RemoveRaftVoter change one."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     at_ms: Millis
     """When the second VotersRecord was written, by the controllers' clock."""
     offset: Offset
@@ -70,8 +64,6 @@ class ForcedReconfigurationStatus:
 class ControllerStartStatus:
     """The registration that a controller writes at its start."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     at_ms: Millis
     """When it was written, by the controllers' clock."""
     offset: Offset
@@ -83,8 +75,6 @@ class ControllerStartStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElectionStatus:
     """Unclean leader elections of one topic."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     topic: str | None
     """Topic name; null where the log does not hold it."""
@@ -101,8 +91,6 @@ class UncleanElectionStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveringPartition:
     """A partition whose LeaderRecoveryState is RECOVERING (KIP-704)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     topic: str | None
     """Topic name; null where the log does not hold it."""
@@ -141,8 +129,6 @@ class RecoveringPartition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecovery:
     """The recovering partitions of one topic."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     topic: str | None
     """Topic name; null where the log does not hold it."""

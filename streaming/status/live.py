@@ -6,30 +6,196 @@ recorded endpoint is probed and no rule is unknown; or when no controller leads 
 when the time is up. Then `missing` lists what did not arrive.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from connectors.errors import ObservationError, UsageError
+from connectors.gather.cluster_gatherer import ClusterGatherer
+from connectors.gather.commit_buffer import FetchPosition
+from connectors.gather.log_follower import START
+from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
+from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.request_pacing import RateLimiter
 from connectors.observations.observation import Observation
-from rules.model.monitoring import Reason
+from connectors.wall_clock import wall_ms
+from rules.analysis.leadership import leaderless
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, probe_key
+from rules.model.quorum import Quorum
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.cluster_state import ClusterState
-from streaming.status.live_cluster import LiveCluster, QueryTarget
+from streaming.status.from_journal import ReplayedJournal
 
+_LEADERLESS_MS = 5_000
+"""An election takes one or two seconds: the default hold of `no-leader`."""
+_DECIDE_MS = 6_000
+"""How long a query goes on for a rule that is unknown although every data source answered once: a probe that was not
+answered is repeated within this time."""
+_MOVES_MS = 2_000
+"""A log position that has not moved for this long means that the log is not being read."""
+_ROWS_KEPT = 1_000
+"""Rows that are kept while no node answers: some minutes of failed observations."""
 IDENTIFY_S = 3.0
 IDENTIFY_AGAIN_S = 1.0
 """Where the id is known already: an answer can only confirm it."""
 _READING_TIMES = 6
 """While the log is being read, a query may take this many times its time limit."""
 _CHECK_EVERY_S = 0.1
+_REPEAT_EVERY_S = 1.0
 _REPORT_AFTER_MS = 2_000
 _UNKNOWN_RULES = "every data source answered once, but some rules are still unknown"
-
 Say = Callable[[str], None]
 """Prints what the query waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTarget:
+    """One cluster to query."""
+
+    cluster: ClusterConnection
+    settings: ClusterSettings
+    recorded: ReplayedJournal | None = None
+    """Its state in a journal: the query goes on from there, and shows it when no node answers."""
+    read_recorded: Callable[[], ReplayedJournal | None] = lambda: None
+    """Reads its state in a journal, when no node answers and `recorded` is None; None: there is none."""
+    known_endpoints: KnownEndpoints = field(default_factory=KnownEndpoints)
+    """The endpoints that its nodes were last reported at, if `recorded` is None."""
+
+
+class LiveCluster:
+    """One cluster's monitor while it is queried. Not for use by several threads."""
+
+    def __init__(self, target: QueryTarget) -> None:
+        self.name = target.cluster.name
+        self._cluster = target.cluster
+        self._known_endpoints = target.known_endpoints if target.recorded is None else target.recorded.known_endpoints
+        self._recorded = target.recorded
+        self._read_recorded = target.read_recorded
+        self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
+        """Rows from before any node answered: they are applied to a recorded state that is read later."""
+        self._monitor, self._fallback = _monitors(target)
+        # Rows are never earlier than the newest recorded one, even if the clock was set back since.
+        self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))
+        self._complete_at_ms: Millis | None = None
+        self._read_at_ms = self._since_ms
+        self._position = self._monitor.machine.log.position
+
+    def gatherer(self, loop: EventLoop, publisher: Publisher) -> ClusterGatherer:
+        """Returns the gatherer of this cluster; it starts where the recorded state ends, if there is one."""
+        log, before = self._monitor.machine.log, self._recorded
+        continues = before is not None and self._fallback is None
+        return ClusterGatherer(
+            self._cluster,
+            loop=loop,
+            publisher=publisher,
+            rate_limiter=RateLimiter(),
+            start=FetchPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
+            last_observed_ms=before.newest_ms if before is not None and continues else None,
+            known_endpoints=self._known_endpoints,
+        )
+
+    def apply(self, row: Observation) -> None:
+        """Applies one row as it arrives."""
+        _apply_next(self._monitor, row)
+        if self._fallback is not None:
+            _apply_next(self._fallback, row)
+        elif self._unanswered is not None:
+            self._unanswered.append(row)
+        machine = self._monitor.machine
+        if machine.log.position != self._position or machine.loading is not None:
+            self._position, self._read_at_ms = machine.log.position, Millis(row.observed_at_ms)
+
+    @property
+    def reading(self) -> bool:
+        """Whether the log position is below the high watermark and moves."""
+        machine = self._monitor.machine
+        return machine.behind and machine.now_ms - self._read_at_ms < _MOVES_MS
+
+    def complete(self) -> bool:
+        """Whether no more data is expected."""
+        quorum = self._monitor.machine.quorum()
+        if self.missing():
+            self._complete_at_ms = None
+            no_leader = leaderless(quorum)
+            # Failures of all nodes at the same time may be a reconnection; the oldest failure gives the duration.
+            return no_leader is not None and quorum.now_ms - self._leaderless_since(quorum) >= _LEADERLESS_MS
+        if self._complete_at_ms is None:
+            self._complete_at_ms = quorum.now_ms
+        return not self._monitor.evaluation().unknown or quorum.now_ms - self._complete_at_ms >= _DECIDE_MS
+
+    def missing(self) -> tuple[str, ...]:
+        """Data that was requested and has not arrived, as text."""
+        return tuple(self._missing())
+
+    def state(self) -> ClusterState:
+        """Returns what is known now; the recorded state while no node has answered."""
+        machine = self._monitor.machine
+        unanswered = machine.log_seen_at_ms is None and machine.poll_history.newest is None
+        if unanswered and self._recorded is None:
+            self._use_recorded()
+        shown = self._fallback if unanswered and self._fallback is not None else self._monitor
+        return ClusterState(
+            quorum=shown.machine.quorum(),
+            evaluation=shown.evaluation(),
+            thresholds=shown.settings.thresholds,
+            taken_at_ms=Millis(wall_ms()),
+            queried_since_ms=self._since_ms,
+            recorded_at_ms=self._recorded.newest_ms if self._recorded else None,
+            missing=self.missing(),
+        )
+
+    def _use_recorded(self) -> None:
+        """Reads the recorded state, once, and applies the rows since the query began to it."""
+        rows, self._unanswered = self._unanswered, None
+        before = None if rows is None else self._read_recorded()
+        if before is None or rows is None:
+            return
+        self._recorded, self._fallback = before, before.monitor
+        for row in rows:
+            _apply_next(self._fallback, row)
+
+    def _missing(self) -> Iterable[str]:
+        quorum, log = self._monitor.machine.quorum(), self._cluster.log
+        if log:
+            yield from self._unread(quorum)
+        if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
+            yield "DescribeQuorum was not answered"
+        for voter in quorum.committed.voters if quorum.committed and log else ():
+            probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
+            if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
+                yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
+
+    def _unread(self, quorum: Quorum) -> Iterable[str]:
+        machine = self._monitor.machine
+        if quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms:
+            yield "the metadata log was not answered"
+        elif machine.behind or quorum.last_offset is None:
+            yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
+
+    def _leaderless_since(self, quorum: Quorum) -> Millis:
+        first = min(failure.first_at_ms for failure in quorum.failures)
+        return max(first, self._since_ms)
+
+
+def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:
+    """Applies a row that no journal has numbered."""
+    monitor.apply((replace(row, sequence=monitor.machine.sequence + 1),))
+
+
+def _monitors(target: QueryTarget) -> tuple[ClusterMonitor, ClusterMonitor | None]:
+    """Returns the monitor to apply rows to, and the recorded one where its journal lacks the beginning of the log."""
+    before = target.recorded
+    if before is not None and before.whole:
+        return before.monitor, None
+    # The query has asked the nodes for an id that is not configured.
+    settings = replace(target.settings, cluster_id=target.cluster.cluster_id)
+    return ClusterMonitor(settings, evaluates_from_ms=None), None if before is None else before.monitor
 
 
 def query_clusters(
@@ -38,16 +204,13 @@ def query_clusters(
     timeout_s: float,
     say: Say = lambda _: None,
     each: Callable[[Sequence[ClusterState]], bool] = lambda _: False,
-    every_s: float = 1.0,
 ) -> Sequence[ClusterState]:
     """Queries clusters side by side.
 
     Args:
-        targets: the clusters; names differ.
         timeout_s: how long to wait for data that is missing.
         say: prints what is missing, when that takes more than two seconds.
-        each: receives the state of all clusters; True requests them again, `every_s` later.
-        every_s: see `each`.
+        each: receives the state of all clusters; True requests them again, one second later.
 
     Returns:
         The last state of each target, in their order.
@@ -68,7 +231,7 @@ def query_clusters(
         await _wait_until_complete(loop, list(clusters.values()), timeout_s=timeout_s, say=say)
         states = [cluster.state() for cluster in clusters.values()]
         while each(states):
-            await loop.sleep(every_s)
+            await loop.sleep(_REPEAT_EVERY_S)
             states = [cluster.state() for cluster in clusters.values()]
         return states
 

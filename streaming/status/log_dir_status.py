@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from connectors.logdir.log_dir_files import ElectionState
-from connectors.logdir.voter_set_history import VoterSetInFile
+from connectors.logdir.log_dir_reader import VoterSetInFile
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey

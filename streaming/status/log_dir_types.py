@@ -1,20 +1,18 @@
 """One controller's log directory in a cluster status (`--log-dir`)."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset
-from streaming.status.evaluation_types import STATUS_CONFIG, UtcTime
+from streaming.status.evaluation_types import UtcTime
 from streaming.status.voter_types import VoterEndpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStateFile:
     """The file `quorum-state`: the node's last election."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     version: int
     """Version of the file format."""
@@ -34,8 +32,6 @@ class QuorumStateFile:
 class VotersRecordStatus:
     """A voter set that the directory holds."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     offset: Offset
     """Offset of the VotersRecord; -1 for the set that the directory was formatted with."""
     leader_epoch: Epoch | None
@@ -54,8 +50,6 @@ class VotersRecordStatus:
 class UnreadBytes:
     """Bytes of a torn or damaged file."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     file: str
     """File name."""
     position: int
@@ -69,8 +63,6 @@ class UnreadBytes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirStatus:
     """What a metadata log directory holds beside the quorum's state."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     folder: str
     """Path of the directory."""

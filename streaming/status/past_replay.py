@@ -113,7 +113,6 @@ class PastReplay:
         """Returns the state with all rows up to a time.
 
         Args:
-            at_ms: the time.
             report: receives how much is replayed, from 0 to 1, a few times a second.
 
         Raises:

@@ -29,12 +29,7 @@ def status_json(status: ClusterStatus) -> dict[str, Plain]:
 
 
 def selected_json(status: ClusterStatus, fields: Iterable[str]) -> dict[str, Plain]:
-    """Returns some fields of the status as plain data.
-
-    Args:
-        status: the status.
-        fields: names of attributes of `ClusterStatus`.
-    """
+    """Returns some fields of the status as plain data."""
     plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json", include=set(fields))
     return plain
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from rules.analysis.replica_lag import Liveness
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import CertificateFault
-from streaming.status.evaluation_types import STATUS_CONFIG, UtcTime
+from streaming.status.evaluation_types import UtcTime
 
 
 class EndpointVerdict(StrEnum):
@@ -33,8 +33,6 @@ class ReplicaRole(StrEnum):
 class ReplicaId:
     """A node and its log directory."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     id: NodeId
     """Node id."""
     directory_id: DirectoryId | None
@@ -44,8 +42,6 @@ class ReplicaId:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterEndpoints:
     """A voter and its endpoints."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     id: NodeId
     """Node id."""
@@ -59,8 +55,6 @@ class VoterEndpoints:
 class CommittedVoters:
     """The newest committed VotersRecord."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     offset: Offset
     """Offset of the VotersRecord; -1 for the set that the directory was formatted with."""
     voters: tuple[VoterEndpoints, ...]
@@ -70,8 +64,6 @@ class CommittedVoters:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingVoters:
     """The difference between the leader's latest voter set and the committed one."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     added: tuple[ReplicaId, ...]
     """Voters of the leader's set that are not committed."""
@@ -84,8 +76,6 @@ class PendingVoters:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleVoter:
     """An observer that can be added to the voters (KIP-853: CouldBeVoters)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     id: NodeId
     """Node id."""
@@ -100,8 +90,6 @@ class PossibleVoter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterEndpointStatus:
     """The recorded endpoint of one committed voter, and what the newest probe found there."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     id: NodeId
     """Node id."""
@@ -129,8 +117,6 @@ class VoterEndpointStatus:
 class CertificateStatus:
     """The certificate that a controller presents at one endpoint."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     id: NodeId
     """Node id."""
     endpoint: str
@@ -145,8 +131,6 @@ class CertificateStatus:
 class RegistrationWithoutVoter:
     """A registered controller that is not a committed voter."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
-
     id: NodeId
     """Node id."""
     endpoints: tuple[str, ...]
@@ -160,8 +144,6 @@ class RegistrationWithoutVoter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus:
     """One row of `kafka-metadata-quorum describe --replication`, with liveness and lag as time."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     node_id: NodeId
     """Node id."""
@@ -194,8 +176,6 @@ class ReplicaStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCounts:
     """Registered and fenced brokers."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
 
     registered: int
     """Number of registered brokers."""

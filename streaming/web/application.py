@@ -26,7 +26,6 @@ def application(
     """Returns the blueprints behind the checks; errors are answered as JSON.
 
     Args:
-        blueprints: each with its own paths.
         host: the host of `--listen`.
         page_url: returns the URL at which people reach the page; its host is accepted.
         access: the token that all paths but those of the health require.

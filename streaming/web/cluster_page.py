@@ -43,7 +43,6 @@ def render_cluster(
     """Returns one cluster as HTML.
 
     Args:
-        one: the cluster.
         timeline_ms: begin and end of the timeline.
         span: which of the offered spans that is; empty for none of them.
         topic: only recovering partitions whose name contains this.
@@ -52,9 +51,6 @@ def render_cluster(
         on_timeline: the cluster whose events the timeline shows; None: `one`.
         held: the times of the first and the newest observation in the journal; None: no past state can be shown.
         at_ms: the past time of which `one` is the state; None: the present, or a report.
-        limits: how many items of long lists are shown.
-        partition_limit: how many recovering partitions are shown.
-        rule_link: returns the link to a rule's explanation.
     """
     status = one.status
     found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]

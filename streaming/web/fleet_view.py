@@ -122,8 +122,6 @@ def past_view(now: ClusterView, past: PastState, at_ms: Millis) -> ClusterView:
 
     Args:
         now: the cluster as it is, with the silences that were active at that time.
-        past: its state at that time.
-        at_ms: the time.
     """
     return replace(
         now,

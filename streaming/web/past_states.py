@@ -71,7 +71,6 @@ class PastStates:
         Args:
             journal: the journal's folder; None where a relay gathers, so that there is none.
             cluster: returns a cluster of the present configuration; None for an unknown name.
-            wait_s: how long a request waits for its state.
         """
         self._journal = journal
         self._cluster = cluster

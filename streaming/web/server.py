@@ -60,10 +60,7 @@ class Server:
         """Listens on the address; the server answers once entered.
 
         Args:
-            address: HOST and PORT.
-            blueprints: each with its own paths.
             page_url: returns the URL at which people reach the page; its host is accepted.
-            access: certificate and token; None for neither.
 
         Raises:
             UsageError: the address, the certificate or the token cannot be used.

@@ -158,9 +158,6 @@ def time_control(
 
     Args:
         held: the times of the first and the newest observation in the journal; None: there is none.
-        window: begin and end of the timeline.
-        at_ms: the time that is shown; None: the present.
-        events: the times of the events on the timeline.
     """
     if held is None:
         return None

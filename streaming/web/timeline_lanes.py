@@ -69,7 +69,6 @@ def log_lanes(view: ClusterView, ahead_ms: int) -> tuple[TimelineLane, ...]:
     """Returns the lanes of the metadata log: elections, voter changes, controller starts, recoveries.
 
     Args:
-        view: the cluster.
         ahead_ms: how far the controllers' clock is ahead of the monitor's.
     """
     status = view.status

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
-from streaming.demo.scenario import ScenarioContext
+from streaming.demo.scenarios import ScenarioContext
 from tests.evaluation.evaluated_quorum import EvaluatedQuorum
 
 

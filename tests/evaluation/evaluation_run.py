@@ -12,7 +12,7 @@ from typing import Any
 from deploy.lab import LabError
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcessError
-from streaming.demo.scenario import Print
+from streaming.demo.scenarios import Print
 from tests.browser.chromium import Browser
 from tests.evaluation.compared_views import compared_views
 from tests.evaluation.counted_sinks import CountedSinks

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
-from streaming.demo.scenario import ScenarioContext
-from streaming.demo.scenarios import controller_names, followers, leader
+from streaming.demo.scenarios import ScenarioContext, controller_names, followers, leader
 from tests.evaluation.evaluated_fault import EvaluationContext
 from tests.evaluation.evaluated_quorum import USER
 from tests.eventually import eventually

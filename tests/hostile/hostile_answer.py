@@ -6,8 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
-from connectors.gather.snapshot_buffer import SnapshotBuffer
+from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import (

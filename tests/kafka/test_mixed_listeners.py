@@ -13,8 +13,7 @@ from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.live import query_clusters
-from streaming.status.live_cluster import QueryTarget
+from streaming.status.live import QueryTarget, query_clusters
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 LOGIN = "--command-config $NODE_PROPERTIES"

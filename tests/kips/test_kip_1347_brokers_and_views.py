@@ -7,7 +7,7 @@ import pytest
 from connectors.logdir.log_dir_files import PARTITION
 from rules.model.quorum import Quorum
 from streaming.rescue.apply_voters import apply_voters
-from streaming.rescue.procedure import steps
+from streaming.rescue.plan_output import steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_1347_rescue import NEW, has_warning

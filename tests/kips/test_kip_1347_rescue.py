@@ -17,8 +17,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import NodeAction
 from streaming.rescue import rescue_plan as planning
-from streaming.rescue.plan_output import plan_json
-from streaming.rescue.procedure import steps
+from streaming.rescue.plan_output import plan_json, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir

@@ -14,8 +14,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.dataframes import journal_dataframe
-from streaming.dataframes.event_rows import EVENT, event_row
-from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameReader
+from streaming.dataframes.journal_dataframe import EVENT, EVENT_ROW, JournalDataFrameReader, event_row
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.replay.decoded_row import decode_observation

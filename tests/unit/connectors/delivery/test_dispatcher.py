@@ -13,8 +13,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError, UsageError
-from connectors.sinks.sequential_send import send_in_order
-from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink, send_in_order
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState

@@ -8,7 +8,7 @@ SECRET = "secret-text"
 
 
 class RecordedFailures:
-    """An ObservationOutput that records failures."""
+    """An ObservationWriter that records failures."""
 
     def __init__(self) -> None:
         self.failures: list[ObservationFailed] = []

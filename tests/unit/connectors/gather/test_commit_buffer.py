@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather import commit_buffer
-from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, FetchPosition
-from connectors.gather.snapshot_buffer import SnapshotBuffer
+from connectors.gather.commit_buffer import (
+    LOSS_CONFIRM_MS,
+    CommitBuffer,
+    CommittedRecords,
+    FetchPosition,
+    SnapshotBuffer,
+)
 from connectors.kafka.messages import FetchResult
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason

@@ -36,7 +36,7 @@ AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis
 
 
 class RecordedProbes(UnusedOutput):
-    """An ObservationOutput that records probes and failures."""
+    """An ObservationWriter that records probes and failures."""
 
     def __init__(self) -> None:
         self.probes: list[EndpointProbed] = []

@@ -3,7 +3,6 @@ import json
 import pytest
 
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.gatherer_input import (
     AuditResult,
     GathererSettings,
@@ -27,7 +26,6 @@ SETTINGS = GathererSettings(
         ),
     ),
     journal="somewhere",
-    resume={"a": FetchPosition(offset=7, epoch=2)},
 )
 
 

@@ -26,7 +26,7 @@ def unused_address() -> tuple[str, int]:
 def settings(folder: Path) -> GathererSettings:
     options = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_password": SECRET}
     cluster = ClusterConnection(name="a", bootstrap=(unused_address(), unused_address()), options=options)
-    return GathererSettings(clusters=(cluster,), journal=str(folder / "journal"), lock_timeout_s=0.2, verbose=True)
+    return GathererSettings(clusters=(cluster,), journal=str(folder / "journal"), lock_timeout_s=0.2)
 
 
 def test_unreachable_cluster_is_recorded_until_stdin_closes(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class ScriptedLeaderViewClient:
 
 
 class RecordedLeaderViews(UnusedOutput):
-    """An ObservationOutput that records leader views."""
+    """An ObservationWriter that records leader views."""
 
     def __init__(self) -> None:
         self.views: list[LeaderViewPolled] = []

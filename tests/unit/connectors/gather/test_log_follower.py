@@ -52,7 +52,7 @@ class ScriptedLogClient:
 
 
 class RecordedLog(UnusedOutput):
-    """An ObservationOutput that records log, snapshot pieces and failures."""
+    """An ObservationWriter that records log, snapshot pieces and failures."""
 
     def __init__(self) -> None:
         self.log = b""

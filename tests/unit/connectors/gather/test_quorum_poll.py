@@ -47,7 +47,7 @@ class ScriptedPollClient:
 
 
 class RecordedPolls(UnusedOutput):
-    """An ObservationOutput that records polls and failures with their time."""
+    """An ObservationWriter that records polls and failures with their time."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

@@ -1,6 +1,6 @@
 """The clusters of one gatherer start one after the other, and no faster than the event loop can serve them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,13 +13,17 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import Observation
 from connectors.store.follow_progress import FollowProgress
+from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.gather.test_loop_heartbeat import block
 
 
-class EmptyJournal:
+class EmptyJournal(JournalWriter):
     """A journal without rows."""
 
-    def append(self, observations: list[Observation], /) -> None:
+    def __init__(self) -> None:
+        pass
+
+    def append(self, observations: Sequence[Observation], /) -> None:
         raise AssertionError("no cluster was started")
 
     def publish(self) -> int:

@@ -1,13 +1,17 @@
-"""An ObservationOutput for tests: a subclass records what its test expects, and any other write fails the test."""
+"""An ObservationWriter for tests: a subclass records what its test expects, and any other write fails the test."""
 
 from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.redacted_batches import RedactedBatches
 from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.identifiers import SnapshotId
 
 
-class UnusedOutput:
+class UnusedOutput(ObservationWriter):
     """Raises AssertionError on each write."""
+
+    def __init__(self) -> None:
+        pass
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         raise AssertionError(records, batches)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from connectors.errors import UsageError
 from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range
-from connectors.logdir.topic_names import topic_names
 from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, dump_records
+from streaming.dataframes.metadata_log_source import topic_names
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import tinylog, tinysnapshot
 

@@ -15,7 +15,7 @@ from connectors.logdir.log_dir_files import (
     read_election_state,
     read_meta_properties,
 )
-from connectors.logdir.voter_set_history import voter_sets_in_files
+from connectors.logdir.log_dir_reader import voter_sets_in_files
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 

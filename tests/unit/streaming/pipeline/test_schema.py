@@ -3,7 +3,7 @@
 import dataclasses
 
 from connectors.observations.observation import Observation, ObservationKind
-from streaming.dataframes.event_rows import EVENT_ARROW, event_batch
+from streaming.dataframes.journal_dataframe import EVENT_ARROW, event_batch
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
 

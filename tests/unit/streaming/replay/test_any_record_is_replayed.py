@@ -14,7 +14,7 @@ from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from streaming.dataframes.event_rows import event_batch
+from streaming.dataframes.journal_dataframe import event_batch
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine

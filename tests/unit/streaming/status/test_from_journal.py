@@ -26,7 +26,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
-from streaming.status.live_cluster import LiveCluster, QueryTarget
+from streaming.status.live import LiveCluster, QueryTarget
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, row
 

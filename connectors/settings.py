@@ -28,6 +28,7 @@ PLACED = "placed"
 """The type of these errors among pydantic's own ones."""
 BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms that need a user name and a password."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?(?:e\+?0?[0-9])?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?(e[+]?[0-9]+)?[smhd]?$"
@@ -70,6 +71,22 @@ def placed_error(sentence: str, *keys: str | int) -> PydanticCustomError:
         keys: from the section that is validated to the value.
     """
     return PydanticCustomError(PLACED, "{sentence}", {"sentence": sentence, "keys": list(keys)})
+
+
+def uri_scheme(text: str) -> str | None:
+    """Returns the scheme of a URI, in lower case; None for a path."""
+    found = _SCHEME.match(text)
+    return None if found is None else found[1].lower()
+
+
+def _local_folder(value: Path) -> Path:
+    if (scheme := uri_scheme(str(value))) is not None:
+        raise ValueError(f"expected a local folder, not a place in a file system of the scheme {scheme}")
+    return value.expanduser()
+
+
+LocalFolder = Annotated[Path, AfterValidator(_local_folder)]
+"""A folder of this machine, perhaps below the user's `~`."""
 
 
 def parse_seconds(text: str) -> float:

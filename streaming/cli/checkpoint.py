@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from streaming.pipeline.checkpoint import Checkpoint
 
+_BEGINS_AGAIN = (
+    "give the job another place as checkpoint, with the same work_dir: it begins with each cluster's newest baseline "
+    "in the relay's topic, and alerts that are firing are not sent again"
+)
+
 app = typer.Typer(
     no_args_is_help=True,
     help="""Repair a job's checkpoint folder, or change its number of partitions.
@@ -62,7 +67,7 @@ def repair(
     from streaming.job.checkpoint_repair import plan_repair
     from streaming.pipeline.checkpoint import Checkpoint
 
-    folder = Checkpoint(folder=_existing(checkpoint))
+    folder = Checkpoint(folder=_existing(checkpoint, remote=_BEGINS_AGAIN))
     found = 0
     with ExitStack() as stack:
         stack.enter_context(private_files())
@@ -111,7 +116,7 @@ def repartition(
     from streaming.job.checkpoint_repartition import repartition as spread
     from streaming.pipeline.checkpoint import Checkpoint
 
-    folder = Checkpoint(folder=_existing(checkpoint))
+    folder = Checkpoint(folder=_existing(checkpoint, remote=f"to change the number, {_BEGINS_AGAIN}"))
     with ExitStack() as stack:
         stack.enter_context(private_files())
         stack.enter_context(folder.held(wait_s=0))
@@ -141,8 +146,8 @@ def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
     return spark
 
 
-def _existing(checkpoint: Path | None) -> Path:
-    folder = existing_checkpoint(checkpoint).absolute()
+def _existing(checkpoint: str | None, remote: str) -> Path:
+    folder = existing_checkpoint(checkpoint, remote=remote).absolute()
     refuse_root_for_other_owner(folder)
     return folder
 

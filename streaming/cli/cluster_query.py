@@ -60,7 +60,7 @@ def query(
         return states
     config = opts.resolve_config()
     use_checkpoint = opts.config is not None and journal is None
-    targets = _targets(config, journal, fallback=config.checkpoint if use_checkpoint else None)
+    targets = _targets(config, journal, fallback=config.folder if use_checkpoint else None)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
 

@@ -69,7 +69,7 @@ HostsFile: TypeAlias = Annotated[
     typer.Option("--hosts-file", help="A file in the format of /etc/hosts, read at each probe; overrides DNS."),
 ]
 CheckpointFolder: TypeAlias = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
@@ -173,17 +173,25 @@ class StatusOptions(OfflineOptions):
     watch: Watch = False
 
 
-def existing_checkpoint(folder: Path | None) -> Path:
+WORK_DIR = "give the job's work_dir instead"
+
+
+def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
     """Returns the checkpoint folder; None stands for the default one.
 
     Raises:
-        UsageError: it does not exist.
+        UsageError: it does not exist, or only Spark uses it: `remote` says what to do then.
     """
-    if folder is None:
-        from streaming.config import Config
+    from connectors.settings import uri_scheme
+    from streaming.config import Config, checkpoint_place
 
-        default: Path = Config.model_fields["checkpoint"].default
-        folder = default
+    try:
+        place = checkpoint_place(Config.model_fields["checkpoint"].default if place is None else place)
+    except ValueError as problem:
+        raise UsageError(f"--checkpoint: {problem}") from None
+    if uri_scheme(place) is not None:
+        raise UsageError(f"--checkpoint {place}: only Spark reads and writes there; {remote}")
+    folder = Path(place)
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
     return folder

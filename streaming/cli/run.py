@@ -13,9 +13,18 @@ from streaming.cli.output import print_progress
 if TYPE_CHECKING:
     from streaming.config import Config
 
-CheckpointFolder: TypeAlias = Annotated[
+CheckpointPlace: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        help="The folder of the job's state. Keep it: a restart continues from it. With --work-dir, the folder or URI "
+        "(hdfs://, s3a://) of Spark's state alone.",
+        metavar="DIR",
+    ),
+]
+WorkDir: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--checkpoint", help="The folder of the job's state. Keep it: a restart continues from it."),
+    typer.Option(help="With source: kafka, this machine's folder of everything but Spark's state.", metavar="DIR"),
 ]
 Sinks: TypeAlias = Annotated[
     list[str] | None,
@@ -43,7 +52,8 @@ def run(
     config: options.ConfigFile = None,
     cluster: options.Clusters = None,
     only: options.Only = None,
-    checkpoint: CheckpointFolder = None,
+    checkpoint: CheckpointPlace = None,
+    work_dir: WorkDir = None,
     sink: Sinks = None,
     setting: options.Settings = None,
     resolve: options.Resolve = None,
@@ -67,10 +77,11 @@ def run(
 
       kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
-
     from streaming.config import located
     from streaming.config.exposure import open_page
     from streaming.config.reload import ConfigFile
+
+    more = {"checkpoint": checkpoint, "work_dir": work_dir, "sinks": sink, "master": master, "listen": listen}
 
     def read() -> "Config":
         return config_from_options.resolve_config(
@@ -80,7 +91,7 @@ def run(
             resolve=resolve,
             hosts_file=hosts_file,
             only=only,
-            more={"checkpoint": checkpoint, "sinks": sink, "master": master, "listen": listen},
+            more=more,
         )
 
     # Created before the first read, so that a write in between is detected as a change.

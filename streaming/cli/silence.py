@@ -44,7 +44,7 @@ The job applies a change within a second.
 )
 
 CheckpointFolder = Annotated[
-    Path | None, typer.Option("--checkpoint", help="The job's --checkpoint folder.", metavar="DIR")
+    str | None, typer.Option("--checkpoint", help="The job's --checkpoint folder or work_dir.", metavar="DIR")
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="The job's configuration file, which names the checkpoint.")
@@ -222,12 +222,12 @@ def _known_clusters(folder: Path, config: Path | None) -> Collection[str]:
     return {*names, JOB_CLUSTER_ID}
 
 
-def _checkpoint_folder(checkpoint: Path | None, config: Path | None) -> Path:
+def _checkpoint_folder(checkpoint: str | None, config: Path | None) -> Path:
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
     from streaming.config import load
 
-    return existing_checkpoint(checkpoint if config is None else load(config).checkpoint)
+    return existing_checkpoint(checkpoint if config is None else str(load(config).folder))
 
 
 def _silences(folder: Path, *, read_only: bool = False) -> "SilenceStore":

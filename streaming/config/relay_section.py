@@ -5,10 +5,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from connectors.errors import UsageError
-from connectors.settings import Bootstrap, Duration, TopicConnection, TopicLogin, placed_error
+from connectors.settings import Bootstrap, Duration, LocalFolder, TopicConnection, TopicLogin, placed_error
 
 _MIB = 1024 * 1024
 _TOPIC = r"^[A-Za-z0-9._-]+$"
@@ -25,7 +25,7 @@ class RelaySection(TopicLogin):
     """PATTERN: TOPIC, for clusters with a topic of their own; the first pattern that matches their name wins."""
     create: bool = False
     """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
-    folder: Path = Path("kraftwatch-relay")
+    folder: LocalFolder = Path("kraftwatch-relay")
     """Relay: the folder of what is not acknowledged yet. Keep it: a restart continues from it."""
     buffer_bytes: int = Field(default=1024 * _MIB, ge=64 * _MIB)
     """Relay: while the brokers do not answer, at most this much is kept; then the metadata logs are read again."""
@@ -35,11 +35,6 @@ class RelaySection(TopicLogin):
     """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
     jars: Path | None = None
     """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""
-
-    @field_validator("folder")
-    @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser()
 
     @model_validator(mode="after")
     def _login(self) -> "RelaySection":

@@ -15,7 +15,7 @@ from streaming.config import Config, located
 log = logging.getLogger(__name__)
 
 FIXED = (
-    *("checkpoint", "source", "relay", "master", "spark", "pipeline", "standby"),
+    *("checkpoint", "work_dir", "source", "relay", "master", "spark", "pipeline", "standby"),
     *("listen", "listen_certfile", "listen_keyfile", "listen_token_file"),
 )
 """The keys that need a restart."""

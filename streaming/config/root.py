@@ -1,15 +1,25 @@
 """The root of the configuration file."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from connectors.secret import Secret
-from connectors.settings import Duration, DurationOrZero, Section, ThresholdValue, host_port, placed_error
+from connectors.settings import (
+    Duration,
+    DurationOrZero,
+    LocalFolder,
+    Section,
+    ThresholdValue,
+    host_port,
+    placed_error,
+    uri_scheme,
+)
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks, SinkSpec
 from connectors.sinks.sink_entry import SinkEntry
@@ -84,6 +94,26 @@ class WatchSection(Section):
         return _matches(name, self.include) and not _matches(name, self.exclude)
 
 
+_FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
+
+
+def checkpoint_place(value: str) -> str:
+    """Returns a path, or a URI of a file system that all nodes of a Spark cluster reach."""
+    scheme, file = uri_scheme(value), _FILE_URI.fullmatch(value)
+    if scheme is None or file is not None:
+        return value if file is None else file[1]
+    if scheme == "file":
+        raise ValueError("expected file:/PATH, or the path alone")
+    if scheme not in ("hdfs", "s3a"):
+        raise ValueError(f"the scheme {scheme} is not supported: give a local folder, hdfs:// or s3a://")
+    parts = urlsplit(value)
+    if "@" in parts.netloc:
+        raise ValueError("expected no login in it: set spark.hadoop.fs.s3a.access.key and .secret.key in spark")
+    if not parts.path.strip("/") or (scheme == "s3a" and not parts.netloc):
+        raise ValueError("expected a path below it, such as s3a://BUCKET/kraftwatch or hdfs://HOST:PORT/kraftwatch")
+    return value.rstrip("/")
+
+
 class Config(Section):
     """The configuration of `kraftwatch run`."""
 
@@ -93,8 +123,11 @@ class Config(Section):
     """The clusters, each with its own name."""
     watch: WatchSection = Field(default_factory=WatchSection)
     """Which of the clusters are monitored; default: all."""
-    checkpoint: Path = Path("kraftwatch-checkpoint")
-    """The folder of the journal, Spark's checkpoint and the ledger. Keep it: it is the job's whole state."""
+    checkpoint: Annotated[str, AfterValidator(checkpoint_place)] = "kraftwatch-checkpoint"
+    """The folder of the journal, Spark's checkpoint and the ledger: the job's whole state, keep it. With `work_dir`,
+    the place of Spark's checkpoint alone: `hdfs://…`, `s3a://…` or a folder."""
+    work_dir: LocalFolder | None = None
+    """The folder on the driver's machine for the ledger and the logs, where `checkpoint` is Spark's alone. Keep it."""
     source: Literal["gatherer", "kafka"] = "gatherer"
     """`gatherer`: the job queries the clusters itself. `kafka`: it reads the topic that `kraftwatch relay` writes."""
     relay: RelaySection | None = None
@@ -201,6 +234,28 @@ class Config(Section):
                 raise placed_error("kafka reads the relay's topic: add relay with its bootstrap and topic", "source")
             self.relay.check_spark_login()
         return self
+
+    @model_validator(mode="after")
+    def _work_dir_for_spark_alone(self) -> "Config":
+        if self.work_dir is None and uri_scheme(self.checkpoint) is not None:
+            sentence = f"{self.checkpoint} is for Spark's files alone: set work_dir to a folder of this machine as well"
+            raise placed_error(sentence, "checkpoint")
+        if self.work_dir is not None and self.source != "kafka":
+            sentence = "needs source: kafka, because a gatherer's observations are in the same folder as Spark's files"
+            raise placed_error(f"{sentence}: add source and relay, or give a folder as checkpoint, alone", "work_dir")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """Returns the job's folder: work_dir if it is set, else the checkpoint."""
+        return self.work_dir or Path(self.checkpoint)
+
+    @property
+    def spark_uri(self) -> str | None:
+        """Returns the URI of Spark's checkpoint, if it is not in the job's folder."""
+        if self.work_dir is None:
+            return None
+        return self.checkpoint if uri_scheme(self.checkpoint) else f"file://{Path(self.checkpoint).absolute()}"
 
     @property
     def watched(self) -> tuple[ClusterSection, ...]:

@@ -46,7 +46,7 @@ def config_summary(
         "maintenance": [_window(section, now_ms) for section in config.maintenance],
         "thresholds": {**config.overrides()},
         "rules": _rules(config.rules),
-        "checkpoint": str(config.checkpoint),
+        "checkpoint": config.checkpoint,
         "listen": config.listen,
     }
 

@@ -45,14 +45,19 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     yield _java()
     yield _spark()
     yield _descriptors(len(config.watched))
-    yield from _checkpoint(config.checkpoint.absolute(), config.pipeline.partitions)
+    yield from _checkpoint(job_checkpoint(config), config.pipeline.partitions)
     yield from _listen(config)
+
+
+def job_checkpoint(config: Config) -> Checkpoint:
+    """Returns the checkpoint of a job."""
+    return Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri)
 
 
 def recorded_ids(config: Config) -> Mapping[str, str]:
     """Returns the cluster ids in the checkpoint by cluster name; empty if it cannot be read."""
     try:
-        return Checkpoint(folder=config.checkpoint).cluster_ids()
+        return job_checkpoint(config).cluster_ids()
     except UsageError:
         return {}
 
@@ -192,7 +197,7 @@ def _listen(config: Config) -> Iterator[CheckResult]:
         message = f"{config.listen} cannot be bound: {network_error(error)}"
         fix = "set listen to an address of this machine; a port below 1024 needs a privilege"
         yield _result("listen", "address", CheckStatus.FAILS, message, fix)
-    elif Checkpoint(folder=config.checkpoint).is_held():
+    elif job_checkpoint(config).is_held():
         message = f"{config.listen} is in use, and so is the checkpoint: the job is running"
         yield _result("listen", "address", CheckStatus.OK, message)
     else:
@@ -212,7 +217,8 @@ def _bind_problem(host: str, port: int) -> OSError | None:
         return error
 
 
-def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:
+def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult]:
+    folder = checkpoint.folder
     subject = str(folder)
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
@@ -221,7 +227,6 @@ def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:
             subject, "checkpoint", CheckStatus.FAILS, message, "run as the job's user, or use another --checkpoint"
         )
         return
-    checkpoint = Checkpoint(folder=folder)
     if folder.exists():
         try:
             checkpoint.cluster_ids()

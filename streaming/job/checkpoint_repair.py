@@ -10,7 +10,7 @@ Whatever is replaced is kept under another name.
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.errors import UsageError
@@ -26,7 +26,7 @@ from rules.formatting import plural
 from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, UnreadableStateError, new_metadata, newest_intact, read_states
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
-from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
+from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
 from streaming.pipeline.spark_files import SparkFiles
 
 DAMAGED_SUFFIX = ".damaged-"
@@ -55,7 +55,7 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
     Raises:
         UsageError: Spark does not start.
     """
-    if not checkpoint.journal.exists() and not checkpoint.spark.exists():
+    if checkpoint_source(checkpoint) is None:
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
     yield from _identity(checkpoint)
     journal = _readable(checkpoint)
@@ -236,7 +236,14 @@ def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: s
     )
     source = checkpoint_source(checkpoint)
     found = "alerts that are firing in Spark's state may be missing in the database"
-    if source is not None and source.kind == KAFKA:
+    if source is not None and source.uri is not None:
+        yield RepairStep(
+            found=found,
+            repair=f"This folder no longer belongs to Spark's state in {source.uri}: give the job another place as its "
+            f"checkpoint, and it builds the state again from the relay's topic.",
+            apply=lambda: record_source(checkpoint, replace(source, uri=None)),
+        )
+    elif source is not None and source.kind == KAFKA:
         yield RepairStep(
             found=found,
             repair="spark/ is moved away; the next start builds the state again from the relay's topic.",

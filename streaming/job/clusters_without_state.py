@@ -47,8 +47,9 @@ class ClustersWithoutState:
         self._shared = shared
         self._ledger = ledger
         self._path = checkpoint.folder / _FILE
-        self._spark_folder = checkpoint.spark.absolute()
-        self._new_state = not checkpoint.spark_files.has_state
+        self._spark_folder = checkpoint.pages
+        # A cluster that has state is not changed, so what is not known elsewhere is taken for new.
+        self._new_state = checkpoint.uri is not None or not checkpoint.spark_files.has_state
         self._names = set() if self._new_state else self._read()
         self._configured: set[str] = set()
         """Those of the names that the running query has rows of."""

@@ -42,6 +42,7 @@ from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,
     query_topic,
+    record_spark_uri,
     record_topic_start,
     spark_settings,
     topic_start,
@@ -80,7 +81,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         UsageError: an input is invalid; nothing was overwritten.
         JobError: the query failed.
     """
-    checkpoint = Checkpoint(folder=config.checkpoint.absolute())
+    checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri)
     with ExitStack() as stack:
         # Before any file is created and before Java starts, which inherits it.
         stack.enter_context(private_files())
@@ -97,7 +98,12 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         verb = "gathering from" if config.source == GATHERER else "reading the relay of"
         say(f"{verb} {_names(job.config)}; starting Spark")
         _start_services(job, file, stack)
-        spark = start_spark(master=config.master, logs=checkpoint.logs, settings=spark_settings(config))
+        spark = start_spark(
+            master=config.master,
+            logs=checkpoint.logs,
+            settings=spark_settings(config),
+            local_files=checkpoint.shared_folder is not None,
+        )
         stack.callback(stop_ignoring_errors, spark.stop)
         # Spark's context has replaced the handler of SIGINT.
         stop.install()
@@ -177,8 +183,8 @@ class Job:
         stack.callback(self._database.close)
         self._quarantine = quarantine_of(self._database)
         self.ledger = Ledger(self._database)
-        local = self.config.master.startswith("local")
-        shared = None if local else SharedFolder.made_in(empty_folder(checkpoint.logs / "executors"))
+        folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
+        shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
         self._without_state = ClustersWithoutState(checkpoint, self.ledger, shared)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
@@ -286,6 +292,7 @@ class Job:
         Raises:
             JobError: Spark does not start it.
         """
+        record_spark_uri(spark, self._checkpoint)
         self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
         self._start_step()
 

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pyspark.sql import SparkSession
+
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationsAudited
 from connectors.relay.relay_message import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
@@ -18,11 +20,13 @@ from streaming.pipeline.checkpoint_source import (
     KAFKA,
     CheckpointSource,
     checkpoint_source,
+    is_new,
     record_source,
     require_source,
     with_baselines,
 )
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
+from streaming.pipeline.query import has_offsets
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +74,9 @@ def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
     topics = {one.name: section.topic_of(one.name) for one in config.watched}
     wanted = CheckpointSource(kind=KAFKA, starting_offsets={topic: {} for topic in topics.values()})
     source = require_source(checkpoint, wanted)
-    new = not checkpoint.spark_files.offsets
+    new = is_new(checkpoint, source)
     if new:
-        source = replace(source, starting_offsets={}, baselines={})
+        source = replace(source, starting_offsets={}, baselines={}, uri=None)
     recorded = checkpoint.cluster_ids()
     configured = {one.name: one.cluster_id for one in config.watched}
     begun = source.baselines.keys() & recorded.keys()
@@ -86,7 +90,8 @@ def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
         }
         survey = _survey(section.connection(topic), expected)
         added = topic not in source.starting_offsets
-        found = {name: _started(section, topic, name, survey, all_rows=added and not new) for name in expected}
+        begin_again = checkpoint.new_state_advice if added and not new else None
+        found = {name: _started(section, topic, name, survey, begin_again) for name in expected}
         clusters = {name: one for name, one in found.items() if isinstance(one, SurveyedCluster)}
         unavailable |= {name: one for name, one in found.items() if isinstance(one, UnavailableClusterError)}
         ids |= {name: one.cluster_id for name, one in clusters.items()}
@@ -101,6 +106,24 @@ def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
 def record_topic_start(checkpoint: Checkpoint, start: TopicStart) -> None:
     """Records the source in the checkpoint."""
     record_source(checkpoint, start.source)
+
+
+def record_spark_uri(spark: SparkSession, checkpoint: Checkpoint) -> None:
+    """Records, before the first query, that the folder belongs to Spark's checkpoint elsewhere.
+
+    Raises:
+        UsageError: Spark cannot read that place, or a query has begun there already.
+    """
+    source = checkpoint_source(checkpoint)
+    if source is None or source.uri == checkpoint.uri or checkpoint.uri is None:
+        return
+    if has_offsets(spark, checkpoint.uri):
+        raise UsageError(
+            f"checkpoint {checkpoint.uri} has a query's state, but {checkpoint.folder} does not belong to it: restore "
+            f"the work_dir of that query, or give another place as checkpoint, which begins with each cluster's newest "
+            f"baseline"
+        )
+    record_source(checkpoint, replace(source, uri=checkpoint.uri))
 
 
 def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
@@ -166,9 +189,12 @@ def _survey(connection: TopicConnection, clusters: Mapping[str, str | None]) -> 
 
 
 def _started(
-    section: RelaySection, topic: str, name: str, survey: TopicSurvey | TopicError, *, all_rows: bool
+    section: RelaySection, topic: str, name: str, survey: TopicSurvey | TopicError, begin_again: str | None
 ) -> SurveyedCluster | UnavailableClusterError:
-    """Returns what a survey found of a cluster, or why its rows cannot be read."""
+    """Returns what a survey found of a cluster, or why its rows cannot be read.
+
+    `begin_again` says how a new state is begun, where the query needs the topic's first rows; None where it does not.
+    """
     if isinstance(survey, TopicError):
         return UnavailableClusterError(f"cluster {name}: relay: {survey}")
     found = survey.clusters.get(name)
@@ -187,10 +213,10 @@ def _started(
             f"cluster {name}: the topic {topic} no longer has the beginning of its metadata log: set retention.ms of "
             f"the topic above relay.restate_every, and send SIGHUP to the relay"
         )
-    if all_rows and not survey.from_start:
+    if begin_again is not None and not survey.from_start:
         return UnavailableClusterError(
             f"cluster {name}: the topic {topic} is new to this checkpoint and no longer has its first rows: stop the "
-            "job and move spark/ of the checkpoint away, and the next start begins with each cluster's newest baseline"
+            f"job and {begin_again}, and the next start begins with each cluster's newest baseline"
         )
     return found
 

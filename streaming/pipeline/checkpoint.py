@@ -1,16 +1,17 @@
-"""The checkpoint folder: the job's whole persistent state, locked by one job at a time.
+"""The checkpoint: the job's whole persistent state, a folder that is locked by one job at a time.
 
 cluster.json        the version of the folder, and the cluster ids that it belongs to, by cluster name
 journal/            every observation, in order, in observations.db (written by the gatherer)
 spark/              Spark's offsets, commits and state
 kraftwatch.db       alerts and their notifications, sent and pending; silences; what sinks remember; the quarantine
 lock                locked by the running job
+
+Spark's files may be elsewhere, in a file system that all nodes of a cluster reach; then nothing here reads them.
 """
 
 import fcntl
 import json
 import os
-import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ LOCK_WAIT_S = 10.0
 VERSION = 1
 """Of all files in the folder; a folder of another version is refused."""
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_FILE = "file://"
 
 
 class DamagedIdentityError(UsageError):
@@ -40,24 +41,12 @@ class DamagedIdentityError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One checkpoint folder and the paths in it."""
+    """One checkpoint and the paths in its folder."""
 
     folder: Path
-
-    def __post_init__(self) -> None:
-        """Refuses a URI, which would become a local folder named like its scheme.
-
-        Raises:
-            UsageError: it is one.
-        """
-        parts = self.folder.parts
-        at = next((number for number, part in enumerate(parts) if _SCHEME.fullmatch(part)), None)
-        if at is not None:
-            uri = f"{parts[at]}//{'/'.join(parts[at + 1 :])}"
-            raise UsageError(
-                f"checkpoint {uri}: it must be a folder, not a place in a file system of the scheme {parts[at][:-1]}; "
-                "give the path of a folder, which every node of a Spark cluster mounts at the same path"
-            )
+    """The job's folder on this machine."""
+    uri: str | None = None
+    """Where Spark's files are, if they are not in the folder. The folder then has no journal either."""
 
     @property
     def journal(self) -> Path:
@@ -65,19 +54,42 @@ class Checkpoint:
         return self.folder / "journal"
 
     @property
+    def location(self) -> str:
+        """The URI of Spark's checkpoint, for Spark."""
+        # A path alone would be one of the cluster's default file system.
+        return self.uri or f"{_FILE}{self.spark.absolute()}"
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """A folder beside Spark's files, which executors must share; None if those are not local files."""
+        if self.uri is None:
+            return self.logs / "executors"
+        return Path(self.uri.removeprefix(_FILE)) / "executors" if self.uri.startswith(_FILE) else None
+
+    @property
     def spark(self) -> Path:
-        """Spark's own checkpoint."""
+        """Spark's own checkpoint, in the folder."""
         return self.folder / "spark"
 
     @property
+    def pages(self) -> Path | None:
+        """Where the pages of large states are; None if they are in the states."""
+        return self.spark.absolute() if self.uri is None else None
+
+    @property
     def spark_files(self) -> SparkFiles:
-        """The files of Spark's checkpoint."""
+        """The files of Spark's checkpoint, if they are in the folder."""
         return SparkFiles(folder=self.spark)
 
     @property
     def repair_command(self) -> str:
         """The command that repairs damaged files of this checkpoint."""
         return f"kraftwatch checkpoint repair --checkpoint {shlex.quote(str(self.folder))}"
+
+    @property
+    def new_state_advice(self) -> str:
+        """What lets the next start begin with a new state of Spark, as a clause."""
+        return f"move {self.spark} away" if self.uri is None else f"give another place than {self.uri} as checkpoint"
 
     def repartition_command(self, partitions: int) -> str:
         """The command that spreads this checkpoint's state over another number of partitions."""
@@ -223,11 +235,13 @@ class Checkpoint:
             )
 
     def check_partitions(self, configured: int) -> None:
-        """Checks that Spark's state has the configured number of partitions.
+        """Checks that Spark's state has the configured number of partitions, if its files are in the folder.
 
         Raises:
             UsageError: it has another one, or a change was interrupted; names the command that changes it.
         """
+        if self.uri is not None:
+            return
         existing, planned = self.spark_files.partitions, self.spark_files.planned_partitions
         if existing is None and planned is not None and planned != configured:
             raise UsageError(
@@ -259,16 +273,17 @@ class Checkpoint:
         """Returns what is wrong with the database, as the beginning of a sentence that names it; None if nothing is."""
         database = job_database(self.folder, read_only=True)
         if not database.exists:
-            return f"{database.path} does not exist, but spark/ does" if self.spark_files.has_state else None
+            missing = self.uri is None and self.spark_files.has_state
+            return f"{database.path} does not exist, but spark/ does" if missing else None
         damage = database.damage()
         return None if damage is None else f"{database.path} is damaged: {damage}"
 
     def check_spark(self) -> None:
-        """Checks that Spark's files are not damaged, as far as their form shows it.
+        """Checks that Spark's files in the folder are not damaged, as far as their form shows it.
 
         Raises:
             UsageError: names the first damaged file and the command that repairs the checkpoint.
         """
-        damaged = self.spark_files.damaged()
+        damaged = self.spark_files.damaged() if self.uri is None else ()
         if damaged:
             raise UsageError(f"{damaged[0]}: run `{self.repair_command}`")

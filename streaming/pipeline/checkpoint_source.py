@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from connectors.errors import UsageError
 from connectors.store.durable_file import replace_file
 from connectors.store.stored_json import parse_json
+from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
 
 GATHERER, KAFKA, RELAY = "gatherer", "kafka", "relay"
@@ -27,6 +28,8 @@ class CheckpointSource:
     """Of `kafka`: the topics, and where the first batch begins, by partition."""
     baselines: Mapping[str, int] = field(default_factory=dict)
     """Of `kafka`, by cluster: rows of an older baseline are not read, because the state does not begin with them."""
+    uri: str | None = None
+    """Of `kafka`: where Spark's files are, if they are not in the folder."""
 
     def __str__(self) -> str:
         match self.kind:
@@ -54,6 +57,7 @@ def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
                 for topic, offsets in stored.get("starting_offsets", {}).items()
             },
             baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
+            uri=None if (uri := stored.get("uri")) is None else str(uri),
         )
     except FileNotFoundError:
         used = checkpoint.journal.exists() or checkpoint.spark.exists()
@@ -96,10 +100,21 @@ def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
             for topic, offsets in source.starting_offsets.items()
         },
         "baselines": dict(source.baselines),
+        "uri": source.uri,
     }
     replace_file(
         checkpoint.folder / _FILE, json.dumps({key: value for key, value in content.items() if value}).encode()
     )
+
+
+def is_new(checkpoint: Checkpoint, source: CheckpointSource) -> bool:
+    """Whether Spark has no state yet: a job begins with each cluster's newest baseline.
+
+    Spark's files elsewhere are not read: what counts is whether this folder is the one that belongs to them.
+    """
+    if checkpoint.uri is None:
+        return not checkpoint.spark_files.offsets
+    return source.uri != checkpoint.uri or not job_database(checkpoint.folder, read_only=True).exists
 
 
 def with_baselines(source: CheckpointSource, baselines: Mapping[str, int]) -> CheckpointSource:

@@ -37,6 +37,8 @@ STATE_ERRORS = (
     *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
 )
 """Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
+_TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
+"""In Spark's error when another query has written the next offset or commit of the checkpoint."""
 _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
 """Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
 _WITHOUT_TIME = re.compile(r"Record at topic (\S+ partition \d+ offset \d+) has timestamp value .* overflows")
@@ -79,7 +81,7 @@ class Query:
         try:
             self._running = start(self._spark, self._checkpoint, self._step, self._deliver, self.topic)
         except SPARK_ERRORS as problem:
-            self._check_busy(f"does not start on {self._checkpoint.spark}", problem)
+            self._check_busy(f"does not start on {self._checkpoint.location}", problem)
 
     def _check_busy(self, how: str, problem: Exception) -> None:
         """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
@@ -122,7 +124,7 @@ class Query:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
         if (refused := _REFUSED.search(str(problem))) is not None:
             return UsageError(refused[1])
-        damaged = self._checkpoint.spark_files.damaged()
+        damaged = self._checkpoint.spark_files.damaged() if self._checkpoint.uri is None else ()
         cause = error_cause(problem)
         if damaged:
             return JobError(f"the streaming query {how}: {damaged[0]}; run `{self._checkpoint.repair_command}`")
@@ -130,20 +132,26 @@ class Query:
             topics = ", ".join(self.topic.starting_offsets)
             return JobError(
                 f"the streaming query {how}: the topic {topics} no longer has rows that were not read "
-                f"(its retention is too short, or it was created again): move {self._checkpoint.spark} away, and the "
+                f"(its retention is too short, or it was created again): {self._checkpoint.new_state_advice}, and the "
                 f"next start begins with each cluster's newest baseline ({cause})"
             )
         if (message := _WITHOUT_TIME.search(str(problem))) is not None:
             return JobError(
                 f"the streaming query {how}: topic {message[1]} has a message whose time Spark cannot represent: set "
                 f"message.timestamp.type=LogAppendTime of the topic, delete its messages up to this one "
-                f"(kafka-delete-records.sh), send SIGHUP to its relays, and move {self._checkpoint.spark} away: the "
+                f"(kafka-delete-records.sh), send SIGHUP to its relays, and {self._checkpoint.new_state_advice}: the "
                 f"next start begins with each cluster's newest baseline"
             )
         if any(text in str(problem) for text in STATE_ERRORS):
+            repair = f"run `{self._checkpoint.repair_command}`"
+            advice = repair if self._checkpoint.uri is None else self._checkpoint.new_state_advice
             return JobError(
-                f"the streaming query {how}: Spark cannot read its state in {self._checkpoint.spark} ({cause}); run "
-                f"`{self._checkpoint.repair_command}`"
+                f"the streaming query {how}: Spark cannot read its state in {self._checkpoint.location} ({cause}); "
+                f"{advice}"
+            )
+        if _TWO_QUERIES in str(problem):
+            return JobError(
+                f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
         return JobError(f"the streaming query {how}; no file of its checkpoint is damaged, restart the job: {cause}")
 
@@ -177,10 +185,25 @@ def start(
         output = _evaluated(topic.observations(spark), TopicStep(step))
     return (
         output.writeStream.foreachBatch(deliver)
-        .option("checkpointLocation", str(checkpoint.spark))
+        .option("checkpointLocation", checkpoint.location)
         .outputMode("append")
         .start()
     )
+
+
+def has_offsets(spark: SparkSession, uri: str) -> bool:
+    """Whether Spark has planned a batch in this checkpoint. Asks Hadoop's file system only whether a folder exists.
+
+    Raises:
+        UsageError: the file system does not answer: a jar or a setting is missing, or the access is denied.
+    """
+    context = spark.sparkContext
+    assert context._jvm is not None
+    try:
+        path = context._jvm.org.apache.hadoop.fs.Path(uri, "offsets")
+        return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
+    except SPARK_ERRORS as problem:
+        raise UsageError(f"checkpoint {uri}: Spark cannot read it: {error_cause(problem)}") from None
 
 
 def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:

@@ -61,12 +61,15 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     # Offsets, commits and state changes are still written completely and then renamed. Setting fs.file.impl instead
     # makes the state's snapshots fail in the background, and without a snapshot no state change is ever deleted.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+"""Settings of a local master, where everything runs in the driver's Java process."""
+LOCAL_FILES: Mapping[str, str] = {
     # The default file manager forks readlink four times for each file that it renames: 12 processes in every batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""Settings of a local master, where everything runs in the driver's Java process."""
+"""Settings of a local master whose checkpoint is in local files."""
 JAVA_OPTIONS = (
     # Spark parses long Py4J errors with a recursive regular expression that overflows the default stack.
     "-Xss16m",
@@ -93,8 +96,10 @@ _ERROR_LINE = re.compile(r"(Error|Exception)\b")
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
-def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSession:
+def start_spark(*, master: str, logs: Path, settings: Mapping[str, str], local_files: bool = True) -> SparkSession:
     """Returns a session for the job. `settings` from the configuration override the defaults.
+
+    `local_files` says whether the checkpoint is in local files.
 
     With a master that is not local, the project's packages are sent with the job: executors on other machines have the
     locked dependencies, but not necessarily kraftwatch itself.
@@ -117,7 +122,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
     ]
     chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(map(java_option, options))}
     if archive is None:
-        chosen.update({**LOCAL_SETTINGS, **socket_settings(temporary)})
+        chosen.update({**LOCAL_SETTINGS, **(LOCAL_FILES if local_files else {}), **socket_settings(temporary)})
     else:
         # The planner and the executors' workers unpickle our classes before Spark's files are on their path: the
         # planner finds the archive by its full path, an executor in its working directory.

@@ -1,6 +1,7 @@
 """`kraftwatch checkpoint repair`: texts and exit codes. tests/spark/test_checkpoint_repair.py shows what it does."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import CheckpointSource, checkpoint_source, record_source
 from tests.cli.foreign_checkpoint import owned_by_another_user
 
 NO_DATABASE = b"x" * 20_000
@@ -185,3 +187,23 @@ def test_help_says_what_it_does_and_names_the_exit_codes() -> None:
     text = CliRunner().invoke(app, ["checkpoint", "repair", "--help"]).stdout
     for part in ("Stop the job first", "Exit codes: 0 nothing is damaged", "--apply", "No alert is"):
         assert part in text
+
+
+def test_a_place_that_only_spark_uses_is_replaced_and_not_repaired() -> None:
+    with pytest.raises(UsageError, match="another place as checkpoint, with the same work_dir: it begins with each"):
+        CliRunner().invoke(
+            app, ["checkpoint", "repair", "--checkpoint", "s3a://bucket/kraftwatch"], catch_exceptions=False
+        )
+
+
+def test_a_folder_of_a_remote_checkpoint_without_its_database_gives_up_sparks_state(tmp_path: Path) -> None:
+    folder = Checkpoint(folder=tmp_path)
+    source = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7}}, uri="s3a://bucket/kraftwatch")
+    record_source(folder, source)
+    job_database(tmp_path).path.write_bytes(NO_DATABASE)
+
+    result = repair(tmp_path, "--apply")
+
+    assert result.exit_code == 0, result.output
+    assert "no longer belongs to Spark's state in s3a://bucket/kraftwatch: give the job another place" in result.output
+    assert checkpoint_source(folder) == replace(source, uri=None)

@@ -1,10 +1,11 @@
 """A relay and a job that reads its topic, on a real quorum: the same alerts as a job that gathers itself."""
 
+import shutil
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,11 @@ from tests.job.relay_process import RelayProcess
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
 
 YEAR_MS = 365 * 86_400_000
+KEPT = {
+    *("cluster.json", "source.json", "clusters-without-state.json", "lock"),
+    *(f"kraftwatch.db{suffix}" for suffix in ("", "-wal", "-shm")),
+}
+"""What a job keeps in its work_dir."""
 THRESHOLDS = {
     "no-leader": {"hold": 4, "clear": 3},
     "voter-disk-replaced": {"hold": 5, "clear": 3},
@@ -103,6 +109,51 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_while_the_relay_is_
     sequences -= {max(sequences)}
     assert len(sequences) == max(sequences) - min(sequences) + 1, "no row is missing"
     assert_other_sources_are_refused(job)
+
+
+def test_killed_job_continues_from_sparks_files_elsewhere(lab: Lab, relay: RelayProcess, tmp_path: Path) -> None:
+    assert_alert_continues(lab, relay, tmp_path, [f"file:{tmp_path / 'spark'}"])
+
+
+@pytest.mark.long
+def test_another_place_for_sparks_files_begins_again_and_sends_nothing_twice(
+    lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    places = [f"file:{tmp_path / name}" for name in ("first", "second")]
+    assert_alert_continues(lab, relay, tmp_path, places)
+
+    work = tmp_path / "work"
+    shutil.rmtree(work)
+    refused = subprocess.run(
+        [sys.executable, "-m", "streaming", "run", "--config", str(tmp_path / "job" / "kraftwatch.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert refused.returncode == 2, refused.stderr
+    assert f"{work} does not belong to it: restore the work_dir" in refused.stderr.splitlines()[-1]
+
+
+def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: Sequence[str], **keys: Any) -> None:
+    """Kills the job while an alert fires, deletes its logs, and resolves the alert in the last of the places."""
+    relay.wait_for_rows(1)
+    work = folder / "work"
+    job = reading_job(relay, lab, folder, checkpoint=places[0], work_dir=str(work), **keys)
+    with job:
+        lab.pause(*lab.controllers[:2])
+        try:
+            job.wait_for("no-leader", within_s=120)
+            for place in places:
+                job.kill()
+                shutil.rmtree(work / "log")
+                assert {path.name for path in work.iterdir()} <= KEPT
+                reading_job(relay, lab, folder, checkpoint=place, work_dir=str(work), **keys)
+                job.start()
+        finally:
+            lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", within_s=120)
+    assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]
 
 
 def forged(row: RelayMessage) -> dict[str, RelayMessage]:

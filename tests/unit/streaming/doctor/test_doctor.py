@@ -164,7 +164,7 @@ def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
     config = checked(
         {
             "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
-            "checkpoint": tmp_path / "checkpoint",
+            "checkpoint": str(tmp_path / "checkpoint"),
             "sinks": [f"jsonl:{tmp_path / 'alerts.jsonl'}", f"jsonl:{tmp_path / 'nowhere' / 'alerts.jsonl'}"],
         },
         "test",
@@ -181,9 +181,8 @@ def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
 
 def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
-    config = checked(
-        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": tmp_path, "sinks": ["console"]}, "test"
-    )
+    clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
+    config = checked({"clusters": clusters, "checkpoint": str(tmp_path), "sinks": ["console"]}, "test")
     assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
         f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or run "
         f"`kraftwatch checkpoint repair --checkpoint {tmp_path}`"
@@ -192,7 +191,7 @@ def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
 
 def failed_checkpoint(folder: Path) -> list[str]:
     """Returns the messages of the failed checks of this machine, with this checkpoint."""
-    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": folder}, "test")
+    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": str(folder)}, "test")
     return [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
 
 
@@ -260,7 +259,7 @@ def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Pat
 
 
 def test_checkpoint_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
-    keys = {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": tmp_path}
+    keys = {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": str(tmp_path)}
     found = {}
     for mode in (0o750, 0o700):
         tmp_path.chmod(mode)
@@ -332,7 +331,7 @@ def test_two_sections_of_one_cluster_fail() -> None:
 
 def job(tmp_path: Path, **keys: Any) -> Config:
     clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
-    return checked({"clusters": clusters, "checkpoint": tmp_path / "checkpoint", **keys}, "test")
+    return checked({"clusters": clusters, "checkpoint": str(tmp_path / "checkpoint"), **keys}, "test")
 
 
 def sink_results(tmp_path: Path, *sinks: Any) -> list[tuple[str, str]]:

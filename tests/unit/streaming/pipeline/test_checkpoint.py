@@ -13,11 +13,25 @@ from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
 
 
-@pytest.mark.parametrize("uri", ["s3a://bucket/kraftwatch", "hdfs://name:9000/kraftwatch", "file:/kraftwatch"])
-def test_a_uri_is_refused_instead_of_becoming_a_local_folder(uri: str) -> None:
-    scheme = uri.split(":", 1)[0]
-    with pytest.raises(UsageError, match=f"must be a folder, not a place in a file system of the scheme {scheme};"):
-        Checkpoint(folder=Path(uri).absolute())
+def test_executors_share_the_folder_of_sparks_files_unless_those_are_remote(tmp_path: Path) -> None:
+    remote = Checkpoint(folder=tmp_path, uri="s3a://bucket/kraftwatch")
+    beside = Checkpoint(folder=tmp_path, uri="file:///mnt/spark")
+    local = Checkpoint(folder=tmp_path)
+
+    assert (remote.location, remote.shared_folder, remote.pages) == ("s3a://bucket/kraftwatch", None, None)
+    assert (beside.location, beside.shared_folder) == ("file:///mnt/spark", Path("/mnt/spark/executors"))
+    assert (local.location, local.shared_folder) == (f"file://{tmp_path}/spark", tmp_path / "log" / "executors")
+
+
+def test_files_of_a_spark_folder_are_not_those_of_a_checkpoint_elsewhere(tmp_path: Path) -> None:
+    planned(Checkpoint(folder=tmp_path), journal="any", sequence=3)
+    (tmp_path / "spark" / "metadata").unlink(missing_ok=True)
+    remote = Checkpoint(folder=tmp_path, uri="s3a://bucket/kraftwatch")
+
+    remote.check_spark()
+    remote.check_partitions(7)
+
+    assert remote.new_state_advice == "give another place than s3a://bucket/kraftwatch as checkpoint"
 
 
 def test_two_jobs_cannot_hold_one_checkpoint(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """A checkpoint belongs to one source, and the other one is refused in one sentence."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from connectors.errors import UsageError
+from connectors.store.tables import job_database
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
     CheckpointSource,
     checkpoint_source,
+    is_new,
     record_source,
     require_source,
     with_baselines,
@@ -26,6 +29,19 @@ def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
     assert checkpoint_source(checkpoint) is None
     assert require_source(checkpoint, TOPIC) == TOPIC
     assert require_source(checkpoint, CheckpointSource()) == CheckpointSource()
+
+
+def test_sparks_files_elsewhere_belong_to_the_folder_that_has_recorded_them(tmp_path: Path) -> None:
+    place = Checkpoint(folder=tmp_path, uri="s3a://bucket/first")
+    source = replace(TOPIC, uri="s3a://bucket/first")
+    job_database(tmp_path).create()
+
+    assert is_new(place, TOPIC)
+    assert not is_new(place, source)
+    assert is_new(replace(place, uri="s3a://bucket/second"), source)
+
+    job_database(tmp_path).path.unlink()
+    assert is_new(place, source), "the alerts are lost"
 
 
 def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:

@@ -1,13 +1,18 @@
-"""Downloads the jars of Spark's Kafka source (spark-sql-kafka-0-10) from Maven Central into the user's cache.
+"""Downloads jars that Spark does not contain from Maven Central into the user's cache: its Kafka source, Hadoop's S3A.
 
-The version is that of the installed pyspark. Each jar must have its checksum in spark_jars.lock. Nothing is resolved:
-Maven Central has no spark-token-provider-kafka-0-10 of Spark 4.2, which only delegation tokens need, so that the
-resolution of Spark's own `spark.jars.packages` fails; the jar of Spark 4.0 takes its place.
+They belong to the installed pyspark. Each jar must have its checksum in a lock file. Nothing is resolved: Maven Central
+has no spark-token-provider-kafka-0-10 of Spark 4.2, which only delegation tokens need, so that the resolution of
+Spark's own `spark.jars.packages` fails, and the jar of Spark 4.0 takes its place; and of the libraries that the AWS SDK
+names, Spark contains half.
+
+`python -m deploy.lab.spark_jars s3a FOLDER` copies the jars of S3A into a folder, and prints the value of `spark.jars`.
 """
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,21 +21,89 @@ from rich.console import Console
 from deploy.lab import LabError
 from deploy.lab.jars import Dependency, cache_folder, jar_checksums, locked, run_ivy, verify_jars
 
-LOCK = Path(__file__).with_name("spark_jars.lock")
-_DEPENDENCIES: Sequence[Dependency] = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0", False),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", False),
-    ("org.apache.kafka", "kafka-clients", "3.9.2", False),
-    ("org.apache.commons", "commons-pool2", "2.13.1", False),
+SPARK_VERSION = "4.2.0"
+"""The version of pyspark that the jars belong to."""
+_HADOOP = "3.5.0"
+"""The version of Hadoop in that pyspark."""
+_AWS = "2.35.4"
+"""The version of the AWS SDK that this Hadoop is built with."""
+_AWS_SDK = (
+    *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
+    *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
+    *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi", "json-utils", "metrics-spi"),
+    *("netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi", "s3"),
+    *("s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
 )
-SPARK_VERSION = _DEPENDENCIES[0][2]
-"""The version of Spark that the jars belong to."""
 
 
-def spark_kafka_jars(folder: Path | None = None, *, cache: Path | None = None) -> Sequence[Path]:
-    """Returns the jars, verified by their checksums; downloads them if they are not in the cache (10 MB).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JarSet:
+    """Jars that are downloaded together."""
+
+    name: str
+    """Of their folder in the cache."""
+    title: str
+    """What they are, for messages."""
+    size: str
+    lock: Path
+    """The file of their checksums, in the format of sha256sum."""
+    dependencies: Sequence[Dependency]
+
+
+def _lock(name: str) -> Path:
+    return Path(__file__).with_name(name)
+
+
+KAFKA_SOURCE = JarSet(
+    name="kafka-source",
+    title="Spark's Kafka source",
+    size="10 MB",
+    lock=_lock("spark_jars.lock"),
+    dependencies=(
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION, False),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", False),
+        ("org.apache.kafka", "kafka-clients", "3.9.2", False),
+        ("org.apache.commons", "commons-pool2", "2.13.1", False),
+    ),
+)
+S3A = JarSet(
+    name="s3a",
+    title="Hadoop's file system S3A",
+    size="13 MB",
+    lock=_lock("s3a_jars.lock"),
+    dependencies=(
+        ("org.apache.hadoop", "hadoop-aws", _HADOOP, False),
+        ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", False),
+        ("software.amazon.eventstream", "eventstream", "1.0.1", False),
+        ("org.reactivestreams", "reactive-streams", "1.0.4", False),
+        *(("software.amazon.awssdk", name, _AWS, False) for name in _AWS_SDK),
+    ),
+)
+HADOOP_CLUSTER = JarSet(
+    name="hadoop-cluster",
+    title="Hadoop's servers for tests",
+    size="60 MB",
+    lock=_lock("hadoop_jars.lock"),
+    dependencies=(
+        *(("org.apache.hadoop", f"hadoop-client-{name}", _HADOOP, False) for name in ("api", "runtime", "minicluster")),
+        ("org.mockito", "mockito-core", "4.11.0", False),
+        ("net.bytebuddy", "byte-buddy", "1.12.19", False),
+        ("net.bytebuddy", "byte-buddy-agent", "1.12.19", False),
+        ("org.objenesis", "objenesis", "3.3", False),
+        ("org.slf4j", "slf4j-api", "1.7.36", False),
+        ("org.slf4j", "slf4j-nop", "1.7.36", False),
+        ("commons-logging", "commons-logging", "1.3.0", False),
+        ("com.google.code.findbugs", "jsr305", "3.0.2", False),
+        ("org.xerial.snappy", "snappy-java", "1.1.10.4", False),
+    ),
+)
+
+
+def spark_jars(wanted: JarSet, folder: Path | None = None, *, cache: Path | None = None) -> Sequence[Path]:
+    """Returns the jars, verified by their checksums; downloads them if they are not in the cache.
 
     Args:
+        wanted: the jars.
         folder: a folder that has them already, for machines that do not reach Maven Central.
         cache: the folder of the download; default: in the user's cache.
 
@@ -40,41 +113,53 @@ def spark_kafka_jars(folder: Path | None = None, *, cache: Path | None = None) -
     """
     installed = version("pyspark")
     if installed != SPARK_VERSION:
-        raise LabError(f"the jars of Spark's Kafka source are of Spark {SPARK_VERSION}, but pyspark is {installed}")
+        raise LabError(f"the jars of {wanted.title} are of Spark {SPARK_VERSION}, but pyspark is {installed}")
     if folder is None:
         cache = cache or cache_folder().with_name("spark")
-        folder = cache / f"kafka-source-{SPARK_VERSION}"
+        folder = cache / f"{wanted.name}-{SPARK_VERSION}"
         if not folder.is_dir():
-            _download(cache, folder)
-    return _verified(folder)
+            _download(wanted, cache, folder)
+    return _verified(wanted, folder)
 
 
-def _verified(folder: Path) -> Sequence[Path]:
-    checksums = jar_checksums(LOCK)
+def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
+    checksums = jar_checksums(wanted.lock)
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
-        raise LabError(
-            f"{folder} does not have {missing[0]} of Spark's Kafka source: copy it there, or delete the folder"
-        )
+        raise LabError(f"{folder} does not have {missing[0]} of {wanted.title}: copy it there, or delete the folder")
     jars = [folder / name for name in sorted(checksums)]
-    verify_jars(folder, checksums, lock=LOCK)
+    verify_jars(folder, checksums, lock=wanted.lock)
     return jars
 
 
-def _download(cache: Path, folder: Path) -> None:
+def _download(wanted: JarSet, cache: Path, folder: Path) -> None:
     """Downloads the jars into a folder that gets its name only when it is complete."""
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / ".kafka-source.lock"):
+    with locked(cache / f".{wanted.name}.lock"):
         if folder.is_dir():
             return
-        for stale in cache.glob(".kafka-source.part-*"):
+        for stale in cache.glob(f".{wanted.name}.part-*"):
             shutil.rmtree(stale, ignore_errors=True)
         console = Console(stderr=True, highlight=False)
-        console.print(f"Downloading the Kafka source of Spark {SPARK_VERSION} from Maven Central (10 MB) ...")
-        part = Path(tempfile.mkdtemp(prefix=".kafka-source.part-", dir=cache))
+        console.print(f"Downloading {wanted.title} of Spark {SPARK_VERSION} from Maven Central ({wanted.size}) ...")
+        part = Path(tempfile.mkdtemp(prefix=f".{wanted.name}.part-", dir=cache))
         try:
-            run_ivy(_DEPENDENCIES, part)
-            _verified(part / "jars")
+            run_ivy(wanted.dependencies, part)
+            _verified(wanted, part / "jars")
             (part / "jars").rename(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _copy_s3a(folder: Path) -> Sequence[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy(jar, folder)).absolute() for jar in spark_jars(S3A)]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] != S3A.name:
+        sys.exit(f"usage: python -m deploy.lab.spark_jars {S3A.name} FOLDER")
+    try:
+        sys.stdout.write(",".join(map(str, _copy_s3a(Path(sys.argv[2])))) + "\n")
+    except LabError as problem:
+        sys.exit(str(problem))

@@ -162,10 +162,10 @@ def spark_settings(config: Config) -> Mapping[str, str]:
         return settings
     # Imported here: a job with its own gatherer downloads nothing.
     from deploy.lab import LabError
-    from deploy.lab.spark_jars import spark_kafka_jars
+    from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars
 
     try:
-        return kafka_settings(spark_kafka_jars(config.relay.jars), settings)
+        return kafka_settings(spark_jars(KAFKA_SOURCE, config.relay.jars), settings)
     except LabError as problem:
         raise UsageError(f"source: kafka: {problem}") from None
 

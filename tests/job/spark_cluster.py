@@ -44,11 +44,13 @@ def without(folder: Path) -> Sequence[str]:
     return ("unshare", "--mount", "sh", "-c", script, str(folder))
 
 
-def start_java(stack: ExitStack, folder: Path, command: list[str], *, around: Sequence[str] = ()) -> Path:
+def start_java(
+    stack: ExitStack, folder: Path, command: list[str], *, around: Sequence[str] = (), jars: str = f"{HOME}/jars/*"
+) -> Path:
     """Starts a Java class in a new folder until the stack closes; returns its log file."""
     folder.mkdir()
     log = folder / "log"
-    java = [*around, "java", "-Xmx256m", "-cp", f"{HOME}/jars/*", *command]
+    java = [*around, "java", "-Xmx256m", "-cp", jars, *command]
     # pyspark has no folder of the layout of a distribution: without the Scala version Spark does not find its jars.
     environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"}
     with log.open("wb") as output:

@@ -1,0 +1,88 @@
+"""File systems that the nodes of a Spark cluster reach over the network, on loopback: HDFS, and an S3 store."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.addresses import Ports
+from deploy.lab.jars import cache_folder, locked
+from deploy.lab.spark_jars import HADOOP_CLUSTER, S3A, spark_jars
+from tests.eventually import eventually
+from tests.job.spark_cluster import assert_logged, start_java
+
+VERSITYGW = "1.8.0"
+"""The version of the S3 server (github.com/versity/versitygw)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteStorage:
+    """A running file system."""
+
+    uri: str
+    """Of its root."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark's settings for it."""
+
+
+@contextlib.contextmanager
+def hdfs(folder: Path) -> Iterator[RemoteStorage]:
+    """Runs a name node and a data node of HDFS."""
+    port = Ports().claim()
+    jars = os.pathsep.join(map(str, spark_jars(HADOOP_CLUSTER)))
+    program = Path(__file__).with_name("HadoopCluster.java")
+    with ExitStack() as stack:
+        log = start_java(stack, folder, [str(program), str(folder), str(port)], jars=jars)
+        eventually(lambda: assert_logged(log, "ready"), within_s=120, every_s=1)
+        yield RemoteStorage(uri=f"hdfs://127.0.0.1:{port}", settings={"spark.hadoop.dfs.replication": "1"})
+
+
+@contextlib.contextmanager
+def s3(folder: Path) -> Iterator[RemoteStorage]:
+    """Runs an S3 server with one bucket; skips the test where Go is missing, which builds the server."""
+    server, port = _versitygw(), Ports().claim()
+    (folder / "bucket").mkdir(parents=True)
+    key, secret = "test-key", "do-not-print-me"
+    environment = {**os.environ, "ROOT_ACCESS_KEY": key, "ROOT_SECRET_KEY": secret}
+    log = folder / "log"
+    with log.open("wb") as output, ExitStack() as stack:
+        command = [str(server), "--port", f"127.0.0.1:{port}", "posix", str(folder)]
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        eventually(lambda: assert_logged(log, str(port)), within_s=30)
+        settings = {
+            "spark.jars": ",".join(map(str, spark_jars(S3A))),
+            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+            "spark.hadoop.fs.s3a.aws.credentials.provider": ("org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"),
+            "spark.hadoop.fs.s3a.access.key": key,
+            "spark.hadoop.fs.s3a.secret.key": secret,
+        }
+        yield RemoteStorage(uri="s3a://bucket", settings=settings)
+
+
+def _versitygw() -> Path:
+    """Returns the server, built once for this machine."""
+    cache = cache_folder().with_name("go")
+    server = cache / f"versitygw-{VERSITYGW}"
+    if server.exists():
+        return server
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("Go is missing: it builds the S3 server of this test")
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / ".lock"):
+        if not server.exists():
+            package = f"github.com/versity/versitygw/cmd/versitygw@v{VERSITYGW}"
+            subprocess.run([go, "install", package], env={**os.environ, "GOBIN": str(cache)}, check=True)
+            (cache / "versitygw").rename(server)
+    return server

@@ -1,0 +1,95 @@
+"""Spark's files in HDFS and in S3: a killed job continues from there, with a folder that has none of them."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.lab import Lab
+from tests.job.configured_job import section
+from tests.job.relay_process import RelayProcess
+from tests.job.remote_storage import RemoteStorage, hdfs, s3
+from tests.job.spark_cluster import standalone_cluster
+from tests.job.test_cluster import executor_processes, python_without_kraftwatch
+from tests.job.test_relay_job import assert_alert_continues, reading_job, transitions
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
+    name = request.node.originalname
+    relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
+    relay.start("--only", "test")
+    yield relay
+    relay.stop()
+
+
+@pytest.fixture(scope="module")
+def name_node(folder: Path) -> Iterator[RemoteStorage]:
+    with hdfs(folder / "hdfs") as storage:
+        yield storage
+
+
+def test_killed_job_continues_from_hdfs(
+    lab: Lab, relay: RelayProcess, name_node: RemoteStorage, tmp_path: Path
+) -> None:
+    places = [f"{name_node.uri}/{name}" for name in ("first", "second")]
+    assert_alert_continues(lab, relay, tmp_path, places, spark=dict(name_node.settings))
+
+
+def test_killed_job_continues_from_s3(lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path) -> None:
+    with s3(folder / "s3") as storage:
+        places = [f"{storage.uri}/{name}" for name in ("first", "second")]
+        assert_alert_continues(lab, relay, tmp_path, places, spark=dict(storage.settings))
+        written = [path for path in tmp_path.rglob("*") if path.is_file() and b"do-not-print-me" in path.read_bytes()]
+        assert written == [tmp_path / "job" / "kraftwatch.yaml"], "the secret is in no log and no other file"
+
+
+def test_workers_that_share_no_folder_with_the_driver(
+    lab: Lab,
+    relay: RelayProcess,
+    name_node: RemoteStorage,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may not make mount namespaces")
+    relay.wait_for_rows(1)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python_without_kraftwatch(folder)))
+    with standalone_cluster(folder / "spark", workers=2, hidden=tmp_path) as master:
+        job = reading_job(
+            relay,
+            lab,
+            tmp_path,
+            checkpoint=f"{name_node.uri}/third",
+            work_dir=str(tmp_path / "work"),
+            master=master,
+            spark={**name_node.settings, "spark.executor.memory": "512m"},
+        )
+        with job:
+            lab.pause(*lab.controllers[:2])
+            job.wait_for("no-leader", within_s=180)
+            job.kill()
+            shutil.rmtree(tmp_path / "work" / "log")
+            job.start()
+            for executor in executor_processes(folder / "spark"):
+                executor.kill()
+            lab.resume(*lab.controllers[:2])
+            job.wait_for("no-leader", "resolved", within_s=180)
+        assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]

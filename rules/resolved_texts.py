@@ -24,7 +24,8 @@ _AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, POLL_
 
 def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
     """Returns one sentence or two that say what is true now of a subject whose condition is over."""
-    return RESOLVED.get(rule, _over)(quorum, subject)
+    text = RESOLVED.get(rule, _over)
+    return text.format(subject=subject) if isinstance(text, str) else text(quorum, subject)
 
 
 def _over(_quorum: Quorum, subject: str) -> str:
@@ -73,14 +74,6 @@ def _certificate_expiring(quorum: Quorum, _subject: str) -> str:
     if first is None:
         return "No controller presents a certificate that expires soon."
     return f"No controller presents a certificate that expires before {utc_text(first)}."
-
-
-def _committed_metadata_lost(_quorum: Quorum, _subject: str) -> str:
-    return "No further loss of committed metadata was observed. What was lost is not restored."
-
-
-def _data_contract_broken(_quorum: Quorum, subject: str) -> str:
-    return f"Contract {subject} was not found broken again."
 
 
 def _epoch_churn(quorum: Quorum, subject: str) -> str:
@@ -149,14 +142,6 @@ def _observer_lagging(quorum: Quorum, subject: str) -> str:
     return f"Broker {_node(subject)} {now}."
 
 
-def _open_transaction(_quorum: Quorum, _subject: str) -> str:
-    return "No metadata transaction is open: controllers and brokers apply all committed records."
-
-
-def _partition_stuck_recovering(_quorum: Quorum, subject: str) -> str:
-    return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
-
-
 def _quorum_shape(quorum: Quorum, _subject: str) -> str:
     if quorum.committed is None:
         return "The number of voters is as it should be."
@@ -166,14 +151,6 @@ def _quorum_shape(quorum: Quorum, _subject: str) -> str:
 
 def _raft_invariant_broken(quorum: Quorum, _subject: str) -> str:
     return f"No further violation was observed. {_leads(quorum)}. Which records are committed was not checked."
-
-
-def _recovery_invariant_broken(_quorum: Quorum, subject: str) -> str:
-    return f"No partition of {subject} violates KIP-704 during recovery."
-
-
-def _snapshot_stale(_quorum: Quorum, _subject: str) -> str:
-    return "The leader's newest metadata snapshot is recent enough."
 
 
 def _stale_voter_endpoint(quorum: Quorum, subject: str) -> str:
@@ -232,16 +209,12 @@ def _voter_lagging(quorum: Quorum, subject: str) -> str:
     return f"Voter {status.key.id} {now}. {_in_sync(quorum, poll)}"
 
 
-def _voter_log_regressed(_quorum: Quorum, subject: str) -> str:
-    return f"The log of {subject} has all records that were committed before it went back."
-
-
-RESOLVED: Mapping[str, ResolvedText] = {
+RESOLVED: Mapping[str, ResolvedText | str] = {
     "broker-fenced": _broker_fenced,
     "broker-flapping": _broker_flapping,
     "certificate-expiring": _certificate_expiring,
-    "committed-metadata-lost": _committed_metadata_lost,
-    "data-contract-broken": _data_contract_broken,
+    "committed-metadata-lost": "No further loss of committed metadata was observed. What was lost is not restored.",
+    "data-contract-broken": "Contract {subject} was not found broken again.",
     "epoch-churn": _epoch_churn,
     "failure-tolerance": _voters_in_sync,
     "forced-reconfiguration": _forced_reconfiguration,
@@ -252,12 +225,13 @@ RESOLVED: Mapping[str, ResolvedText] = {
     "node-records-conflict": _node_records_conflict,
     "observer-could-be-voter": _observer_could_be_voter,
     "observer-lagging": _observer_lagging,
-    "open-transaction": _open_transaction,
-    "partition-stuck-recovering": _partition_stuck_recovering,
+    "open-transaction": "No metadata transaction is open: controllers and brokers apply all committed records.",
+    "partition-stuck-recovering": "No partition of {subject} is RECOVERING. "
+    "Records that the unclean election lost are not restored.",
     "quorum-shape": _quorum_shape,
     "raft-invariant-broken": _raft_invariant_broken,
-    "recovery-invariant-broken": _recovery_invariant_broken,
-    "snapshot-stale": _snapshot_stale,
+    "recovery-invariant-broken": "No partition of {subject} violates KIP-704 during recovery.",
+    "snapshot-stale": "The leader's newest metadata snapshot is recent enough.",
     "stale-voter-endpoint": _stale_voter_endpoint,
     "unclean-election": _unclean_election,
     "version-drift": _version_drift,
@@ -265,6 +239,6 @@ RESOLVED: Mapping[str, ResolvedText] = {
     "voter-change-stuck": _voter_change_stuck,
     "voter-disk-replaced": _voter_disk_replaced,
     "voter-lagging": _voter_lagging,
-    "voter-log-regressed": _voter_log_regressed,
+    "voter-log-regressed": "The log of {subject} has all records that were committed before it went back.",
 }
-"""By rule id."""
+"""By rule id; a sentence that is always true is a text, in which `{subject}` is replaced."""

@@ -27,6 +27,11 @@ class LoopCounts:
     longest_stall_s: float
     stalled_s: float
 
+    @property
+    def standing_s(self) -> float:
+        """For how long the loop has not run now."""
+        return max(0.0, time.monotonic() - self.turn_at_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCounts:
@@ -57,22 +62,18 @@ _JSON: TypeAdapter[WrittenStats] = TypeAdapter(WrittenStats)
 def read_stats(path: Path) -> WrittenStats | None:
     """Reads the file; None if there is none, or if it is damaged."""
     try:
-        return stats_from_json(path.read_bytes())
-    except OSError:
+        return _JSON.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
         return None
 
 
-def stats_json(stats: WrittenStats) -> bytes:
-    """Returns the file's content."""
-    return _JSON.dump_json(stats)
+def stalled_loop_s(path: Path, *, pid: int | None) -> float | None:
+    """Returns for how long the event loop of the gatherer with this process id has not run.
 
-
-def stats_from_json(content: bytes) -> WrittenStats | None:
-    """Parses the file's content; None if it is damaged."""
-    try:
-        return _JSON.validate_json(content)
-    except ValidationError:
-        return None
+    None where that gatherer has not written its statistics yet: it starts, or it is an older one's file.
+    """
+    stats = read_stats(path)
+    return None if stats is None or stats.loop.pid != pid else stats.loop.standing_s
 
 
 def write_stats(path: Path, stats: WrittenStats) -> None:
@@ -81,7 +82,7 @@ def write_stats(path: Path, stats: WrittenStats) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    replace_file(path, stats_json(stats), synced=Synced.NOTHING)
+    replace_file(path, _JSON.dump_json(stats), synced=Synced.NOTHING)
 
 
 class GathererStats:

@@ -5,14 +5,10 @@ One event loop serves all clusters, so a stall delays every cluster. The loop no
 Times are of CLOCK_MONOTONIC, which all processes of a machine share and no clock change moves.
 """
 
-import time
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from connectors.kafka.event_loop import EventLoop
-from connectors.store.stored_json import parse_json
 
 STALLED_S: Final = 5.0
 """A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
@@ -66,37 +62,3 @@ class LoopHeartbeat:
     def longest_stall_s(self) -> float:
         """The longest time in the last minute by which a turn came late."""
         return max((late_s for _, late_s in self._stalls), default=0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHeartbeat:
-    """The heartbeat that a gatherer wrote."""
-
-    pid: int
-    turn_at_s: float
-    longest_stall_s: float
-
-    def stalled_s(self, now_s: float) -> float:
-        """Returns for how long the loop has not run, at this monotonic time."""
-        return max(0.0, now_s - self.turn_at_s)
-
-
-def read_heartbeat(stats: Path) -> ReadHeartbeat | None:
-    """Reads the heartbeat from a gatherer's statistics; None where there is none."""
-    try:
-        loop = parse_json(stats.read_text(encoding="utf-8"))["loop"]
-        return ReadHeartbeat(
-            pid=int(loop["pid"]), turn_at_s=float(loop["turn_at_s"]), longest_stall_s=float(loop["longest_stall_s"])
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def stalled_loop_s(stats: Path, *, pid: int | None) -> float | None:
-    """Returns for how long the event loop of the gatherer with this process id has not run.
-
-    Returns:
-        None where that gatherer has not written its statistics yet: it starts, or it is an older one's file.
-    """
-    heartbeat = read_heartbeat(stats)
-    return None if heartbeat is None or heartbeat.pid != pid else heartbeat.stalled_s(time.monotonic())

@@ -1,21 +1,26 @@
 """The lab: a real Kafka quorum on loopback, with methods that inject and fix faults."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.lab import LabError, topics
-from deploy.lab.child_process import wait_until
-from deploy.lab.kafka_requests import QuorumState
-from deploy.lab.node import Node, wipe_disk
-from deploy.lab.running_quorum import CHANGE_TIMEOUT_S, RunningQuorum
-from deploy.lab.tools import Tools
-from deploy.lab.topics import UncleanPartitions, leave_partitions_recovering
+from deploy.lab import LabError, kafka_requests, topics
+from deploy.lab.node import wipe_disk
+from deploy.lab.running_quorum import RunningQuorum
 
-_TIMED_OUT = "TimeoutException"
-"""In the output of Kafka's tool when the leader answers REQUEST_TIMED_OUT."""
-TIMED_OUT_CHANGE_S = 10.0
-"""How long a change may still take after that answer."""
+NODE_PROPERTIES = "$NODE_PROPERTIES"
+"""The placeholder in a remedy for the configuration file of the node on which the command runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanPartitions:
+    """Topics in RECOVERING, the broker that leads them now, and the killed broker that has the lost records."""
+
+    topics: tuple[str, ...]
+    leader: int
+    killed_broker: int
 
 
 class Lab(RunningQuorum):
@@ -45,48 +50,6 @@ class Lab(RunningQuorum):
         _ = self.names
         self.layout.rename(id_, name)
 
-    # ---- versions
-
-    def install(self, id_: int, version: str) -> None:
-        """Changes the Kafka version of a stopped node; the tools change when all nodes have the version.
-
-        Raises:
-            LabError: the node is running, or the version does not exist.
-        """
-        self._require_stopped([id_], "its Kafka version is changed")
-        jvm = self._jvm_of(version)
-        self.node(id_).version = version
-        self.layout.configure()
-        if all(node.version == version for node in self.layout):
-            self.version = version
-            self.tools = Tools(jvm=jvm, layout=self.layout)
-
-    def upgrade_features(self, *options: str) -> str:
-        """Runs `kafka-features upgrade`, with `--release-version 4.3` or `--feature kraft.version=1`."""
-        return self.tools.upgrade_features(*options)
-
-    # ---- voters, with Kafka's tool
-
-    def add_controller(self, id_: int) -> None:
-        """Runs `kafka-metadata-quorum add-controller` for a running observer and waits until it is a voter."""
-        node = self.node(id_)
-        self.await_observer(node)
-        self._change(
-            lambda: self.tools.add_controller(node),
-            lambda state: id_ in state.voter_ids,
-            what=f"controller {id_} among the voters",
-        )
-
-    def remove_controller(self, id_: int, directory_id: str | None = None) -> None:
-        """Removes a voter; `directory_id` is by default the one of its log directory."""
-        directory = directory_id or self.node(id_).directory_id
-        removed = (id_, directory)
-        self._change(
-            lambda: self.tools.remove_controller(id_, directory),
-            lambda state: removed not in {(voter.id, voter.directory_id) for voter in state.voters},
-            what=f"the removal of voter {id_}-{directory}",
-        )
-
     # ---- topics
 
     def create_topic(
@@ -115,10 +78,30 @@ class Lab(RunningQuorum):
     def leave_partitions_recovering(self, *names: str, partitions: int = 1) -> UncleanPartitions:
         """Puts every partition of these topics into RECOVERING (KIP-704) by an unclean election.
 
-        Creates missing topics on the first two running brokers. Afterwards one of them is killed and the other leads;
-        starting the killed broker ends the recovery.
+        Creates missing topics on the first two running brokers, kills the follower, writes records, kills the leader,
+        starts the follower and elects it uncleanly: Kafka 4 does not elect it by itself, because with KIP-966 the
+        killed leader stays the eligible one. Starting the killed leader ends the recovery.
         """
-        return leave_partitions_recovering(self, names, partitions=partitions)
+        running = [id_ for id_ in self.brokers if self.node(id_).running and not self.node(id_).is_controller]
+        if len(running) < 2:
+            raise LabError(
+                f"unclean partitions need two running brokers without the controller role; running: {running}"
+            )
+        leader, follower = running[:2]
+        for name in names:
+            if not kafka_requests.partitions(self._port(leader), name, connect=self.connect):
+                self.create_topic(name, assignment=[[leader, follower]] * partitions)
+                self._wait_for_isr(leader, name, {leader, follower})
+        self.kill(follower)
+        for name in names:
+            count = self._wait_for_isr(leader, name, {leader})
+            self.produce(name, 10 * count)
+        self.kill(leader)
+        self.start(follower)
+        topics.elect_unclean(self._port(follower), names, leader=follower, connect=self.connect)
+        for name in names:
+            self._wait_for_isr(follower, name, {follower})
+        return UncleanPartitions(topics=names, leader=follower, killed_broker=leader)
 
     @property
     def running_brokers(self) -> list[str]:
@@ -127,56 +110,34 @@ class Lab(RunningQuorum):
 
     # ---- Kafka's tools
 
-    def describe_status(self) -> dict[str, str]:
-        """Returns the lines of `kafka-metadata-quorum describe --status` as name -> value."""
-        return self.tools.describe_status()
-
-    def describe_replication(self) -> list[dict[str, str]]:
-        """Returns the rows of `kafka-metadata-quorum describe --replication` as column -> value."""
-        return self.tools.describe_replication()
-
-    def dump_log(self, id_: int) -> str:
-        """Returns the output of `kafka-dump-log` for a node's metadata log and snapshots, oldest file first."""
-        return self.tools.dump_log(self.node(id_))
-
     def run_remedy(self, line: str, *, node_properties: Path | None = None) -> str | None:
-        """Runs one line of a remedy exactly as printed and returns its output.
+        """Runs one line of a remedy exactly as printed; returns its output, or None for a comment (`# ...`).
 
-        A line that starts with `#` is a comment: returns None.
+        Raises:
+            LabError: the command is not one of Kafka's tools, contains an unknown placeholder, or failed.
         """
-        return self.tools.run_remedy(line, node_properties=node_properties)
+        if not line.strip() or line.lstrip().startswith("#"):
+            return None
+        if NODE_PROPERTIES in line:
+            if node_properties is None:
+                raise LabError(f"node_properties is required for {NODE_PROPERTIES} in this remedy: {line}")
+            line = line.replace(NODE_PROPERTIES, shlex.quote(str(node_properties)))
+        if placeholder := re.search(r"\$\w+", line):
+            raise LabError(f"the remedy contains the unknown placeholder {placeholder.group()}: {line}")
+        script, *arguments = shlex.split(line)
+        return self.jvm.tool(Path(script).name.removesuffix(".sh"), arguments)
 
     # ---- internals
-
-    def await_observer(self, node: Node) -> None:
-        """Waits until this controller is an observer that has caught up, as the leader requires of a new voter."""
-        key = (node.id, node.directory_id)
-        self.await_state(
-            lambda state: key in {(one.id, one.directory_id) for one in state.observers if one.caught_up},
-            what=f"observer {node.id}-{node.directory_id}, caught up",
-        )
-
-    def _change(self, request: Callable[[], None], done: Callable[[QuorumState], bool], *, what: str) -> None:
-        """Requests a change of the voter set until it is committed."""
-
-        def attempt() -> bool:
-            try:
-                request()
-            except LabError as error:
-                if _TIMED_OUT not in str(error):
-                    raise
-                # Either the change did not commit within two seconds and continues, or it was refused because the
-                # leader was elected recently: the voter set shows which.
-                with suppress(LabError):
-                    self.await_state(done, what=what, timeout_s=TIMED_OUT_CHANGE_S)
-                    return True
-                return False
-            return True
-
-        wait_until(attempt, timeout_s=CHANGE_TIMEOUT_S, what=what)
-        self.await_state(done, what=what)
 
     def _require_stopped(self, ids: Sequence[int], action: str) -> None:
         for id_ in ids:
             if self.node(id_).running:
                 raise LabError(f"node {id_} is running: stop it before {action}")
+
+    def _wait_for_isr(self, broker: int, topic: str, isr: set[int]) -> int:
+        return topics.wait_for_isr(self._port(broker), topic, frozenset(isr), connect=self.connect)
+
+    def _port(self, broker: int) -> int:
+        port = self.node(broker).broker_port
+        assert port is not None
+        return port

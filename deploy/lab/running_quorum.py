@@ -16,9 +16,7 @@ from deploy.lab.child_process import wait_until
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jars import KAFKA_VERSION, ensure_class_archive, kafka_jars
 from deploy.lab.jvm import Jvm
-from deploy.lab.node import BROKER, CONTROLLER, Listener, Node, format_disk, is_dynamic, new_uuid
-from deploy.lab.security import Security
-from deploy.lab.tools import Tools
+from deploy.lab.node import Listener, Node, format_disk, is_dynamic, new_uuid
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0
@@ -44,9 +42,6 @@ class RunningQuorum:
         static: bool | None = None,
         properties: Mapping[str, str] | None = None,
         named: bool = False,
-        users: Sequence[str] | None = None,
-        plaintext: Sequence[str] = (),
-        listeners: Sequence[Listener] = (),
         supervised: bool = True,
         class_archive: Path | None = None,
     ) -> None:
@@ -57,9 +52,6 @@ class RunningQuorum:
             static: voters in controller.quorum.voters, kraft.version 0; the default only for versions without KIP-853.
             properties: added to every node's configuration.
             named: controllers advertise host names of the lab's hosts file instead of 127.0.0.1.
-            users: if not None, a secured quorum with these users and the admin (see `deploy.lab.security`).
-            plaintext: listeners of a secured quorum without TLS and login.
-            listeners: additional listeners of every controller.
             supervised: False lets the processes outlive this one (see `deploy.lab.persistent_quorum`).
             class_archive: the archive that a node of this lab writes when it ends; None reads that of the version.
         """
@@ -76,9 +68,6 @@ class RunningQuorum:
         self._counts = {"controllers": controllers, "combined": combined, "brokers": brokers}
         self._properties = dict(properties or {})
         self._named = named
-        self._users = users
-        self._security: Security | None = None
-        self._plaintext, self._listeners = plaintext, listeners
         self._supervised, self._class_archive = supervised, class_archive
 
     def __enter__(self) -> Self:
@@ -90,21 +79,15 @@ class RunningQuorum:
             raise LabError(f"{self.directory} already contains a lab: choose another folder")
         self.directory.mkdir(parents=True, exist_ok=True)
         self._names = HostsFile(self.directory / "hosts") if self._named else None
-        if self._users is not None:
-            self._security = Security(self.directory / "security", self._users, plaintext=self._plaintext)
-        secured = {} if self._security is None else self._security.node_properties()
         self.layout = ClusterLayout(
             self.directory,
             names=self._names,
-            extra=secured | self._properties,
+            extra=self.node_properties(),
             version=self.version,
             static=self.static,
-            listeners=self._listeners,
+            listeners=self.listeners,
         )
         self.jvm.prepare()
-        admin_file = None if self._security is None else self._security.admin_file
-        login_file = None if CONTROLLER in self._plaintext else admin_file
-        self.tools = Tools(jvm=self.jvm, layout=self.layout, command_config=login_file)
         try:
             self.layout.populate(**self._counts)
             self._format_all()
@@ -159,28 +142,27 @@ class RunningQuorum:
         """The path of the hosts file, for a monitor; None unless `named`."""
         return None if self._names is None else self._names.file
 
-    @property
-    def security(self) -> Security:
-        """The users and certificates of a secured quorum."""
-        if self._security is None:
-            raise LabError("this lab is not secured: create it with users=[...]")
-        return self._security
+    # ---- what a secured quorum has otherwise
 
-    @property
-    def admin_options(self) -> Sequence[str]:
-        """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
-        secured = self._security is not None and CONTROLLER not in self._plaintext
-        return ["--command-config", str(self.security.admin_file)] if secured else []
+    listeners: Sequence[Listener] = ()
+    """Additional listeners of every controller."""
+    java_options: tuple[str, ...] = ()
+    """Additional options of the JVMs that run nodes."""
 
-    @property
-    def connect(self) -> kafka_requests.Connect:
-        """Opens a connection to a node of this quorum."""
-        return kafka_requests.plaintext if self._security is None else self._connect
+    def node_properties(self) -> dict[str, str]:
+        """Returns properties of every node."""
+        return self._properties
+
+    def connect(self, port: int) -> socket.socket:
+        """Opens a connection to a node on 127.0.0.1:`port`."""
+        return kafka_requests.plaintext(port)
 
     @property
     def login(self) -> Mapping[str, str | int]:
         """librdkafka's login settings for this quorum."""
-        return {} if self._security is None or BROKER in self._plaintext else self._security.client()
+        return {}
+
+    # ---- state
 
     @property
     def state(self) -> kafka_requests.QuorumState | None:
@@ -266,7 +248,7 @@ class RunningQuorum:
             jars=kafka_jars(version),
             folder=self.directory,
             hosts_file=self.hosts_file,
-            options=() if self._security is None else self._security.java_options,
+            options=self.java_options,
             written_archive=self._class_archive,
         )
 
@@ -277,10 +259,6 @@ class RunningQuorum:
             type(self)(Path(folder), controllers=0, combined=1, brokers=0, class_archive=file) as lab,
         ):
             lab.stop(*lab.controllers)
-
-    def _connect(self, port: int) -> socket.socket:
-        listener = BROKER if port in {node.broker_port for node in self.layout} else CONTROLLER
-        return kafka_requests.plaintext(port) if listener in self._plaintext else self.security.connect(port)
 
     def _format_all(self) -> None:
         voters = [(node, new_uuid()) for node in self.layout.controllers]

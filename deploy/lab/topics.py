@@ -1,18 +1,13 @@
-"""Creates topics, writes records, elects leaders and waits for replicas, without starting a JVM.
-
-`leave_partitions_recovering` leaves partitions in RECOVERING after an unclean leader election (KIP-704).
-"""
+"""Creates topics, writes records, elects leaders and waits for replicas, without starting a JVM."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.lab import LabError, kafka_requests
 from deploy.lab.child_process import wait_until
-from deploy.lab.node import Node
 
 REQUEST_TIMEOUT_S = 30.0
 FENCING_TIMEOUT_S = 120.0
@@ -68,9 +63,7 @@ def produce(bootstrap: Sequence[str], topic: str, count: int, *, login: Login) -
         raise LabError(f"{failed} of {count} records to topic {topic} failed: {(errors or ['timeout'])[0]}")
 
 
-def elect_unclean(
-    port: int, topics: Sequence[str], *, leader: int, timeout_s: float, connect: kafka_requests.Connect
-) -> None:
+def elect_unclean(port: int, topics: Sequence[str], *, leader: int, connect: kafka_requests.Connect) -> None:
     """Elects this broker, which listens on `port`, uncleanly as the leader of all partitions of these topics.
 
     Repeats the request until the broker leads all of them, and ignores the responses: Kafka answers "election not
@@ -87,12 +80,10 @@ def elect_unclean(
             kafka_requests.elect_unclean(port, others, connect=connect)
         return all(states.values()) and not others
 
-    wait_until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
+    wait_until(elect, timeout_s=FENCING_TIMEOUT_S, what=f"unclean elections of {', '.join(sorted(topics))}")
 
 
-def wait_for_isr(
-    port: int, topic: str, isr: frozenset[int], *, timeout_s: float, connect: kafka_requests.Connect
-) -> int:
+def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, connect: kafka_requests.Connect) -> int:
     """Waits until every partition of `topic` has exactly these in-sync replicas; returns the number of partitions.
 
     `port` is that of a running broker.
@@ -102,76 +93,4 @@ def wait_for_isr(
         states = kafka_requests.partitions(port, topic, connect=connect)
         return len(states) if states and all(one.isr == isr for one in states.values()) else None
 
-    return wait_until(poll, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")
-
-
-class BrokerControl(Protocol):
-    """The part of a lab that an unclean election needs."""
-
-    @property
-    def brokers(self) -> list[int]:
-        """Node ids with the broker role, running or not."""
-
-    @property
-    def connect(self) -> kafka_requests.Connect:
-        """Opens a connection to a node."""
-
-    def node(self, id_: int, /) -> Node:
-        """Returns one node."""
-
-    def start(self, *ids: int) -> None:
-        """Starts nodes and waits until they are unfenced."""
-
-    def kill(self, *ids: int) -> None:
-        """Sends SIGKILL and waits for the end."""
-
-    def create_topic(self, name: str, *, assignment: Sequence[Sequence[int]]) -> None:
-        """Creates a topic with these replicas for each partition."""
-
-    def produce(self, topic: str, count: int, /) -> None:
-        """Writes records with acks=all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncleanPartitions:
-    """Topics in RECOVERING, the broker that leads them now, and the killed broker that has the lost records."""
-
-    topics: tuple[str, ...]
-    leader: int
-    killed_broker: int
-
-
-def leave_partitions_recovering(lab: BrokerControl, names: Sequence[str], *, partitions: int) -> UncleanPartitions:
-    """Kills the follower, writes records, kills the leader, starts the follower and elects it uncleanly.
-
-    Kafka 4 does not elect the follower by itself: with KIP-966 the killed leader stays the eligible one.
-    """
-    running = [id_ for id_ in lab.brokers if lab.node(id_).running and not lab.node(id_).is_controller]
-    if len(running) < 2:
-        raise LabError(f"unclean partitions need two running brokers without the controller role; running: {running}")
-    leader, follower = running[:2]
-    for name in names:
-        if not kafka_requests.partitions(_port(lab, leader), name, connect=lab.connect):
-            lab.create_topic(name, assignment=[[leader, follower]] * partitions)
-            _wait_for_isr(lab, leader, name, {leader, follower})
-    lab.kill(follower)
-    for name in names:
-        count = _wait_for_isr(lab, leader, name, {leader})
-        lab.produce(name, 10 * count)
-    lab.kill(leader)
-    lab.start(follower)
-    elect_unclean(_port(lab, follower), names, leader=follower, timeout_s=FENCING_TIMEOUT_S, connect=lab.connect)
-    for name in names:
-        _wait_for_isr(lab, follower, name, {follower})
-    return UncleanPartitions(topics=tuple(names), leader=follower, killed_broker=leader)
-
-
-def _wait_for_isr(lab: BrokerControl, broker: int, topic: str, isr: set[int]) -> int:
-    """Waits until this broker reports these in-sync replicas; returns the number of partitions."""
-    return wait_for_isr(_port(lab, broker), topic, frozenset(isr), timeout_s=FENCING_TIMEOUT_S, connect=lab.connect)
-
-
-def _port(lab: BrokerControl, broker: int) -> int:
-    port = lab.node(broker).broker_port
-    assert port is not None
-    return port
+    return wait_until(poll, timeout_s=FENCING_TIMEOUT_S, what=f"in-sync replicas {sorted(isr)} of topic {topic}")

@@ -136,7 +136,7 @@ def list_(
         from streaming.config import load
         from streaming.config.maintenance import in_force
 
-        silences += in_force(load(config).windows(), now_ms)
+        silences += in_force(load(config).maintenance, now_ms)
     if as_json:
         for one in silences:
             print_json(silence_to_json(one, now_ms))

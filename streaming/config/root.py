@@ -26,7 +26,7 @@ from connectors.sinks.sink_entry import SinkEntry
 from rules.evaluate import with_overrides
 from rules.finding import Thresholds
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
-from streaming.config.maintenance import MaintenanceSection, Window
+from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.rule_section import RuleSection, flattened, in_force, overrides_in_force
 from streaming.metrics.heartbeat import HeartbeatSchedule
@@ -283,10 +283,6 @@ class Config(Section):
         """Returns the certificate and the token with which `listen` is served."""
         token = None if self.listen_token_file is None else Secret(file=self.listen_token_file)
         return PageAccess(certfile=self.listen_certfile, keyfile=self.listen_keyfile, token=token)
-
-    def windows(self) -> Sequence[Window]:
-        """Returns the maintenance windows."""
-        return [section.window() for section in self.maintenance]
 
     def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
         """Returns the configured thresholds as RULE.NAME -> value; those of the cluster win."""

@@ -143,7 +143,7 @@ def _sink_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _window(section: MaintenanceSection, now_ms: Millis) -> dict[str, Plain]:
-    spans = section.window().spans(now_ms)
+    spans = section.spans(now_ms)
     return {
         "clusters": [*section.clusters],
         "rules": [*section.rules],

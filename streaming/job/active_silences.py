@@ -40,7 +40,7 @@ class ActiveSilences:
 
     def of_monitored(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the silences of monitored clusters: `kraftwatch silence` and maintenance. For any thread."""
-        return (*self._stored.current(), *in_force(self._config().windows(), now_ms))
+        return (*self._stored.current(), *in_force(self._config().maintenance, now_ms))
 
     def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the same with a silence for each removed cluster that has active alerts, and a standby job's hold.

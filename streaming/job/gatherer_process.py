@@ -26,7 +26,7 @@ from connectors.gather.gatherer_input import (
     message_to_line,
     settings_to_line,
 )
-from connectors.gather.loop_heartbeat import stalled_loop_s
+from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import ObservationsAudited
 from connectors.store.journal_reader import JournalReader

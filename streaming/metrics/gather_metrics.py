@@ -1,9 +1,8 @@
 """Metrics about the gatherer: how old the data is, how far the log is read, and which observations fail."""
 
-import time
 from collections.abc import Callable
 
-from connectors.gather.loop_heartbeat import read_heartbeat
+from connectors.gather.gatherer_stats import read_stats
 from streaming.metrics.job_metrics import JobSample
 from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
 
@@ -17,10 +16,10 @@ def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
 
 
 def _loop_stall(job: JobSample) -> Values:
-    heartbeat = read_heartbeat(job.sources.stats) if job.sources.gatherer_runs() else None
-    if heartbeat is None or heartbeat.pid != job.sources.gatherer_pid():
+    stats = read_stats(job.sources.stats) if job.sources.gatherer_runs() else None
+    if stats is None or stats.loop.pid != job.sources.gatherer_pid():
         return None
-    return max(heartbeat.longest_stall_s, heartbeat.stalled_s(time.monotonic()))
+    return max(stats.loop.longest_stall_s, stats.loop.standing_s)
 
 
 def _requests(job: JobSample) -> Values:

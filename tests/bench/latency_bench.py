@@ -20,11 +20,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
 from tests.bench import spark_floor
 from tests.bench.fenced_broker import FencedBroker
 from tests.bench.job_cost import percentiles, webhook
+from tests.lab import Lab
 
 BROKERS = (901, 902, 903)
 EVENTS = 510

@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from deploy.lab.lab import Lab
 from tests.job.configured_job import section
+from tests.lab import Lab
 
 CLUSTER = "prod"
 USER = "kraftwatch"

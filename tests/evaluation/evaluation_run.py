@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from deploy.lab import LabError
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcessError
 from streaming.demo.scenarios import Print
 from tests.browser.chromium import Browser
@@ -22,6 +21,7 @@ from tests.evaluation.kafka_view import NodeReadings, describe_status, metrics_v
 from tests.evaluation.quorum_faults import THRESHOLDS
 from tests.job.configured_job import ConfiguredJob
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
+from tests.lab import Lab
 
 RESOLVED_S = 60.0
 QUIET_S = 15.0

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import tests.lab
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
 from streaming.demo.scenarios import ScenarioContext, controller_names, followers, leader
@@ -110,6 +111,7 @@ def leave_transaction_open(context: ScenarioContext) -> None:
 
 def add_observer(context: ScenarioContext) -> None:
     """Starts a new controller, which is not a voter yet."""
+    assert isinstance(context.lab, tests.lab.Lab)
     start_new_controller(context.lab)
 
 
@@ -157,6 +159,7 @@ def _require_passed(since: float, seconds: float) -> None:
 def expire_certificate(context: ScenarioContext) -> None:
     """Restarts a follower with a certificate that expired yesterday."""
     lab, node = context.lab, followers(context)[0]
+    assert isinstance(lab, tests.lab.Lab)
     lab.stop(node)
     lab.security.authority.issue("server", days=(-7, -1))
     lab.start(node)

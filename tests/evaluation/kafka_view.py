@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 
 TOOL_LIMIT_S = 30.0
 """After this time a person stops waiting; the tool itself gives up after a minute."""

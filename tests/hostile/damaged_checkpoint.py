@@ -7,8 +7,7 @@ from random import Random
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
-from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, write_stats
-from connectors.gather.loop_heartbeat import read_heartbeat
+from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, read_stats, write_stats
 from connectors.gather.node_directory import stored_endpoints
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.collection import quarantine_of
@@ -144,7 +143,7 @@ class DamagedCheckpoint:
             checkpoint.check_spark,
             self._read_database,
             lambda: stored_endpoints(JournalReader(checkpoint.journal).endpoints().get("prod")),
-            lambda: read_heartbeat(stats),
+            lambda: read_stats(stats),
             lambda: list(self._metrics.collect()),
             write_alert,
         ]

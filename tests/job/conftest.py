@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
+from tests.lab import Lab
 
 HOLDS = {
     "stale-voter-endpoint": 6.0,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.lab import Lab
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
@@ -17,6 +16,7 @@ from tests.job.job_state import wait_until_delivered, wait_until_resolved
 from tests.kill_campaign.campaign_job import ROOT, STARTUP
 from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.kill_campaign.job_processes import VARIABLE
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
 )
 
 from deploy.grafana.charts import ROWS
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
@@ -27,6 +26,7 @@ from tests.job.job_state import cluster_metrics, scrape, wait_until_delivered, w
 from tests.job.process_output import files_in
 from tests.job.prometheus import running_prometheus
 from tests.kafka.lab_helpers import start_new_controller
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 

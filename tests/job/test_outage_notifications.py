@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deploy.lab.lab import Lab
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
+from tests.lab import Lab
 from tests.sinks.server import HttpDouble, serving
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]

@@ -15,12 +15,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.process_output import files_in
 from tests.job.relay_process import RelayProcess
 from tests.kafka.alert_topic import admin_config
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 TOPIC = "observations"

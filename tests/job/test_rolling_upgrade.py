@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
-from deploy.lab.lab import Lab
 from streaming.cli import app
 from streaming.demo.job_process import JobProcess
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.job.elections import rules_expected_by_elections
 from tests.job.job_state import wait_until_delivered
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
 NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 
 
 def admin_config(kafka: Lab) -> dict[str, Any]:

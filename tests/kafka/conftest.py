@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.lab import jars
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 
 MakeLab = Callable[..., Lab]
 """Takes the parameters of `Lab`, except the folder; returns a running lab."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from deploy.lab.lab import Lab
 from streaming.cli import app
+from tests.lab import Lab
 
 _NOWHERE = "127.0.0.1:1"
 _ATTEMPTS = 5

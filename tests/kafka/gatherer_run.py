@@ -13,7 +13,7 @@ from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Event, Observation, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 
 NAME = "a"
 

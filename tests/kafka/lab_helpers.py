@@ -1,7 +1,7 @@
 """Operations on a lab that only tests need."""
 
-from deploy.lab.lab import Lab
 from deploy.lab.node import Node, format_disk
+from tests.lab import Lab
 
 
 def start_new_controller(lab: Lab) -> int:

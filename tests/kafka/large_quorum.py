@@ -18,9 +18,9 @@ from typing import Any
 from deploy.lab.child_process import wait_until
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.jvm import Jvm
-from deploy.lab.lab import Lab
 from deploy.lab.running_quorum import START_TIMEOUT_S
 from tests.kafka.alter_partition import LedPartition, NotActiveError, alter_partition
+from tests.lab import Lab
 
 _WRITER = Path(__file__).with_name("LargeSnapshot.java")
 _SESSION_MS = 12 * 3_600_000

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connectors.observations.observation import ObservationKind
-from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity
@@ -27,6 +26,7 @@ from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
+from tests.lab import Lab
 from tests.scripts.test_script_notifications import SentNotifications
 from tests.sinks.server import serving
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.eventually import eventually
+from tests.lab import Lab
 
 _ROOT = Path(__file__).parents[2]
 _TOOL = "kafka-metadata-quorum.sh"

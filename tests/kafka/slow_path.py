@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy.lab.addresses import LOOPBACK
 from deploy.lab.jars import kafka_jars
 from deploy.lab.jvm import Jvm
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 
 PROXY = "127.0.0.2"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.formatting import alert_text
 from rules.model.identifiers import NodeId
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, pause_nodes
+from tests.lab import Lab
 from tests.remedy_conflicts import found_conflicts
 
 pytestmark = pytest.mark.lab

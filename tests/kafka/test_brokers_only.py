@@ -15,9 +15,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.eventually import eventually
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 FIREWALL = "127.0.0.9"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import ObservationKind, QuorumPolled
-from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from rules.alert import Alert
 from tests.eventually import eventually
@@ -18,6 +17,7 @@ from tests.kafka.forged_log import force_voters
 from tests.kafka.gatherer_run import GathererRun
 from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 LOST_RECORDS = 20

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.lab import Lab
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 OLD, NEW = "4.2.1", "4.3.1"

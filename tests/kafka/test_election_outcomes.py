@@ -5,10 +5,10 @@ from typer.testing import CliRunner
 
 from deploy.lab import LabError
 from deploy.lab.jars import KAFKA_VERSION
-from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.kafka.conftest import MakeLab
 from tests.kafka.election_prediction import predict_from_disks, stop_controllers
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 WATCHED_S = 25

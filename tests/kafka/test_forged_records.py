@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.forged_log import append_to_every_log, begin_transaction, partition_change
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 TOPIC = "orders"

@@ -34,11 +34,11 @@ from connectors.observations.observation import (
     QuorumPolled,
     from_json,
 )
-from deploy.lab.lab import Lab
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import monitored_cluster_of, pause_nodes
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 PASSWORD = "planted-keystore-password"

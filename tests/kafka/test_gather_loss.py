@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import ObservationFailed, ObservationKind
-from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, cluster_of, run_gatherer
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 

@@ -26,7 +26,6 @@ from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import open_sink
 from connectors.store.tables import job_database
-from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import single_alert_notification
@@ -34,6 +33,7 @@ from streaming.config import checked
 from tests.eventually import eventually
 from tests.kafka.alert_topic import admin_config, alert_states, messages
 from tests.kafka.conftest import MakeLab
+from tests.lab import Lab
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 pytestmark = pytest.mark.lab

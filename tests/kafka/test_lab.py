@@ -13,7 +13,6 @@ import pytest
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from deploy.lab import LabError
-from deploy.lab.lab import Lab
 from deploy.lab.persistent_quorum import down, up
 from tests.eventually import eventually
 from tests.kafka.lab_helpers import start_new_controller
@@ -26,6 +25,7 @@ from tests.kafka.voter_requests import (
     add_voter,
     remove_voter,
 )
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 
@@ -337,7 +337,7 @@ up(Path(sys.argv[1]), controllers=1, brokers=1)
 OWNER = """
 import sys, time
 from pathlib import Path
-from deploy.lab.lab import Lab
+from tests.lab import Lab
 with Lab(Path(sys.argv[1]), controllers=1, brokers=1) as lab:
     lab.pause(101)
     print(*(lab.node(id_).pid for id_ in (1, 101)), flush=True)

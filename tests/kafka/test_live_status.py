@@ -17,7 +17,6 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationKind
-from deploy.lab.lab import Lab
 from rules.analysis.safe_to_restart import RestartSafety
 from streaming.cli import app, cluster_query, options
 from streaming.status import check_output
@@ -27,6 +26,7 @@ from streaming.status.health import health
 from streaming.status.status_json import partitions_json, replication_json, status_json
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 SOON_SILENT = ("stale-voter-endpoint.fetch_age=2", "failure-tolerance.fetch_age=2")

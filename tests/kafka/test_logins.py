@@ -26,16 +26,16 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner, Result
 
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
-from deploy.lab.certificate_authority import LabCertificateAuthority
-from deploy.lab.lab import Lab
 from deploy.lab.node import Listener
-from deploy.lab.security import MUTUAL_TLS, OAUTHBEARER, PLAIN_WITHOUT_TLS, SCRAM, TokenIssuer
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, run_gatherer
 from tests.kafka.lab_helpers import endpoint_of
+from tests.lab import Lab
+from tests.lab_certificate_authority import LabCertificateAuthority
+from tests.lab_security import MUTUAL_TLS, OAUTHBEARER, PLAIN_WITHOUT_TLS, SCRAM, TokenIssuer
 
 pytestmark = pytest.mark.lab
 TLS_ONLY = Listener(name="TLS", protocol="SSL")

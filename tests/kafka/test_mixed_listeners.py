@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from deploy.lab.lab import Lab
 from deploy.lab.node import BROKER, CONTROLLER
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -14,6 +13,7 @@ from rules.remedies.remedy_commands import LEGEND, describe_status, describe_top
 from streaming.config import ClusterSection
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.live import QueryTarget, query_clusters
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 LOGIN = "--command-config $NODE_PROPERTIES"

@@ -22,7 +22,6 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
-from deploy.lab.lab import Lab
 from streaming.config import checked
 from streaming.doctor.host_checks import check_topics
 from streaming.job.relay_job import Relay
@@ -32,6 +31,7 @@ from tests.job.configured_job import section
 from tests.job.relay_process import RelayProcess
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of
+from tests.lab import Lab
 from tests.unit.streaming.metrics.exposition import samples
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]

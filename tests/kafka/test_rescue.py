@@ -9,7 +9,6 @@ from typer.testing import CliRunner, Result
 from connectors.metadata.batches import RecordBatch, scan
 from deploy.lab import LabError
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from rules.rescue.voter_override import initial_controllers
 from streaming.cli import app
@@ -19,6 +18,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.election_prediction import predict_from_disks, stop_controllers
 from tests.kafka.metadata_image import kafka_records
 from tests.kafka.version_table import DYNAMIC_KAFKAS
+from tests.lab import Lab
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text
 
 pytestmark = pytest.mark.lab

@@ -10,7 +10,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from deploy.lab.jars import KAFKA_VERSION
-from deploy.lab.lab import Lab
 from rules.rescue.voter_override import initial_controllers
 from streaming.cli import app
 from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
@@ -28,6 +27,7 @@ from tests.kafka.test_rescue import (
     stop_all,
     voters,
 )
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 TAIL = "never-committed"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.lab import Lab
 from rules.evaluate import RULES
 from tests.job.conftest import await_fetches_of_all_voters
 from tests.job.elections import rules_expected_by_elections
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import monitor_cluster
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 DEFAULT_HOLDS = {

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import LabError
-from deploy.lab.lab import Lab
 from rules.model.quorum import Quorum
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of, pause_nodes
 from tests.kafka.slow_path import slow_path
+from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 PROPERTIES = {"broker.session.timeout.ms": "12000", "controller.quorum.fetch.timeout.ms": "8000"}

@@ -26,8 +26,6 @@ from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.sinks.webhook import Webhook
 from connectors.store.tables import job_database
-from deploy.lab.lab import Lab
-from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
@@ -40,6 +38,8 @@ from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
 from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.monitored_cluster import MonitoredCluster
+from tests.lab import Lab
+from tests.lab_security import Security
 from tests.sinks.server import serving
 
 pytestmark = pytest.mark.lab

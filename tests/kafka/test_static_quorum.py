@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.observations.observation import Observation, ObservationKind
-from deploy.lab.lab import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
@@ -20,6 +19,7 @@ from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import VOTERS_IN_THE_LOG
+from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 SHORT_FETCH_AGE = ("--set", "stale-voter-endpoint.fetch_age=2", "--set", "failure-tolerance.fetch_age=2")

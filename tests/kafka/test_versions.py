@@ -17,7 +17,6 @@ from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
-from deploy.lab.lab import Lab
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
 from streaming.replay.decoded_row import decode_observation
@@ -33,6 +32,7 @@ from tests.kafka.version_table import (
     measured,
     page_tables,
 )
+from tests.lab import Lab
 
 PAGE = Path(__file__).parents[2] / "docs" / "versions.md"
 BEGIN, END = "<!-- the tables: tests/kafka/version_table.py -->\n\n", "\n<!-- the end of the tables -->\n"

@@ -17,12 +17,12 @@ from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import open_sink
 from connectors.store.tables import job_database
-from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.config import checked
 from tests.eventually import eventually
+from tests.lab_security import Security
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import HttpReply, ReceivedRequest
 from tests.sinks.sink_kind import SECRET, SinkKind

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from connectors.gather.gatherer_input import settings_to_line
-from connectors.gather.loop_heartbeat import STALLED_S, LoopHeartbeat, read_heartbeat, stalled_loop_s
+from connectors.gather.gatherer_stats import read_stats, stalled_loop_s
+from connectors.gather.loop_heartbeat import STALLED_S, LoopHeartbeat
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
 from tests.unit.connectors.gather.test_gatherer_process import COMMAND, settings
@@ -89,19 +90,19 @@ def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) ->
 
         def has_recovered() -> None:
             runs()
-            heartbeat = read_heartbeat(stats)
-            assert heartbeat is not None
-            assert heartbeat.longest_stall_s > STALLED_S - 1
+            written = read_stats(stats)
+            assert written is not None
+            assert written.loop.longest_stall_s > STALLED_S - 1
 
         eventually(has_recovered, within_s=30)
         process.stdin.close()
         assert process.wait(60) == 0
 
 
-def test_statistics_of_an_older_gatherer_have_no_heartbeat(tmp_path: Path) -> None:
+def test_damaged_statistics_are_none(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
-    assert read_heartbeat(stats) is None
+    assert read_stats(stats) is None
     stats.write_text(json.dumps({"at_ms": 1, "rows": 2}))
-    assert read_heartbeat(stats) is None
+    assert read_stats(stats) is None
     stats.write_text("{")
-    assert read_heartbeat(stats) is None
+    assert read_stats(stats) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.gather.gatherer_input import GathererSettings, settings_to_line
-from connectors.gather.loop_heartbeat import stalled_loop_s
+from connectors.gather.gatherer_stats import stalled_loop_s
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, from_json
 from connectors.store.journal_reader import JournalReader

@@ -1,14 +1,13 @@
 """Voter changes that Kafka answers with a time-out: the change continues or never began, and the lab sees which."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.lab import LabError
-from deploy.lab import lab as lab_module
 from deploy.lab.kafka_requests import DescribedReplica, QuorumState
-from deploy.lab.lab import Lab
+from tests import lab as lab_module
+from tests.lab import Lab
 
 TOOL_FAILED = "kafka-metadata-quorum remove-controller failed with exit code 1:\norg.apache.kafka.common.errors."
 
@@ -27,18 +26,14 @@ class ScriptedLab(Lab):
         super().__init__(folder)
         self.voters = {1, 2, 3}
         self.script = list(script)
-        self.tools: Any = self
 
     @property
     def state(self) -> QuorumState:
         """The current voters."""
         return state_with_voters(*self.voters)
 
-    def remove_controller(self, id_: int, directory_id: str | None = None) -> None:
-        """Replaces Kafka's tool, too: the lab's method calls it with a directory id."""
-        if directory_id is None:
-            super().remove_controller(id_, f"dir-{id_}")
-            return
+    def request_removal(self, id_: int, directory_id: str) -> None:
+        """Replaces Kafka's tool."""
         result = self.script.pop(0)
         if result in ("committed", "committed late"):
             self.voters.discard(id_)
@@ -55,7 +50,7 @@ def test_voter_change_is_requested_until_it_is_committed(
     monkeypatch.setattr(lab_module, "TIMED_OUT_CHANGE_S", 0)
     lab = ScriptedLab(tmp_path, *script)
 
-    lab.remove_controller(3)
+    lab.remove_controller(3, "dir-3")
 
     assert (lab.voters, lab.script) == ({1, 2}, [])
 
@@ -64,5 +59,5 @@ def test_refused_voter_change_raises_kafkas_error(tmp_path: Path) -> None:
     lab = ScriptedLab(tmp_path, "refused", "committed")
 
     with pytest.raises(LabError, match="VoterNotFoundException"):
-        lab.remove_controller(3)
+        lab.remove_controller(3, "dir-3")
     assert lab.voters == {1, 2, 3}

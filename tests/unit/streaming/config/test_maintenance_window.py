@@ -24,7 +24,7 @@ def silences(moment: str, **keys: Any) -> tuple[Silence, ...]:
     window = {"from": "22:00", "for": "4h", "timezone": "Europe/Berlin", "comment": "CHG-1", **keys}
     clusters = [{"name": name, "bootstrap": [f"{name}:9093"]} for name in ("prod-eu", "a", "b")]
     config = checked({"clusters": clusters, "maintenance": [window]}, "the test's configuration")
-    return in_force(config.windows(), at(moment))
+    return in_force(config.maintenance, at(moment))
 
 
 @pytest.mark.parametrize(

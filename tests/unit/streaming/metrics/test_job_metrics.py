@@ -12,6 +12,7 @@ import requests
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UsageError
+from connectors.gather.gatherer_stats import LoopCounts, WrittenStats, write_stats
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.finding import Severity
@@ -103,13 +104,19 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     )
 
 
+def write_loop(folder: Path, *, pid: int, turned_s_ago: float, longest_stall_s: float) -> None:
+    turn_at_s = time.monotonic() - turned_s_ago
+    loop = LoopCounts(pid=pid, turn_at_s=turn_at_s, longest_stall_s=longest_stall_s, stalled_s=0.0)
+    stats = WrittenStats(at_ms=0, cpu_s=0, rss_bytes=None, rows=0, publications=0, loop=loop, clusters={})
+    write_stats(folder / "stats.json", stats)
+
+
 def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_present_one(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path)
     assert reader(running.samples())("gatherer_loop_stall_seconds") is None
 
     for turned_s_ago, longest_s in ((0, 8.5), (40, 8.5)):
-        loop = {"pid": 1, "turn_at_s": time.monotonic() - turned_s_ago, "longest_stall_s": longest_s}
-        (tmp_path / "stats.json").write_text(json.dumps({"at_ms": 0, "loop": loop}))
+        write_loop(tmp_path, pid=1, turned_s_ago=turned_s_ago, longest_stall_s=longest_s)
         shown = reader(running.samples())("gatherer_loop_stall_seconds")
         assert shown is not None
         assert shown >= max(turned_s_ago, longest_s), "a frozen loop does not hide its stall"
@@ -118,8 +125,7 @@ def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_presen
 def test_stall_of_a_former_gatherer_is_not_exported(tmp_path: Path) -> None:
     """After a restart the file is the former gatherer's until the new one writes its first statistics."""
     running = MetricsFixture(tmp_path)
-    loop = {"pid": running.gatherer_pid, "turn_at_s": time.monotonic() - 400, "longest_stall_s": 0.0}
-    (tmp_path / "stats.json").write_text(json.dumps({"at_ms": 0, "loop": loop}))
+    write_loop(tmp_path, pid=1, turned_s_ago=400, longest_stall_s=0.0)
     assert reader(running.samples())("gatherer_loop_stall_seconds") is not None
 
     running.gatherer_pid = 2

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from deploy.lab import kafka_requests
 from deploy.lab.addresses import LOOPBACK
-from deploy.lab.certificate_authority import LabCertificateAuthority
 from deploy.lab.node import BROKER, CONTROLLER, Listener
+from tests.lab_certificate_authority import LabCertificateAuthority
 
 with warnings.catch_warnings():
     # As in `kafka_requests`: kafka-python reads its schemas with a deprecated function.

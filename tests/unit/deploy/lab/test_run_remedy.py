@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import LabError
-from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jvm import Jvm
-from deploy.lab.tools import Tools
+from deploy.lab.lab import Lab
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +16,7 @@ class RecordingJvm(Jvm):
 
     commands: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = 0.0) -> str:
+    def tool(self, name: str, arguments: Sequence[str]) -> str:
         self.commands.append((name, list(arguments)))
         return "done"
 
@@ -27,22 +26,34 @@ def jvm(tmp_path: Path) -> RecordingJvm:
     return RecordingJvm(jars=tmp_path, folder=tmp_path)
 
 
+class UnstartedLab(Lab):
+    """A lab without nodes."""
+
+    def __init__(self, folder: Path, jvm: Jvm) -> None:
+        super().__init__(folder)
+        self._given_jvm = jvm
+
+    @property
+    def jvm(self) -> Jvm:
+        return self._given_jvm
+
+
 @pytest.fixture
-def tools(jvm: RecordingJvm, tmp_path: Path) -> Tools:
-    return Tools(jvm=jvm, layout=ClusterLayout(tmp_path, names=None, extra={}))
+def lab(jvm: RecordingJvm, tmp_path: Path) -> Lab:
+    return UnstartedLab(tmp_path, jvm)
 
 
-def test_printed_command_is_run_unchanged(tools: Tools, jvm: RecordingJvm) -> None:
+def test_printed_command_is_run_unchanged(lab: Lab, jvm: RecordingJvm) -> None:
     line = "bin/kafka-metadata-quorum.sh --bootstrap-controller a:1,b:2 remove-controller --controller-id 2"
 
-    assert tools.run_remedy(line, node_properties=None) == "done"
+    assert lab.run_remedy(line, node_properties=None) == "done"
     assert jvm.commands == [
         ("kafka-metadata-quorum", ["--bootstrap-controller", "a:1,b:2", "remove-controller", "--controller-id", "2"])
     ]
 
 
-def test_node_properties_path_is_inserted_as_one_argument(tools: Tools, jvm: RecordingJvm) -> None:
-    tools.run_remedy(
+def test_node_properties_path_is_inserted_as_one_argument(lab: Lab, jvm: RecordingJvm) -> None:
+    lab.run_remedy(
         "kafka-metadata-quorum.sh --command-config $NODE_PROPERTIES add-controller",
         node_properties=Path("/with space/server.properties"),
     )
@@ -51,8 +62,8 @@ def test_node_properties_path_is_inserted_as_one_argument(tools: Tools, jvm: Rec
 
 
 @pytest.mark.parametrize("line", ["# Run this on the node itself, only once.", "  # indented", ""])
-def test_comment_is_not_run(tools: Tools, jvm: RecordingJvm, line: str) -> None:
-    assert tools.run_remedy(line, node_properties=None) is None
+def test_comment_is_not_run(lab: Lab, jvm: RecordingJvm, line: str) -> None:
+    assert lab.run_remedy(line, node_properties=None) is None
     assert jvm.commands == []
 
 
@@ -64,16 +75,15 @@ def test_comment_is_not_run(tools: Tools, jvm: RecordingJvm, line: str) -> None:
     ],
 )
 def test_placeholder_without_a_value_is_named_in_the_error(
-    tools: Tools, jvm: RecordingJvm, line: str, message: str
+    lab: Lab, jvm: RecordingJvm, line: str, message: str
 ) -> None:
     with pytest.raises(LabError, match=re.escape(message)):
-        tools.run_remedy(line, node_properties=None)
+        lab.run_remedy(line, node_properties=None)
     assert jvm.commands == []
 
 
 def test_command_that_is_not_a_kafka_tool_is_refused(tmp_path: Path) -> None:
-    jvm = Jvm(jars=tmp_path, folder=tmp_path)
-    tools = Tools(jvm=jvm, layout=ClusterLayout(tmp_path, names=None, extra={}))
+    lab = UnstartedLab(tmp_path, Jvm(jars=tmp_path, folder=tmp_path))
 
     with pytest.raises(LabError, match=r"^rm is not one of the lab's Kafka tools: kafka-acls, "):
-        tools.run_remedy("rm -rf /", node_properties=None)
+        lab.run_remedy("rm -rf /", node_properties=None)

@@ -1,0 +1,170 @@
+"""The lab of the tests: a quorum whose logins, versions and voters change, and what Kafka's own tools print of it."""
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import deploy.lab.lab
+from deploy.lab import LabError, kafka_requests
+from deploy.lab.child_process import wait_until
+from deploy.lab.kafka_requests import QuorumState
+from deploy.lab.node import BROKER, CONTROLLER, Listener, Node, controllers_accept_clients
+from deploy.lab.running_quorum import CHANGE_TIMEOUT_S
+from tests.lab_security import Security
+
+_TIMED_OUT = "TimeoutException"
+"""In the output of Kafka's tool when the leader answers REQUEST_TIMED_OUT."""
+TIMED_OUT_CHANGE_S = 10.0
+"""How long a change may still take after that answer."""
+_QUORUM_TOOL = "kafka-metadata-quorum"
+
+
+class Lab(deploy.lab.lab.Lab):
+    """A quorum with the options of `RunningQuorum`, and a secured one if it has `users`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        users: Sequence[str] | None = None,
+        plaintext: Sequence[str] = (),
+        listeners: Sequence[Listener] = (),
+        **options: Any,
+    ) -> None:
+        """`users`: beside the admin; `plaintext`: listeners of a secured quorum without TLS and login."""
+        super().__init__(directory, **options)
+        self.listeners = listeners
+        self._users, self._plaintext = users, plaintext
+        self._security: Security | None = None
+
+    def __enter__(self) -> Self:
+        if self._users is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._security = Security(self.directory / "security", self._users, plaintext=self._plaintext)
+            self.java_options = self._security.java_options
+        return super().__enter__()
+
+    @property
+    def security(self) -> Security:
+        """The users and certificates of a secured quorum."""
+        if self._security is None:
+            raise LabError("this lab is not secured: create it with users=[...]")
+        return self._security
+
+    def node_properties(self) -> dict[str, str]:
+        return ({} if self._security is None else self._security.node_properties()) | super().node_properties()
+
+    def connect(self, port: int) -> socket.socket:
+        listener = BROKER if port in {node.broker_port for node in self.layout} else CONTROLLER
+        if self._security is None or listener in self._plaintext:
+            return kafka_requests.plaintext(port)
+        return self._security.connect(port)
+
+    @property
+    def login(self) -> Mapping[str, str | int]:
+        return {} if self._security is None or BROKER in self._plaintext else self._security.client()
+
+    @property
+    def admin_options(self) -> Sequence[str]:
+        """The options with which Kafka's tools log in as the admin; none without a login at the controllers."""
+        secured = self._security is not None and CONTROLLER not in self._plaintext
+        return ["--command-config", str(self.security.admin_file)] if secured else []
+
+    def install(self, id_: int, version: str) -> None:
+        """Changes the Kafka version of a stopped node; the tools change when all nodes have the version.
+
+        Raises:
+            LabError: the node is running, or the version does not exist.
+        """
+        self._require_stopped([id_], "its Kafka version is changed")
+        self._jvm_of(version)  # refuses a version that does not exist
+        self.node(id_).version = version
+        self.layout.configure()
+        if all(node.version == version for node in self.layout):
+            self.version = version
+
+    def upgrade_features(self, *options: str) -> str:
+        """Runs `kafka-features upgrade`, with `--release-version 4.3` or `--feature kraft.version=1`."""
+        return self.jvm.tool("kafka-features", [*self._at_controllers(), "upgrade", *options])
+
+    def add_controller(self, id_: int) -> None:
+        """Runs `kafka-metadata-quorum add-controller` for a running observer and waits until it is a voter."""
+        node = self.node(id_)
+        self.await_observer(node)
+        # The node's configuration names the node and its log directory.
+        command = ["--command-config", str(node.properties_file), *self._at_controllers(), "add-controller"]
+        self._change(
+            lambda: self.jvm.tool(_QUORUM_TOOL, command),
+            lambda state: id_ in state.voter_ids,
+            what=f"controller {id_} among the voters",
+        )
+
+    def remove_controller(self, id_: int, directory_id: str | None = None) -> None:
+        """Removes a voter; `directory_id` is by default the one of its log directory."""
+        removed = (id_, directory_id or self.node(id_).directory_id)
+        self._change(
+            lambda: self.request_removal(*removed),
+            lambda state: removed not in {(voter.id, voter.directory_id) for voter in state.voters},
+            what=f"the removal of voter {id_}-{removed[1]}",
+        )
+
+    def request_removal(self, id_: int, directory_id: str) -> None:
+        """Runs `remove-controller` for this voter."""
+        voter = ["--controller-id", str(id_), "--controller-directory-id", directory_id]
+        self.jvm.tool(_QUORUM_TOOL, [*self.admin_options, *self._at_controllers(), "remove-controller", *voter])
+
+    def describe_status(self) -> dict[str, str]:
+        """Returns the lines of `describe --status` as name -> value, such as LeaderId, LeaderEpoch, CurrentVoters."""
+        pairs = (line.partition(":") for line in self._describe("--status").splitlines() if ":" in line)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def describe_replication(self) -> list[dict[str, str]]:
+        """Returns the rows of `describe --replication` as column -> value, such as NodeId, DirectoryId, Lag, Status."""
+        heading, *rows = [line.split() for line in self._describe("--replication").splitlines() if line.strip()]
+        return [dict(zip(heading, row, strict=True)) for row in rows]
+
+    def dump_log(self, id_: int) -> str:
+        """Returns the output of `kafka-dump-log` for a node's metadata log and snapshots, oldest file first."""
+        files = sorted(one for one in self.node(id_).metadata_log.iterdir() if one.suffix in {".log", ".checkpoint"})
+        return self.jvm.tool("kafka-dump-log", ["--cluster-metadata-decoder", "--files", ",".join(map(str, files))])
+
+    def _describe(self, what: str) -> str:
+        return self.jvm.tool(_QUORUM_TOOL, [*self.admin_options, *self._at_controllers(), "describe", what])
+
+    def await_observer(self, node: Node) -> None:
+        """Waits until this controller is an observer that has caught up, as the leader requires of a new voter."""
+        key = (node.id, node.directory_id)
+        self.await_state(
+            lambda state: key in {(one.id, one.directory_id) for one in state.observers if one.caught_up},
+            what=f"observer {node.id}-{node.directory_id}, caught up",
+        )
+
+    def _change(self, request: Callable[[], object], done: Callable[[QuorumState], bool], *, what: str) -> None:
+        """Requests a change of the voter set until it is committed."""
+
+        def attempt() -> bool:
+            try:
+                request()
+            except LabError as error:
+                if _TIMED_OUT not in str(error):
+                    raise
+                # Either the change did not commit within two seconds and continues, or it was refused because the
+                # leader was elected recently: the voter set shows which.
+                with suppress(LabError):
+                    self.await_state(done, what=what, timeout_s=TIMED_OUT_CHANGE_S)
+                    return True
+                return False
+            return True
+
+        wait_until(attempt, timeout_s=CHANGE_TIMEOUT_S, what=what)
+        self.await_state(done, what=what)
+
+    def _at_controllers(self) -> list[str]:
+        running = [node for node in self.layout.controllers if node.running]
+        if not running:
+            raise LabError("no controller of the lab is running, so Kafka's tool cannot connect")
+        if not controllers_accept_clients(running[0].version):
+            return ["--bootstrap-server", ",".join(node.broker_endpoint for node in self.layout.brokers)]
+        return ["--bootstrap-controller", ",".join(node.endpoint for node in running)]

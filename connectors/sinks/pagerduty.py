@@ -30,8 +30,7 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, url_server
-from connectors.sinks.sink_state import SinkState
+from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
 from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain, Severity

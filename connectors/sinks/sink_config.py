@@ -2,9 +2,10 @@
 
 A kind of sink is one module with two classes beside the sink: its section of the configuration (`SinkSection`, or
 `PeopleSection` for a sink that notifies people), and its destination (`SinkConfig`), which opens the sink and says what
-the doctor and the test notification need. `sink_entry` registers it.
+the doctor and the test notification need. `sink_entry` registers it. `SinkState` keeps what a sink must remember.
 """
 
+import logging
 import os
 import socket
 from abc import ABC, abstractmethod
@@ -12,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLError
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 from requests.utils import get_environ_proxies, select_proxy
 
-from connectors.errors import UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
 from connectors.settings import Duration, Section
 from connectors.sinks.http_request import CallDeadline
@@ -33,6 +34,8 @@ TEST_RULE = "test"
 _FILE = "_file"
 _REPEAT_S = 4 * 3_600.0
 _PATTERNS = {"type": "array", "items": {"type": "string"}}
+_LOG = logging.getLogger(__name__)
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,3 +319,49 @@ class PeopleSection(SinkSection):
 
     repeat: Duration | Literal["never"] = _REPEAT_S
     """How long after a notification the same firing incident is sent again: a duration such as `4h`, or `never`."""
+
+
+class SinkState(Generic[ValueT]):
+    """A value for each of the newest thousand incidents."""
+
+    def __init__(self, folder: Path, sink: str, values: TypeAdapter[ValueT], *, if_lost: str) -> None:
+        """Opens nothing yet.
+
+        Args:
+            if_lost: what happens after a restart if a value could not be stored, as part of a sentence.
+        """
+        # Commands that only read the configuration import this module: they do without SQLAlchemy (0.3 s).
+        from connectors.store.collection import Collection
+        from connectors.store.tables import job_database
+
+        self._stored = Collection(job_database(folder), f"sink {sink}", values)
+        self._if_lost = if_lost
+        self._unstored: dict[str, ValueT] = {}
+        self._failed = False
+
+    def get(self, incident: str) -> ValueT | None:
+        """Returns the value of an incident; None if there is none or it cannot be read."""
+        if incident in self._unstored:
+            return self._unstored[incident]
+        try:
+            return self._stored.get(incident)
+        except StoreError as problem:
+            self._report(problem)
+            return None
+
+    def put(self, incident: str, value: ValueT) -> None:
+        """Stores the value of an incident, on disk if possible: the notification was sent, and is not sent again."""
+        if self.get(incident) == value and incident not in self._unstored:
+            return
+        self._unstored[incident] = value
+        try:
+            self._stored.put(self._unstored)
+        except StoreError as problem:
+            self._report(problem)
+        else:
+            self._unstored, self._failed = {}, False
+
+    def _report(self, problem: StoreError) -> None:
+        if not self._failed:
+            _LOG.warning("%s; after a restart, %s.", problem, self._if_lost)
+        self._failed = True

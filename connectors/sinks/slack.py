@@ -23,8 +23,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, send_in_order
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, url_server
-from connectors.sinks.sink_state import SinkState
+from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity

@@ -54,8 +54,7 @@ from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
-from rules.remedies.remedy_commands import describe_status
-from rules.remedies.voter_steps import bring_in_sync
+from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 ID = "failure-tolerance"
 

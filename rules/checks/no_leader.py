@@ -74,8 +74,7 @@ from rules.model.identifiers import NodeId
 from rules.model.monitoring import Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
-from rules.remedies.remedy_commands import describe_status
-from rules.remedies.voter_steps import rescue_if_moved, restart_hung
+from rules.remedies.remedy_commands import describe_status, rescue_if_moved, restart_hung
 
 ID = "no-leader"
 _STATES = {

@@ -43,8 +43,7 @@ from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
 from rules.observability import needed_poll, needed_voters
-from rules.remedies.remedy_commands import describe_status
-from rules.remedies.voter_steps import bring_in_sync
+from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 ID = "voter-change-stuck"
 

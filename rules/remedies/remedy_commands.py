@@ -10,8 +10,10 @@ import shlex
 from collections.abc import Iterable
 
 from rules.analysis.leadership import leaderless
+from rules.analysis.missing_voter import VoterProcess, endpoint_steps, recorded_endpoint, voter_process
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.analysis.voter_changes import moving_voters
+from rules.analysis.voter_status import VoterActivity, VoterStatus
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (
@@ -23,6 +25,7 @@ from rules.remedies.bootstrap_address import (
     quoted,
     usable_controllers,
 )
+from rules.rescue.voter_override import initial_controllers, registered_voters
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
 FEATURES_TOOL = "kafka-features.sh"
@@ -196,3 +199,69 @@ def describe_features(quorum: Quorum) -> str:
 def upgrade_feature(quorum: Quorum, name: str, level: int) -> str:
     """Returns the command that finalizes a feature at a higher level (KIP-584)."""
     return f"{FEATURES_TOOL} {_connection(quorum)} upgrade --feature {shlex.quote(name)}={level}"
+
+
+def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
+    """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
+    endpoint = recorded_endpoint(quorum, node)
+    at = f" at {endpoint}" if endpoint else ""
+    match voter_process(quorum, node):
+        case VoterProcess.DOWN:
+            yield f"# Start controller {node} so that it listens{at}: connections are refused there"
+        case VoterProcess.HUNG:
+            yield from restart_hung(node, at)
+        case VoterProcess.RUNNING:
+            yield (
+                f"# Check in the log of controller {node} why it does not fetch from the leader: its process accepts "
+                f"connections{at}"
+            )
+            yield f"# If controller {node} hangs, take a thread dump before you restart it: jcmd PID Thread.print"
+        case VoterProcess.UNKNOWN:
+            listens = f" so that it listens{at}" if at else ""
+            yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
+            yield from endpoint_steps(quorum, node)
+
+
+def bring_in_sync(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
+    """Yields the steps for a voter as the leader reports it; none if it is in sync."""
+    match status.activity:
+        case VoterActivity.IN_SYNC:
+            return
+        case VoterActivity.NOT_FETCHING:
+            yield from bring_back(quorum, status.key.id)
+        case VoterActivity.LAGGING:
+            yield from _find_delay(status)
+
+
+def _find_delay(status: VoterStatus) -> Iterable[str]:
+    yield (
+        f"# Check the path {status.path} for long round trips and lost packets: a fetch that takes longer than "
+        "controller.quorum.request.timeout.ms (2 s) is given up and repeated"
+    )
+    yield f"# Check the metadata disk and the CPU of controller {status.key.id}"
+
+
+def restart_hung(node: NodeId, at: str) -> Iterable[str]:
+    """Yields the steps for a controller that accepts connections and does not answer; `at`: ` at HOST:PORT`."""
+    yield (
+        f"# Controller {node} hangs, it accepts connections{at} and does not answer: take a thread dump on its host "
+        "before you restart it (jcmd PID Thread.print, or jstack PID)"
+    )
+    yield (
+        f"# If the thread dump of controller {node} hangs too, check its state with ps: T is stopped (kill -CONT PID), "
+        "D waits for a disk"
+    )
+    yield f"# Then restart controller {node}"
+
+
+def rescue_if_moved(quorum: Quorum) -> Iterable[str]:
+    """Yields the rescue for controllers that run at other endpoints for good, with the list of this cluster."""
+    voters = quorum.committed.voters if quorum.committed else ()
+    known = initial_controllers(registered_voters(voters, quorum.controllers))
+    if known is None:
+        return
+    yield (
+        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "
+        "with a copy of every metadata.log.dir and this list with the new hosts and ports: "
+        f"--initial-controllers {known}"
+    )

@@ -42,22 +42,25 @@ def up(
       kraftwatch lab up --controllers 3 --brokers 1
     """
     from deploy.lab import LabError, jars, node, persistent_quorum
+    from deploy.lab.running_quorum import RunningQuorum
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION
         node.is_dynamic(version)  # rejects an invalid version before the download
         jars.kafka_jars(version)
+        lab = RunningQuorum(
+            directory,
+            controllers=controllers,
+            brokers=brokers,
+            combined=combined,
+            version=version,
+            static=static or None,
+            named=named,
+            supervised=False,
+        )
         with waiting(console, "starting the quorum"):
-            lab = persistent_quorum.up(
-                directory,
-                controllers=controllers,
-                brokers=brokers,
-                combined=combined,
-                version=version,
-                static=static or None,
-                named=named,
-            )
+            persistent_quorum.up(lab)
     except LabError as problem:
         raise UsageError(str(problem)) from None
     hosts = "" if lab.hosts_file is None else f" --hosts-file {lab.hosts_file}"

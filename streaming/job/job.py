@@ -58,8 +58,7 @@ from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.status.status_store import StatusStore
-from streaming.web.api import api
-from streaming.web.fleet_view import FleetView
+from streaming.web.fleet_view import FleetView, api
 from streaming.web.health_endpoints import JobLiveness, health_endpoints, heartbeat_endpoint
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates

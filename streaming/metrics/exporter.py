@@ -8,12 +8,10 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from streaming.metrics.cluster_sample import ClusterSample
 from streaming.metrics.gather_metrics import GATHER_METRICS
-from streaming.metrics.job_metrics import JOB_METRICS, JobSample, JobSources
+from streaming.metrics.job_metrics import JOB_METRICS, NOTIFICATION_METRICS, JobSample, JobSources
 from streaming.metrics.kip_metrics import KIP_METRICS
-from streaming.metrics.metric_spec import CLUSTER, family
-from streaming.metrics.notification_metrics import NOTIFICATION_METRICS
+from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.quorum_metrics import QUORUM_METRICS
 from streaming.metrics.rates import Rates
 

@@ -5,8 +5,17 @@ Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 
 from collections.abc import Callable
 
-from streaming.metrics.cluster_sample import NODE, REPLICA, ClusterSample, Read, length_while_polled, of_replicas, value
-from streaming.metrics.metric_spec import MetricSpec, Values
+from streaming.metrics.metric_spec import (
+    NODE,
+    REPLICA,
+    ClusterSample,
+    MetricSpec,
+    Read,
+    Values,
+    length_while_polled,
+    of_replicas,
+    value,
+)
 from streaming.metrics.rates import Node, Rates, node_of
 from streaming.status.cluster_status import QuorumMode
 from streaming.status.voter_types import PendingVoters

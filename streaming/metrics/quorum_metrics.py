@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from math import inf
 
-from streaming.metrics.cluster_sample import (
+from streaming.metrics.metric_spec import (
     NODE,
     REPLICA,
     ClusterSample,
+    MetricSpec,
     Read,
+    Values,
     counted,
     of_replicas,
     value,
 )
-from streaming.metrics.metric_spec import MetricSpec, Values
 from streaming.status.voter_types import BrokerCounts, EndpointVerdict
 
 _ENDPOINT_OK = {EndpointVerdict.OK: 1, EndpointVerdict.STALE: 0, EndpointVerdict.DOWN: 0}

@@ -27,9 +27,8 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import ReplayedJournal, newest_row_ms, replay_journal
 from streaming.status.status_store import ReceivedStatus
-from streaming.web.cluster_page import render_cluster
 from streaming.web.cluster_view import ClusterView
-from streaming.web.templating import asset, digest, inline, render
+from streaming.web.templating import asset, digest, inline, render, render_cluster
 
 DEFAULT_SPAN_MS = Millis(3_600_000)
 """The length of a report without --from, unless the journal begins later."""

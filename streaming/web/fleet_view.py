@@ -1,23 +1,30 @@
-"""All configured clusters as the page and the API show them, now and at the time of the parameter `at`."""
+"""All configured clusters as the page and the API show them, now and at the time of the parameter `at`; the API.
+
+Programs rely on the names of the fields of `/api/clusters` and `/api/clusters/NAME`.
+"""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeVar
 
-from flask import request
+from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
 from rules.alert import Alert
+from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.status.cluster_status import ClusterStatus
+from streaming.status.health import Health
 from streaming.status.history_types import UncleanElectionStatus
 from streaming.status.past_replay import PastState
 from streaming.status.status_store import ReceivedStatus, StatusStore
+from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates, ReplayingError
 
@@ -166,3 +173,56 @@ def _newest_unclean(older: ClusterStatus, newer: ClusterStatus) -> tuple[Unclean
     """Returns the unclean elections of both: an aggregate with the same beginning holds those of the older one."""
     by_beginning = {(one.topic_id, one.first_at_ms): one for one in (*older.unclean, *newer.unclean)}
     return tuple(by_beginning.values())
+
+
+def api(view: FleetView) -> Blueprint:
+    """Returns the two paths: what the page shows, as JSON; `?at=TIME`: as of a past time, from the journal."""
+    blueprint = Blueprint("api", __name__)
+
+    @blueprint.get("/api/clusters")
+    def clusters() -> ResponseReturnValue:
+        return fleet_json(view)
+
+    @blueprint.get("/api/clusters/<path:name>")
+    def cluster(name: str) -> ResponseReturnValue:
+        def answer() -> ResponseReturnValue:
+            at_ms = requested_time()
+            if at_ms is None:
+                one = view.of(name)
+            else:
+                found = view.at(name, at_ms)
+                one = None if found is None else found[0]
+            return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
+
+        return answer_or_refusal(answer)
+
+    blueprint.after_request(add_response_headers)
+    return blueprint
+
+
+def fleet_json(view: FleetView) -> dict[str, Plain]:
+    """Returns the fields of `/api/clusters`.
+
+    Fields: now_ms (the job's clock); counts (of clusters, by health); clusters (see `ClusterView.row_json`), worst
+    first; delivered_at_ms (the newest delivery; null before the first one); sinks, each with name, pending (alerts
+    not delivered yet), silenced, failing (the reason, or null), set_aside (notifications that the sink does not accept
+    while it accepts others).
+    """
+    every, delivery = view.all(), view.store.delivery
+    counts = Counter(one.health for one in every)
+    return {
+        "now_ms": view.now_ms(),
+        "counts": {health.value: counts[health] for health in Health},
+        "clusters": [one.row_json() for one in every],
+        "delivered_at_ms": delivery.at_ms if delivery else None,
+        "sinks": [
+            {
+                "name": name,
+                "pending": one.pending,
+                "silenced": one.silenced,
+                "failing": one.failing,
+                "set_aside": one.set_aside,
+            }
+            for name, one in (delivery.sinks.items() if delivery else ())
+        ],
+    }

@@ -18,11 +18,10 @@ from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from streaming.status.health import Health
 from streaming.web.application import add_response_headers
-from streaming.web.cluster_page import SPANS_S, link, render_cluster
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView, requested_time
 from streaming.web.past_states import ReplayingError
-from streaming.web.templating import asset, render
+from streaming.web.templating import SPANS_S, asset, link, render, render_cluster
 from streaming.web.timeline import timeline_window
 
 ROW_LIMIT = 200

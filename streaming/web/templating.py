@@ -1,4 +1,4 @@
-"""Renders the templates of the page and of a report, and formats the values in them.
+"""Renders the templates of the page and of a report, such as one cluster, and formats the values in them.
 
 Names come from clusters, and anyone who may create a topic chooses its name: every value is escaped, and characters
 that hide or reverse text are written as escapes.
@@ -7,10 +7,12 @@ that hide or reverse text are written as escapes.
 import base64
 import hashlib
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,10 +22,17 @@ from connectors.sinks.evidence_format import duration, evidence_lines, visible
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
+from streaming.status.history_types import RecoveringPartition
+from streaming.web.cluster_view import ClusterView
+from streaming.web.timeline import Axis, time_control, timeline
 from streaming.web.timeline_lanes import voter_change_text
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
+PARTITION_LIMIT = 100
+SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+"""The spans of a timeline, by the label of their link."""
+LIMITS: Mapping[str, int] = {"alerts_shown": 10, "alerts_listed": 200, "replicas_shown": 100}
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -98,3 +107,69 @@ def _clock(at_ms: Millis) -> str:
 def _count(number: int | None) -> str:
     """Returns a number with thin spaces between the thousands."""
     return "unknown" if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+def link(name: str) -> str:
+    """Returns the path of a cluster's page."""
+    return f"/clusters/{quote(name, safe='')}"
+
+
+def rule_link(rule: str) -> str:
+    """Returns the path of a rule's page."""
+    return f"/rules/{quote(rule, safe='')}"
+
+
+def render_cluster(
+    one: ClusterView,
+    *,
+    timeline_ms: tuple[Millis, Millis],
+    span: str = "",
+    topic: str = "",
+    absent: Sequence[str] = (),
+    recorded: bool = False,
+    on_timeline: ClusterView | None = None,
+    held: tuple[Millis, Millis] | None = None,
+    at_ms: Millis | None = None,
+    limits: Mapping[str, int] = LIMITS,
+    partition_limit: int = PARTITION_LIMIT,
+    rule_link: Callable[[str], str] = rule_link,
+) -> str:
+    """Returns one cluster as HTML.
+
+    Args:
+        timeline_ms: begin and end of the timeline.
+        span: which of the offered spans that is; empty for none of them.
+        topic: only recovering partitions whose name contains this.
+        absent: what the source does not hold, as text.
+        recorded: the state is a recorded one: ages are shown as times.
+        on_timeline: the cluster whose events the timeline shows; None: `one`.
+        held: the times of the first and the newest observation in the journal; None: no past state can be shown.
+        at_ms: the past time of which `one` is the state; None: the present, or a report.
+    """
+    status = one.status
+    found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
+    total = (status.recovering_partitions if status else None) or 0
+    line = timeline(on_timeline or one, *timeline_ms)
+    control = time_control(held, timeline_ms, at_ms, (at for at, _ in line.events))
+    return render(
+        "cluster.html",
+        one=one,
+        line=line,
+        control=control,
+        cursor=None if at_ms is None else Axis(from_ms=timeline_ms[0], to_ms=timeline_ms[1]).x(at_ms),
+        spans=[*SPANS_S] if span else [],
+        span=span,
+        topic=topic,
+        resolved=one.resolved_since(timeline_ms[0]),
+        partitions=found[:partition_limit],
+        partitions_found=len(found) if topic else total,
+        absent=absent,
+        recorded=recorded,
+        at_ms=at_ms,
+        rule_link=rule_link,
+        **limits,
+    )
+
+
+def _partition(each: RecoveringPartition) -> str:
+    return f"{each.topic or each.topic_id}-{each.partition}".lower()

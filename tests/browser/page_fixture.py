@@ -21,8 +21,7 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json, to_bytes
 from streaming.status.status_store import StatusStore
-from streaming.web.api import api
-from streaming.web.fleet_view import FleetView
+from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server

@@ -24,9 +24,8 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
-from streaming.metrics.cluster_sample import ClusterSample
 from streaming.metrics.exporter import CLUSTER_METRICS
-from streaming.metrics.metric_spec import CLUSTER, family
+from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import OutputKind
 from streaming.pipeline.schema import pack
@@ -36,8 +35,7 @@ from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, REND
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore
-from streaming.web.api import api
-from streaming.web.fleet_view import FleetView
+from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages
 from tests.browser.page_fixture import START, FixtureCluster
 

@@ -26,8 +26,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.from_journal import journal_span
 from streaming.status.past_replay import PastReplay
 from streaming.status.status_store import NewestDelivery, StatusStore
-from streaming.web.api import api
-from streaming.web.fleet_view import FleetView
+from streaming.web.fleet_view import FleetView, api
 from streaming.web.page_access import PageAccess
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates

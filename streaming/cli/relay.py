@@ -34,12 +34,12 @@ def relay(
     The relay queries the clusters as `kraftwatch run` does and writes each
     observation to the topic of `relay` in the configuration. A job with
     `source: kafka` reads the topic and needs no connection to the controllers.
-    One relay gathers a cluster; several relays share the clusters of a file by
-    --only.
+    Two relays of the same clusters are a pair: one writes, and the other takes
+    over. Several pairs share the clusters of a file by --only.
 
     While the brokers do not answer, the relay keeps the rows in its folder. Stop
     it with ^C or SIGTERM at any time: the next start continues from there.
-    SIGHUP writes every metadata log again from its start.
+    SIGHUP writes every metadata log again from its start, if this relay writes.
 
     Exit codes: 0 stopped by a signal, 1 a failure of this machine, 2 invalid
     usage.

@@ -20,13 +20,13 @@ class RelaySection(TopicLogin):
     bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: it should answer while a quorum fails."""
     topic: str = Field(default="kraftwatch-observations", pattern=_TOPIC, max_length=249)
-    """The topic of observations, keyed by cluster. Its number of partitions must not change."""
+    """The topic of observations, keyed by cluster."""
     topics: Mapping[str, Annotated[str, Field(pattern=_TOPIC, max_length=249)]] = Field(default_factory=dict)
     """PATTERN: TOPIC, for clusters with a topic of their own; the first pattern that matches their name wins."""
     create: bool = False
     """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
     folder: LocalFolder = Path("kraftwatch-relay")
-    """Relay: the folder of what is not acknowledged yet. Keep it: a restart continues from it."""
+    """Relay: the folder of what the topic lacks. Keep it: a restart continues from it. Each relay has its own."""
     buffer_bytes: int = Field(default=1024 * _MIB, ge=64 * _MIB)
     """Relay: while the brokers do not answer, at most this much is kept; then the metadata logs are read again."""
     restate_every: Duration = Field(default=3_600.0, ge=60, le=86_400)

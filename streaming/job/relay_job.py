@@ -3,10 +3,16 @@
 The gatherer is the one of `kraftwatch run`, with the same supervision. What the brokers do not accept stays in the
 journal, up to `relay.buffer_bytes`. If that is not enough, the rows are given up and every metadata log is read again
 from its start: polls of that time are missing then, but no record.
+
+Two relays of the same clusters are a pair: both gather, one writes (`connectors.relay.written_clusters`).
 """
 
+import json
 import logging
+import re
+import secrets
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,15 +21,13 @@ from dataclasses import replace
 from connectors.errors import JournalError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.observations.observation import Observation
-from connectors.relay import relay_positions
 from connectors.relay.forwarder import Forwarder
-from connectors.relay.relay_message import AHEAD_MS, RelayMessage, TopicError
-from connectors.relay.relay_positions import Numberings
+from connectors.relay.relay_message import AHEAD_MS, TopicError
 from connectors.relay.topic_producer import check_settings
-from connectors.store.durable_file import private_files
+from connectors.store.durable_file import private_files, replace_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.stored_json import parse_json
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
@@ -42,6 +46,8 @@ log = logging.getLogger(__name__)
 _FORWARD_S = 1.0
 _CHECK_S = 5.0
 _LAST_ROWS_S = 10.0
+_RESTATE_AGAIN_S = 60.0
+_NAME_FILE = "relay.json"
 _KEEP_ACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 
 
@@ -143,15 +149,14 @@ class Relay:
         self._section = section
         self._folder = folder
         self._clusters = clusters
-        self._positions = folder.folder / "relay.json"
-        self._numberings = self._prepared()
-        self._journal = JournalReader(folder.journal)
-        self._forwarder = Forwarder(self._journal, section.connection(), self._message)
+        with JournalWriter(folder.journal):
+            # A reader needs an existing journal.
+            self._journal = JournalReader(folder.journal)
+        ids = {name: one.cluster_id or "" for name, one in clusters.items()}
+        self._forwarder = Forwarder(self._journal, section.connection(), ids, _relay_name(folder))
         self._gatherer = self._started_gatherer()
-        self._restate_at = time.monotonic() + section.restate_every
-        self._check_at = 0.0
-        self._newest_ms = 0
-        """The time of the newest row that was sent."""
+        self._restate_now = False
+        self._restate_not_before = self._check_at = 0.0
         self._dropped = self._restated = 0
 
     def run_once(self) -> None:
@@ -162,19 +167,34 @@ class Relay:
         """
         self._forwarder.forward(_FORWARD_S)
         now = time.monotonic()
-        if now >= self._check_at:
-            self._check_at = now + _CHECK_S
-            if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
-                self._give_up(
-                    f"the topic has accepted no rows for so long that more than buffer_bytes "
-                    f"({self._section.buffer_bytes}) wait"
-                )
-                return
-            if self._clock_went_back():
-                self._give_up("the clock of this host went back: what waits has times in the future")
-                return
-        if now >= self._restate_at:
+        if now < self._check_at and not self._forwarder.clusters.needing_baseline and not self._restate_now:
+            return
+        self._check_at = now + _CHECK_S
+        if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
+            self._give_up(
+                f"the topic has accepted no rows for so long that more than buffer_bytes "
+                f"({self._section.buffer_bytes}) wait"
+            )
+        elif self._forwarder.newest_ms > wall_ms() + AHEAD_MS // 2:
+            self._give_up("the clock of this host went back: what waits has times in the future")
+        elif (why := self._why_restate()) is not None and now >= self._restate_not_before:
+            log.info("every metadata log is read again: %s", why)
             self._restate(give_up=False)
+
+    def _why_restate(self) -> str | None:
+        """Returns why new baselines are due; None if none are."""
+        clusters = self._forwarder.clusters
+        if clusters.needing_baseline:
+            return f"the topic does not have the whole log of {', '.join(sorted(clusters.needing_baseline))}"
+        if clusters.gaps:
+            missing = ", ".join(f"{offsets} of {name}" for name, offsets in clusters.gaps.items())
+            return f"the topic lacks {missing}"
+        if self._restate_now:
+            return "SIGHUP was received"
+        oldest_ms = min((one.baseline.at_ms for one in clusters.all), default=None)
+        if oldest_ms is not None and wall_ms() - oldest_ms >= 1_000 * self._section.restate_every:
+            return "relay.restate_every has passed"
+        return None
 
     def stop(self) -> None:
         """Stops the gatherer and sends its last rows."""
@@ -183,7 +203,7 @@ class Relay:
 
     def restate_soon(self) -> None:
         """Makes the next `run_once` read every log again from its start."""
-        self._restate_at = 0.0
+        self._restate_now = True
 
     def sources(self) -> RelaySources:
         """Returns what /metrics and /healthz read."""
@@ -193,33 +213,11 @@ class Relay:
             waiting_rows=lambda: self._forwarder.waiting_rows,
             dropped_rows=lambda: self._dropped,
             restated=lambda: self._restated,
+            writes=lambda: self._forwarder.clusters.names,
+            stands_by=lambda: self._forwarder.stands_by,
+            takeovers=lambda: self._forwarder.clusters.takeovers,
             gatherer_runs=lambda: self._gatherer.alive,
             gatherer_stalled_s=lambda: self._gatherer.loop_stalled_s,
-        )
-
-    def _prepared(self) -> Numberings:
-        """Returns the numberings, stored before the first row that needs them is written."""
-        now_ms = wall_ms()
-        before = relay_positions.usable(relay_positions.load(self._positions, self._section.topic), now_ms)
-        with JournalWriter(self._folder.journal) as journal:
-            added = [name for name in self._clusters if name not in before]
-            if any(journal.follow_progress(name) is not None for name in added):
-                # Another relay may have had the cluster meanwhile.
-                journal.read_logs_again(now_ms=now_ms)
-            end = journal.publish()
-        after = relay_positions.with_clusters(before, self._clusters, end=end, now_ms=now_ms)
-        relay_positions.save(self._positions, self._section.topic, after)
-        return after
-
-    def _message(self, row: Observation) -> RelayMessage | None:
-        numbering, cluster = self._numberings.get(row.cluster), self._clusters.get(row.cluster)
-        numbered = None if numbering is None else numbering.numbered(row.sequence)
-        if numbered is None or cluster is None:
-            return None
-        sequence, baseline = numbered
-        self._newest_ms = max(self._newest_ms, row.observed_at_ms)
-        return RelayMessage(
-            observation=replace(row, sequence=sequence), cluster_id=cluster.cluster_id or "", baseline=baseline
         )
 
     def _started_gatherer(self) -> GathererProcess:
@@ -232,12 +230,6 @@ class Relay:
         gatherer.start()
         return gatherer
 
-    def _clock_went_back(self) -> bool:
-        """Whether rows are in the future, or are numbered from a time there: no job accepts them."""
-        if self._newest_ms > wall_ms() + AHEAD_MS // 2:
-            return True
-        return len(relay_positions.usable(self._numberings, wall_ms())) < len(self._numberings)
-
     def _give_up(self, why: str) -> None:
         log.error("%s: the waiting rows are given up, and every metadata log is read again", why)
         self._restate(give_up=True)
@@ -249,18 +241,38 @@ class Relay:
             JournalError: the journal cannot be written.
         """
         self._gatherer.stop()
-        with JournalWriter(self._folder.journal) as journal:
-            now_ms = wall_ms()
-            end = journal.read_logs_again(now_ms=now_ms)
+        if give_up or self._forwarder.drain(_LAST_ROWS_S):
+            with JournalWriter(self._folder.journal) as journal:
+                end = journal.read_logs_again(now_ms=wall_ms())
+            skipped = self._forwarder.begin_baselines(end)
+            self._restated += 1
+            self._restate_now = False
             if give_up:
-                self._dropped += self._forwarder.skip_to(end)
-                self._newest_ms = 0
-        kept = relay_positions.restated(relay_positions.usable(self._numberings, now_ms), end=end, now_ms=now_ms)
-        self._numberings = relay_positions.with_clusters(kept, self._clusters, end=end, now_ms=now_ms)
-        relay_positions.save(self._positions, self._section.topic, self._numberings)
-        self._restated += 1
-        self._restate_at = time.monotonic() + self._section.restate_every
+                self._dropped += skipped
+                self._forwarder.newest_ms = 0
+        else:
+            self._restate_not_before = time.monotonic() + _RESTATE_AGAIN_S
         try:
             self._gatherer = self._started_gatherer()
         except UsageError as problem:
             raise JournalError(f"the gatherer could not be restarted: {problem}") from problem
+
+
+def _relay_name(folder: Checkpoint) -> str:
+    """Returns the name of the relay of a folder; of a new one it is chosen and stored.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    path = folder.folder / _NAME_FILE
+    try:
+        name = parse_json(path.read_text(encoding="utf-8"))["relay"]
+    except FileNotFoundError:
+        host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60] or "relay"
+        name = f"{host}-{secrets.token_hex(4)}"
+        replace_file(path, json.dumps({"relay": name}).encode())
+    except (OSError, ValueError, LookupError, TypeError):
+        name = None
+    if not isinstance(name, str):
+        raise UsageError(f"{path} cannot be read: delete it; the relay then gets another name")
+    return name

@@ -87,8 +87,7 @@ def _alert(name: str, topic: str, since_ms: Millis, now_ms: Millis) -> Alert:
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",
             "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows.",
-            "# If it sends rows: an alert data-contract-broken says which are refused, and rows that are older than "
-            "those of the relay before it are skipped: correct the clock of its host.",
+            "# If it sends rows: an alert data-contract-broken says which are refused.",
             "# If the cluster was added to a running job: send SIGHUP to its relay, which then writes a new baseline.",
         ),
         started_at_ms=since_ms,

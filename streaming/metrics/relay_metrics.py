@@ -1,7 +1,7 @@
 """/metrics, /healthz and /readyz of the relay: whether it gathers, and whether the topic accepts its rows."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
@@ -25,6 +25,9 @@ class RelaySources:
     waiting_rows: Callable[[], int]
     dropped_rows: Callable[[], int]
     restated: Callable[[], int]
+    writes: Callable[[], Collection[str]]
+    stands_by: Callable[[], Collection[str]]
+    takeovers: Callable[[], int]
     gatherer_runs: Callable[[], bool]
     gatherer_stalled_s: Callable[[], float | None]
 
@@ -41,6 +44,18 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
         read=lambda relay: dict.fromkeys(((name,) for name in relay.clusters), 1),
         labels=(CLUSTER,),
     ),
+    MetricSpec(
+        name="relay_writes_cluster",
+        help="1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
+        read=lambda relay: {(name,): name in relay.writes() for name in relay.clusters},
+        labels=(CLUSTER,),
+    ),
+    MetricSpec(
+        name="relay_takeovers_total",
+        help="How often this relay took over a cluster that another relay wrote.",
+        read=lambda relay: relay.takeovers(),
+        kind=MetricKind.COUNTER,
+    ),
     MetricSpec(name="relay_gatherer_up", help="1 while the gatherer runs.", read=lambda relay: relay.gatherer_runs()),
     MetricSpec(
         name="relay_failing",
@@ -49,7 +64,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     ),
     MetricSpec(
         name="relay_acknowledged_rows_total",
-        help="Rows that the brokers have acknowledged.",
+        help="Rows of this relay that the topic has.",
         read=lambda relay: relay.counts.rows,
         kind=MetricKind.COUNTER,
     ),
@@ -66,7 +81,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     ),
     MetricSpec(
         name="relay_waiting_rows",
-        help="Rows in the relay's folder that are not acknowledged.",
+        help="Rows in the relay's folder that the topic may not have, of this relay or another one.",
         read=lambda relay: relay.waiting_rows(),
     ),
     MetricSpec(
@@ -129,8 +144,10 @@ def relay_endpoints(sources: RelaySources) -> Blueprint:
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:
-        if sources.counts.acknowledged_at is None:
-            return {"status": "no row is acknowledged yet", "failing": sources.counts.failing}, 503
-        return {"status": "ready"}
+        if sources.counts.acknowledged_at is not None:
+            return {"status": "ready"}
+        if sources.stands_by():
+            return {"status": "ready: another relay writes the rows, and this one stands by"}
+        return {"status": "no row is acknowledged yet", "failing": sources.counts.failing}, 503
 
     return blueprint

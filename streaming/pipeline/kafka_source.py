@@ -1,9 +1,10 @@
 """The relay's topic as the source of the query, read by Spark's own Kafka source (spark-sql-kafka-0-10).
 
-A message becomes its row, packed as a row of the journal is. Skipped are rows of clusters that are not
-monitored, rows of a baseline with which the state does not begin, and rows that the same task has read already: after a
-crash of the relay a row may be in the topic twice. Whatever is no message of a relay of its cluster goes to quarantine,
-and the stream continues.
+A message becomes its row, packed as a row of the journal is. Skipped are rows of clusters that are not monitored, rows
+of a baseline with which the state does not begin, and rows that are not above the newest one of their cluster: after a
+crash of the relay a row may be in the topic twice, and a relay that was replaced may still write. The state of the
+cluster skips those of earlier batches. Whatever is no message of a relay of its cluster goes to quarantine, and the
+stream continues.
 
 Spark reads a repeated batch by its recorded offsets: the topic keeps its messages, so it gets the same rows.
 """
@@ -198,7 +199,7 @@ class MessageReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reads the messages of one task, in the order of their offsets."""
         begin_task()
-        newest: dict[str, tuple[int, int]] = {}
+        newest: dict[str, int] = {}
         for batch in batches:
             for rows, refused in self._chunks(batch, newest):
                 if rows:
@@ -207,7 +208,7 @@ class MessageReader:
                     yield pa.RecordBatch.from_pylist(refused, schema=PACKED_ARROW)
 
     def _chunks(
-        self, batch: pa.RecordBatch, newest: dict[str, tuple[int, int]]
+        self, batch: pa.RecordBatch, newest: dict[str, int]
     ) -> Iterator[tuple[Sequence[Observation], list[dict[str, Any]]]]:
         rows: list[Observation] = []
         refused: list[dict[str, Any]] = []
@@ -226,7 +227,7 @@ class MessageReader:
                 rows, size = [], 0
         yield rows, refused
 
-    def _row(self, message: Mapping[str, Any], newest: dict[str, tuple[int, int]]) -> Observation | None:
+    def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
         """Returns the row of a message; None for a row that is skipped.
 
         Raises:
@@ -243,10 +244,9 @@ class MessageReader:
                 RefusedPart.TOPIC, f"rows of the cluster are read from the topic {cluster.topic} only"
             )
         check_row(read, cluster_id=cluster.cluster_id, appended_at_ms=self._appended_at_ms(message))
-        sequence, at_ms = newest.get(row.cluster, (-1, 0))
-        if read.baseline.sequence < cluster.baseline or (row.sequence <= sequence and row.observed_at_ms <= at_ms):
+        if read.baseline.sequence < cluster.baseline or row.sequence <= newest.get(row.cluster, -1):
             return None
-        newest[row.cluster] = row.sequence, max(at_ms, row.observed_at_ms)
+        newest[row.cluster] = row.sequence
         return row
 
     def _appended_at_ms(self, message: Mapping[str, Any]) -> int:

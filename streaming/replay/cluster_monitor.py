@@ -148,7 +148,7 @@ class ClusterMonitor:
             stored, which shows only now.
         """
         decoded = [decoded_row(row) if isinstance(row, Observation) else row for row in rows]
-        fresh = [row for row in decoded if not self.machine.has_applied(row.sequence, row.observed_at_ms)]
+        fresh = [row for row in decoded if not self.machine.has_applied(row.sequence)]
         failing_before = self._failing_rules()
         alerts, failed = self._apply_contained(decoded, store=store)
         return Outcome(

@@ -7,8 +7,7 @@ quorum, on any machine, in any batching, at any time.
 Theory of operation
 ===================
 
-An observation is applied completely or not at all, and once: observations are skipped by their sequence number, unless
-they are newer than all applied ones.
+An observation is applied completely or not at all, and once: observations are skipped by their sequence number.
 
 There are two kinds of observations. *Polls and probes*, also failed ones, report the current state; the newest one of
 each wins. The *log* reports decisions, in order; it is replayed as Kafka's own controllers replay it:
@@ -95,7 +94,7 @@ class Machine(MachineState):
         """
         if sequence < 0:
             raise ValueError(f"an observation of cluster {self.cluster} has sequence {sequence}: record it first")
-        if self.has_applied(sequence, observed_at_ms):
+        if self.has_applied(sequence):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
@@ -108,12 +107,9 @@ class Machine(MachineState):
             log.end_observation()
         return True
 
-    def has_applied(self, sequence: int, observed_at_ms: Millis) -> bool:
-        """Returns whether an observation was applied before. One that is newer than all of them was not.
-
-        So the sequences of a relay may begin again at a lower number, after one whose clock was ahead.
-        """
-        return sequence <= self.sequence and observed_at_ms <= self.now_ms
+    def has_applied(self, sequence: int) -> bool:
+        """Returns whether an observation was applied before, or is one of a relay that was replaced."""
+        return sequence <= self.sequence
 
     def skip(self, *, sequence: int, observed_at_ms: Millis, reason: str) -> None:
         """Counts an observation as applied that cannot be applied: only time advances, and the violation is kept."""

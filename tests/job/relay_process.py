@@ -1,5 +1,6 @@
 """`kraftwatch relay` as a child process, and the messages of its topic."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,14 +14,38 @@ import psutil
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from connectors.relay.relay_message import RelayMessage, parse_message
+from connectors.relay.relay_message import RefusedRowError, RelayMessage, check_row, parse_message
+from connectors.relay.topic_position import advanced
 from connectors.store.journal_reader import JournalReader
+from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
 
 STOP_S = 60
 NO_LEADER_YET = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
 """Errors of a partition that has just been created."""
+
+
+def counted(messages: Sequence[RelayMessage]) -> list[RelayMessage]:
+    """Returns the messages of one cluster that readers do not skip; asserts that its log is whole."""
+    found, position = [], None
+    for one in messages:
+        after = advanced(position, one, 0)
+        if after is not None:
+            found.append(one)
+            position = after
+    assert position is not None
+    assert position.gap is None, "records are missing"
+    return found
+
+
+def is_accepted(message: RelayMessage) -> bool:
+    """Returns whether a reader does not refuse the message."""
+    try:
+        check_row(message, cluster_id=message.cluster_id, appended_at_ms=wall_ms())
+    except RefusedRowError:
+        return False
+    return True
 
 
 class RelayProcess:
@@ -37,6 +62,11 @@ class RelayProcess:
         self._clusters = list(clusters)
         self._topic = topic
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name under which it writes, once it has been started."""
+        return str(json.loads((Path(self.section["folder"]) / "relay.json").read_text())["relay"])
 
     @property
     def log(self) -> str:
@@ -81,7 +111,7 @@ class RelayProcess:
         return self._process.wait(STOP_S)
 
     def wait_until_acknowledged(self) -> None:
-        """Waits until the brokers have acknowledged a row."""
+        """Waits until the topic has a row that the relay has gathered."""
         journal = JournalReader(Path(self.section["folder"]) / "journal")
         eventually(lambda: journal.created and journal.committed_end() > 0, within_s=60)
 

@@ -35,7 +35,7 @@ def lab(folder: Path) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def topic_lab(folder: Path) -> Iterator[Lab]:
     with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0, users=["writer", "reader"]) as lab:
-        allow(lab, "writer", AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+        allow(lab, "writer", AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
         allow(lab, "reader", AclOperation.READ, AclOperation.DESCRIBE)
         yield lab
 

@@ -11,6 +11,7 @@ from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import (
     Baseline,
+    RelayEpoch,
     RelayMessage,
     decoded_row,
     encoded_row,
@@ -28,7 +29,14 @@ ROW = Observation(
     payload=b"\x00\xff",
     sequence=1_800_000_000_000_007,
 )
-MESSAGE = RelayMessage(observation=ROW, cluster_id="abc", baseline=Baseline(sequence=1_800_000_000_000_000, at_ms=17))
+BEGIN = 1_800_000_000_000_000
+MESSAGE = RelayMessage(
+    observation=ROW,
+    cluster_id="abc",
+    baseline=Baseline(sequence=BEGIN, at_ms=17),
+    epoch=RelayEpoch(sequence=BEGIN + 3, relay="host-1"),
+)
+EPOCH = ("epoch", b"3 host-1")
 
 
 def test_message_is_read_as_it_was_written() -> None:
@@ -48,9 +56,18 @@ def test_message_is_read_as_it_was_written() -> None:
         (b"prod", MESSAGE.value()[:-1] + b"x", MESSAGE.headers, "CRC-32C"),
         (b"prod", MESSAGE.value(), None, "no valid header baseline"),
         (b"prod", MESSAGE.value(), [("baseline", b"1"), ("cluster_id", b"a")], "no valid header baseline"),
-        (b"prod", MESSAGE.value(), [("baseline", b"1 2"), ("cluster_id", b"\xff")], "no valid header"),
-        (b"prod", MESSAGE.value(), [("baseline", b"-1 2"), ("cluster_id", b"a")], "baseline is out of range"),
-        (b"prod", MESSAGE.value(), [("baseline", b"1 9223372036854775808"), ("cluster_id", b"a")], "out of range"),
+        (b"prod", MESSAGE.value(), [("baseline", b"1 2"), ("cluster_id", b"\xff"), EPOCH], "no valid header"),
+        (b"prod", MESSAGE.value(), [("baseline", b"-1 2"), ("cluster_id", b"a"), EPOCH], "baseline is out of range"),
+        (
+            b"prod",
+            MESSAGE.value(),
+            [("baseline", b"1 9223372036854775808"), ("cluster_id", b"a"), EPOCH],
+            "out of range",
+        ),
+        (b"prod", MESSAGE.value(), MESSAGE.headers[:2], "no valid header baseline, cluster_id or epoch"),
+        (b"prod", MESSAGE.value(), [*MESSAGE.headers[:2], ("epoch", b"3")], "no valid header"),
+        (b"prod", MESSAGE.value(), [*MESSAGE.headers[:2], ("epoch", b"-3 host-1")], "epoch is out of range"),
+        (b"prod", MESSAGE.value(), [*MESSAGE.headers[:2], ("epoch", b"3 " + b"x" * 101)], "epoch is out of range"),
         (
             b"prod",
             replace(MESSAGE, observation=replace(ROW, sequence=1 << 63)).value(),

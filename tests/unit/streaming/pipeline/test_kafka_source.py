@@ -19,7 +19,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
-from connectors.relay.relay_message import Baseline, RefusedPart, RelayMessage
+from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage
 from connectors.secret import Secret
 from connectors.settings import TopicConnection
 from rules.model.monitoring import ObservationSource, Reason
@@ -40,7 +40,13 @@ NOW_MS = 1_800_000_000_000
 
 
 def message(
-    sequence: int, *, cluster: str = "prod", baseline: int = 10, at_ms: int | None = None, cluster_id: str = "id"
+    sequence: int,
+    *,
+    cluster: str = "prod",
+    baseline: int = 10,
+    epoch: int | None = None,
+    at_ms: int | None = None,
+    cluster_id: str = "id",
 ) -> RelayMessage:
     row = Observation(
         cluster=cluster,
@@ -49,7 +55,12 @@ def message(
         payload=to_json(FAILED),
         sequence=sequence,
     )
-    return RelayMessage(observation=row, cluster_id=cluster_id, baseline=Baseline(sequence=baseline, at_ms=NOW_MS))
+    return RelayMessage(
+        observation=row,
+        cluster_id=cluster_id,
+        baseline=Baseline(sequence=baseline, at_ms=NOW_MS),
+        epoch=RelayEpoch(sequence=baseline if epoch is None else epoch, relay="host-1"),
+    )
 
 
 def kafka_batch(
@@ -151,6 +162,8 @@ FORGED = {
     "time of a year": message(12, at_ms=NOW_MS + YEAR),
     "sequence": message(600_011, at_ms=NOW_MS),
     "sequence of all": message((1 << 63) - 1, at_ms=NOW_MS),
+    "sequence before its epoch": message(12, epoch=13),
+    "sequence of an epoch": message(200_000_000, epoch=180_000_011, at_ms=NOW_MS),
     "cluster id": message(12, cluster_id="AAAAAAAAAAAAAAAAAAAAAA"),
     "baseline": message(12, baseline=13),
     "baseline of all": message((1 << 63) - 1, at_ms=NOW_MS, baseline=(1 << 63) - 1),
@@ -170,7 +183,13 @@ def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: st
 
 
 @pytest.mark.parametrize(
-    "right", [message(12, at_ms=NOW_MS + MINUTE), message(600_010, at_ms=NOW_MS), message(12, baseline=12)]
+    "right",
+    [
+        message(12, at_ms=NOW_MS + MINUTE),
+        message(600_010, at_ms=NOW_MS),
+        message(12, baseline=12),
+        message(60_000_010, epoch=60_000_010, at_ms=NOW_MS),
+    ],
 )
 def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
     at_ms = right.observation.observed_at_ms - MINUTE
@@ -197,10 +216,11 @@ def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
     assert (place, body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
 
 
-def test_a_lower_sequence_with_a_newer_time_is_no_repetition() -> None:
-    ahead, right, again = message(500_000, at_ms=NOW_MS + 30_000), message(12, at_ms=NOW_MS + 30_001), message(11)
+def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
+    before, taken, late = message(12), message(5_000, epoch=5_000), message(13, at_ms=NOW_MS + 30_000)
 
-    assert {sequence for _, sequence, _ in received(kafka_batch(ahead, again, right))} == {500_000, 12}
+    found = received(kafka_batch(before, taken, late, message(5_001, epoch=5_000)))
+    assert [sequence for _, sequence, _ in found] == [12, 5_000, 5_001]
 
 
 def test_rows_of_a_cluster_are_passed_to_its_step() -> None:

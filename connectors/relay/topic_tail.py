@@ -1,0 +1,203 @@
+"""TopicTail: reads the relay's topic from its newest messages on, as every relay of the topic does.
+
+What a relay finds in it, and not what a broker acknowledged, is in the topic: the rows of a relay that was replaced are
+acknowledged too. It joins no consumer group and commits nothing.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from connectors.errors import UndecodableError
+from connectors.relay.relay_message import RelayEpoch, TopicError, check_row, parse_message
+from connectors.relay.topic_position import TopicPosition, advanced
+from connectors.relay.topic_producer import reason
+from connectors.settings import TopicConnection
+from connectors.sinks import librdkafka
+from connectors.wall_clock import wall_ms
+
+_LOG = logging.getLogger(__name__)
+_NEWEST_MESSAGES: Final = 20_000
+"""Of each partition, at the start. A cluster without a row among them begins with a new baseline."""
+_AT_ONCE: Final = 1_000
+_METADATA_S: Final = 2.0
+_PARTITIONS_EVERY_S: Final = 10.0
+_POLL_S: Final = 0.1
+_NO_LEADER_YET: Final = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+_BUFFER_KIB: Final = 8 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailRow:
+    """A row of a relayed cluster that was read from the topic."""
+
+    cluster: str
+    epoch: RelayEpoch
+    counts: bool
+    """False: readers skip or refuse it."""
+
+
+class TopicTail:
+    """Follows one topic. After `close`, `open` continues where it was."""
+
+    def __init__(self, topic: TopicConnection, clusters: Mapping[str, str]) -> None:
+        """Connects to nothing yet; `clusters`: their ids by name. Rows of others are passed over."""
+        self._topic = topic
+        self._clusters = {name.encode(): (name, cluster_id) for name, cluster_id in clusters.items()}
+        self._consumer: Any = None
+        self._next: dict[int, int] = {}
+        """The offset of the next message, by partition."""
+        self._start_ends: dict[int, int] = {}
+        """The ends of the partitions when they were first read."""
+        self._partitions_at = 0.0
+        self.positions: dict[str, TopicPosition] = {}
+        """By cluster; one without a row among those that were read is missing."""
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was read that was in the topic at the start."""
+        return bool(self._next) and all(self._next[each] >= end for each, end in self._start_ends.items())
+
+    def open(self, within_s: float) -> None:
+        """Connects, and finds the newest messages if nothing was read before.
+
+        Raises:
+            UsageError: a secret cannot be read.
+            TopicError: the topic cannot be read.
+        """
+        if self._consumer is not None:
+            return
+        settings = {
+            **librdkafka.settings(self._topic),
+            # A consumer needs a group id; this one never joins a group.
+            "group.id": "kraftwatch-relay",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "queued.max.messages.kbytes": _BUFFER_KIB,
+        }
+        until = time.monotonic() + within_s
+        try:
+            self._consumer = Consumer(settings)
+            self._find_partitions(until)
+        except KafkaException as problem:
+            self.close()
+            raise TopicError(reason(problem.args[0], self._topic)) from None
+        except TopicError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the connection; positions stay."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def read(self) -> Iterator[TailRow]:
+        """Yields the rows of the relayed clusters that have arrived, after the position of each is updated.
+
+        Raises:
+            KafkaException: the topic cannot be read.
+        """
+        if time.monotonic() >= self._partitions_at:
+            self._notice_partitions()
+        for message in self._consumer.consume(_AT_ONCE, 0):
+            error = message.error()
+            if error is not None:
+                self._check(error, message)
+                continue
+            self._next[message.partition()] = message.offset() + 1
+            found = self._clusters.get(message.key() or b"")
+            row = None if found is None else self._row(message, *found)
+            if row is not None:
+                yield row
+
+    def end(self, partition: int) -> int:
+        """Returns the end of a partition as its leader reports it now.
+
+        Raises:
+            KafkaException: it does not answer.
+        """
+        _, high = self._consumer.get_watermark_offsets(
+            TopicPartition(self._topic.topic, partition), timeout=_METADATA_S, cached=False
+        )
+        return int(high)
+
+    def has_read(self, partition: int, end: int) -> bool:
+        """Returns whether everything below this offset was read."""
+        return self._next.get(partition, 0) >= end
+
+    def _row(self, message: Message, cluster: str, cluster_id: str) -> TailRow | None:
+        try:
+            read = parse_message(message.key(), message.value(), message.headers())
+        except UndecodableError:
+            return None
+        kind, at_ms = message.timestamp()
+        appended_at_ms = at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else min(at_ms, wall_ms())
+        after = None
+        with suppress(UndecodableError):
+            check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms)
+            after = advanced(self.positions.get(cluster), read, message.partition())
+        if after is not None:
+            self.positions[cluster] = after
+        return TailRow(cluster=cluster, epoch=read.epoch, counts=after is not None)
+
+    def _check(self, error: KafkaError, message: Message) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._next[message.partition()] = max(self._next[message.partition()], message.offset())
+            return
+        # Of everything else librdkafka recovers; a group is looked for and not used.
+        denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or librdkafka.authentication_failed(error)
+        if denied or error.fatal():
+            raise KafkaException(error)
+
+    def _find_partitions(self, until: float) -> None:
+        metadata = self._consumer.list_topics(self._topic.topic, timeout=_METADATA_S).topics[self._topic.topic]
+        if metadata.error is not None:
+            raise TopicError(reason(metadata.error, self._topic))
+        for number in metadata.partitions:
+            if number not in self._next:
+                low, high = self._watermarks(number, until)
+                self._next[number], self._start_ends[number] = max(low, high - _NEWEST_MESSAGES), high
+        self._consumer.assign([TopicPartition(self._topic.topic, each, at) for each, at in self._next.items()])
+        self._partitions_at = time.monotonic() + _PARTITIONS_EVERY_S
+
+    def _watermarks(self, partition: int, until: float) -> tuple[int, int]:
+        """Returns the first offset and the end of a partition; a new one has no leader for a moment."""
+        place = TopicPartition(self._topic.topic, partition)
+        while True:
+            left_s = until - time.monotonic()
+            try:
+                low, high = self._consumer.get_watermark_offsets(place, timeout=max(0.1, left_s), cached=False)
+            except KafkaException as problem:
+                if left_s <= 0 or problem.args[0].code() not in _NO_LEADER_YET:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return int(low), int(high)
+
+    def _notice_partitions(self) -> None:
+        """Reads partitions that were added, from their start."""
+        self._partitions_at = time.monotonic() + _PARTITIONS_EVERY_S
+        try:
+            metadata = self._consumer.list_topics(self._topic.topic, timeout=_METADATA_S).topics[self._topic.topic]
+        except KafkaException:
+            return
+        added = sorted(metadata.partitions.keys() - self._next.keys())
+        if added and metadata.error is None:
+            _LOG.warning(
+                "the topic %s has %d partitions now: the rows of each cluster stay in the partition that they are in",
+                self._topic.topic,
+                len(metadata.partitions),
+            )
+            self._next |= dict.fromkeys(added, 0)
+            self._consumer.incremental_assign([TopicPartition(self._topic.topic, each, 0) for each in added])

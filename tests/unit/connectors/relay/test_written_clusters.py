@@ -1,0 +1,213 @@
+"""When a relay takes a cluster over from another one, and when it stops to write it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from connectors.observations.observation import Observation
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
+from connectors.relay.topic_position import TopicPosition, advanced
+from connectors.relay.topic_tail import TailRow, TopicTail
+from connectors.relay.waiting_rows import WaitingRows
+from connectors.relay.written_clusters import LEASE_S, WrittenClusters
+from connectors.settings import TopicConnection
+from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
+from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, A, B, poll, records
+
+ME = "me"
+
+
+class Tail(TopicTail):
+    """A topic that was read."""
+
+    answers = True
+
+    def __init__(self) -> None:
+        super().__init__(TopicConnection(bootstrap=("a:1",), topic="t"), {"prod": "id"})
+        self._next = {0: 100}
+        self.reported_end = 100
+
+    def end(self, partition: int) -> int:
+        if not self.answers:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return self.reported_end
+
+    def has(self, sequence: int, row: Observation, epoch: RelayEpoch, baseline: Baseline = FIRST) -> TailRow:
+        message = RelayMessage(
+            observation=replace(row, sequence=sequence), cluster_id="id", baseline=baseline, epoch=epoch
+        )
+        after = advanced(self.positions.get("prod"), message, 0)
+        if after is not None:
+            self.positions["prod"] = after
+        return TailRow(cluster="prod", epoch=epoch, counts=after is not None)
+
+
+class Scene:
+    """A relay that gathers `prod`, its journal and the topic."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.writer = JournalWriter(folder).__enter__()
+        self.journal = JournalReader(folder)
+        self.tail = Tail()
+        self.waiting = WaitingRows(["prod"])
+        self.clusters = WrittenClusters(["prod"], ME, self.tail, self.journal)
+        self.now = 1_000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def gather(self, *rows: Observation) -> None:
+        begin = self.writer.published_end
+        self.writer.append(rows)
+        for row in self.journal.read(begin, self.writer.publish()):
+            self.waiting.add(row, sent=None)
+
+    def note(self, row: TailRow) -> bool:
+        return self.clusters.note(row, self.waiting)
+
+    def takes_over(self, after_s: float = 1.0) -> bool:
+        self.now += after_s
+        return self.clusters.take_over(self.waiting, self.journal.published_end())
+
+    @property
+    def position(self) -> TopicPosition:
+        return self.tail.positions["prod"]
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    scene = Scene(tmp_path / "journal", monkeypatch)
+    yield scene
+    scene.writer.__exit__(None, None, None)
+
+
+def test_a_cluster_without_rows_in_the_topic_is_written_from_the_start_of_its_log(scene: Scene) -> None:
+    assert not scene.takes_over(), "the journal has no row yet"
+    scene.gather(records(0, 5), poll(NOW_MS + 1))
+
+    assert scene.takes_over()
+    written = scene.clusters.get("prod")
+    assert written is not None
+    assert (written.first, written.baseline) == (0, Baseline(sequence=written.epoch.sequence, at_ms=NOW_MS))
+    assert scene.clusters.takeovers == 0
+
+
+def test_a_relay_takes_over_once_the_topic_has_lacked_its_rows_for_the_lease(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    scene.gather(records(3, 5), records(5, 8), poll(NOW_MS + 9))
+    scene.waiting.remove("prod", lambda one: scene.position.has(one.extent))
+
+    assert not scene.takes_over(LEASE_S - 1)
+    assert scene.takes_over(2)
+    written = scene.clusters.get("prod")
+    assert written is not None
+    assert (written.first, written.baseline, written.partition) == (1, FIRST, 0), "no new baseline is needed"
+    assert written.epoch.sequence > scene.position.sequence
+    assert scene.clusters.takeovers == 1
+
+
+def test_rows_that_the_topic_gets_keep_the_other_relay_writing(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    for second in range(60):
+        scene.gather(poll(NOW_MS + 1_000 * second))
+        assert not scene.takes_over()
+        scene.note(scene.tail.has(1_001 + second, poll(NOW_MS + 1_000 * second + 5), A))
+        scene.waiting.remove("prod", lambda one: scene.position.has(one.extent))
+
+
+def test_a_relay_that_does_not_read_the_log_is_replaced_and_one_that_reads_it_again_is_not(scene: Scene) -> None:
+    again = Baseline(sequence=1_001, at_ms=NOW_MS)
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    scene.gather(records(5, 8))
+    for second in range(60):
+        scene.note(scene.tail.has(1_001 + second, records(second, second + 1, high_watermark=90), A, again))
+        assert not scene.takes_over()
+    scene.note(scene.tail.has(2_000, records(60, 90, high_watermark=90), A, again))
+    scene.gather(records(90, 95))
+    scene.waiting.remove("prod", lambda one: scene.position.has(one.extent))
+    for second in range(10):
+        scene.note(scene.tail.has(2_001 + second, poll(NOW_MS + 1_000 * second), A, again))
+        assert not scene.takes_over(0.9)
+    assert scene.takes_over(2)
+
+
+def test_a_relay_that_cannot_read_the_topic_to_its_end_takes_nothing_over(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    scene.gather(poll(NOW_MS + 9))
+    scene.tail.answers = False
+    assert not scene.takes_over(60)
+    scene.tail.answers = True
+    assert not scene.takes_over(1), "the other relay had no time to write since the brokers answer again"
+    scene.tail.reported_end = 150
+    assert not scene.takes_over(LEASE_S), "it was stopped itself, and has not read what the other one wrote"
+    scene.tail._next[0] = 150
+    assert scene.takes_over()
+
+
+def test_a_restarted_relay_continues_at_once(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), RelayEpoch(sequence=1_000, relay=ME)))
+    scene.gather(poll(NOW_MS + 9))
+
+    assert scene.takes_over()
+    assert scene.clusters.takeovers == 0
+
+
+def test_a_missing_log_needs_a_new_baseline(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    scene.gather(poll(NOW_MS - 9), records(7, 9))
+    scene.waiting.remove("prod", lambda one: scene.position.has(one.extent))
+    scene.journal.commit(1)
+
+    assert not scene.takes_over(LEASE_S)
+    assert scene.clusters.needing_baseline == {"prod"}
+    scene.clusters.begin_baselines(2)
+    written = scene.clusters.get("prod")
+    assert written is not None
+    assert (written.first, written.baseline.sequence, written.partition) == (2, written.epoch.sequence, 0)
+    assert not scene.clusters.needing_baseline
+
+
+def test_the_first_row_that_is_read_from_the_topic_confirms_an_epoch_and_a_later_epoch_ends_it(scene: Scene) -> None:
+    scene.gather(records(0, 5))
+    scene.takes_over()
+    written = scene.clusters.get("prod")
+    assert written is not None
+    sequence = written.epoch.sequence
+
+    assert scene.note(scene.tail.has(sequence, records(0, 5), written.epoch, written.baseline))
+    assert not scene.note(scene.tail.has(sequence + 1, poll(NOW_MS), written.epoch, written.baseline))
+    assert not scene.note(scene.tail.has(sequence + 1, poll(NOW_MS), written.epoch, written.baseline)), "sent twice"
+    assert scene.clusters.names == {"prod"}
+    later = RelayEpoch(sequence=sequence + 1_000_000, relay="b")
+    scene.note(scene.tail.has(later.sequence, poll(NOW_MS), later, written.baseline))
+    assert not scene.clusters.names
+    scene.gather(poll(NOW_MS + 9))
+    assert not scene.takes_over(LEASE_S - 2)
+
+
+def test_the_second_of_two_relays_that_begin_together_stops(scene: Scene) -> None:
+    scene.gather(records(0, 5))
+    scene.takes_over()
+    written = scene.clusters.get("prod")
+    assert written is not None
+    sequence = written.epoch.sequence
+    other = RelayEpoch(sequence=sequence + 1, relay="b")
+
+    scene.note(scene.tail.has(other.sequence, records(0, 5), other, Baseline(sequence=sequence + 1, at_ms=NOW_MS)))
+    assert scene.clusters.names == {"prod"}, "its own row may be read later"
+    scene.note(scene.tail.has(sequence, records(0, 5), written.epoch, written.baseline))
+    assert not scene.clusters.names
+
+
+def test_polls_that_the_relay_before_has_written_are_not_sent_again(scene: Scene) -> None:
+    scene.note(scene.tail.has(1_000, records(0, 5), B))
+    scene.gather(records(5, 8), poll(NOW_MS), poll(NOW_MS + 1))
+    assert scene.takes_over(LEASE_S)
+    written = scene.clusters.get("prod")
+    assert written is not None
+
+    sent = [written.sends(one.sequence, one.extent) for one in scene.waiting.of("prod")]
+    assert sent == [True, False, True]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 CREDENTIAL_FIELDS: Final = {
     "ConfigRecord": frozenset({"value"}),
@@ -49,9 +49,12 @@ class Field:
     tag: int | None
 
 
+_VersionT = TypeVar("_VersionT")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSchema:
-    """One type of record, in all versions that one Kafka version knows."""
+class RecordSchema(Generic[_VersionT]):
+    """One type of record, in all versions that are known."""
 
     type: int
     """The api key of a metadata record, or the type of a control record."""
@@ -59,48 +62,33 @@ class RecordSchema:
     """Kafka's class: `PartitionChangeRecord`."""
     constant: str | None
     """Its name in `MetadataRecordType`: `PARTITION_CHANGE_RECORD`; None for control records."""
-    versions: Mapping[int, FieldType]
+    versions: Mapping[int, _VersionT]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSchemas:
-    """Every record of one Kafka version, by type."""
-
-    kafka: str
-    records: Mapping[int, RecordSchema]
-    control: Mapping[int, RecordSchema]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedSchema:
-    """One type of record, in all versions that any of several Kafka versions knows."""
-
-    type: int
-    name: str
-    constant: str | None
-    versions: Mapping[int, tuple[FieldType, ...]]
-    """The different schemas of each record version, the newest first; nearly always one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedSchemas:
-    """Every record of several Kafka versions, by type."""
+class RecordSchemas(Generic[_VersionT]):
+    """Every record of one or of several Kafka versions, by type."""
 
     known_to: str
     """The Kafka versions, as the end of a sentence: `any Kafka up to 4.3.1`."""
-    records: Mapping[int, MergedSchema]
-    control: Mapping[int, MergedSchema]
+    records: Mapping[int, RecordSchema[_VersionT]]
+    control: Mapping[int, RecordSchema[_VersionT]]
+
+
+MergedSchema: TypeAlias = RecordSchema[tuple[FieldType, ...]]
+"""One type of record, in all versions that any of several Kafka versions knows: the different schemas of each record
+version, the newest first; nearly always one."""
 
 
 @cache
-def merged_schemas(kafka: str | None = None) -> MergedSchemas:
+def merged_schemas(kafka: str | None = None) -> RecordSchemas[tuple[FieldType, ...]]:
     """Returns the records that any known Kafka version can write, or those that the named version can write.
 
     Raises:
         KeyError: `kafka` is not one of `kafka_versions()`.
     """
     newest_first = [record_schemas(name) for name in (kafka_versions()[::-1] if kafka is None else (kafka,))]
-    return MergedSchemas(
+    return RecordSchemas(
         known_to=f"any Kafka up to {kafka_versions()[-1]}" if kafka is None else f"Kafka {kafka}",
         records=_merge([each.records for each in newest_first]),
         control=_merge([each.control for each in newest_first]),
@@ -108,7 +96,7 @@ def merged_schemas(kafka: str | None = None) -> MergedSchemas:
 
 
 @cache
-def record_schemas(kafka: str | None = None) -> RecordSchemas:
+def record_schemas(kafka: str | None = None) -> RecordSchemas[FieldType]:
     """Returns the schemas of one Kafka version, of the newest if none is named.
 
     Raises:
@@ -119,7 +107,7 @@ def record_schemas(kafka: str | None = None) -> RecordSchemas:
     if kafka not in kafka_versions():
         raise KeyError(kafka)
     return RecordSchemas(
-        kafka=kafka,
+        known_to=f"Kafka {kafka}",
         records={schema.type: schema for schema in _schemas_known_to(document["records"], kafka)},
         control={schema.type: schema for schema in _schemas_known_to(document["control"], kafka)},
     )
@@ -131,7 +119,7 @@ def kafka_versions() -> tuple[str, ...]:
     return tuple(_document()["kafka"])
 
 
-def _merge(newest_first: Sequence[Mapping[int, RecordSchema]]) -> dict[int, MergedSchema]:
+def _merge(newest_first: Sequence[Mapping[int, RecordSchema[FieldType]]]) -> dict[int, MergedSchema]:
     found: dict[int, MergedSchema] = {}
     for known in newest_first:
         for type_, schema in known.items():
@@ -142,7 +130,7 @@ def _merge(newest_first: Sequence[Mapping[int, RecordSchema]]) -> dict[int, Merg
                 if _encoding(fields) not in map(_encoding, before):
                     versions[version] = (*before, fields)
             named_by = newer or schema
-            found[type_] = MergedSchema(type=type_, name=named_by.name, constant=named_by.constant, versions=versions)
+            found[type_] = RecordSchema(type=type_, name=named_by.name, constant=named_by.constant, versions=versions)
     return found
 
 
@@ -158,7 +146,7 @@ def _document() -> dict[str, Any]:
     return found
 
 
-def _schemas_known_to(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema]:
+def _schemas_known_to(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema[FieldType]]:
     """Yields the records that one Kafka version knows, in the record versions that it knows."""
     order = kafka_versions()
     index = order.index(kafka)
@@ -172,7 +160,7 @@ def _schemas_known_to(records: list[dict[str, Any]], kafka: str) -> Iterator[Rec
             yield _record(record, lines)
 
 
-def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema:
+def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema[FieldType]:
     names_by_path: dict[str, set[str]] = {}
     for line in lines:
         _collect_names(line["fields"], "", names_by_path)

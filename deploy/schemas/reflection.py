@@ -63,25 +63,6 @@ def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
     return document
 
 
-def schemas_known_to(document: Description, kafka: str) -> Description:
-    """Returns the schemas that one Kafka version knows, in the merged form; defaults may include other fields."""
-    index = document["kafka"].index(kafka)
-    single: Description = {"kafka": [kafka]}
-    for kind in ("records", "control"):
-        single[kind] = []
-        for record in document[kind]:
-            versions = [
-                {"version": line["version"], "since": kafka, "fields": line["fields"]}
-                for line in record["versions"]
-                if _index(document, line["since"])
-                <= index
-                <= _index(document, line.get("until", document["kafka"][-1]))
-            ]
-            if versions:
-                single[kind].append({**record, "versions": versions})
-    return single
-
-
 def document_text(document: Description) -> str:
     """Returns the content of the file: JSON with one record version per line."""
     kinds = (
@@ -121,11 +102,6 @@ def _with_range(record: Mapping[str, Any], names: Sequence[str]) -> Description:
         until = {} if line["last"] == len(names) - 1 else {"until": names[line["last"]]}
         versions.append({"version": line["version"], "since": names[line["first"]], **until, "fields": line["fields"]})
     return {**record, "versions": versions}
-
-
-def _index(document: Description, kafka: str) -> int:
-    index: int = document["kafka"].index(kafka)
-    return index
 
 
 def _record_text(record: Mapping[str, Any]) -> str:

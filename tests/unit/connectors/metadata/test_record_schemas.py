@@ -59,7 +59,7 @@ def test_every_field_with_a_suspicious_name_is_redacted() -> None:
 
 
 def test_the_schemas_of_one_kafka_version_hold_only_its_records() -> None:
-    assert record_schemas().kafka == kafka_versions()[-1] != kafka_versions()[0]
+    assert record_schemas().known_to == f"Kafka {kafka_versions()[-1]}"
     assert 28 in record_schemas().records and 28 not in record_schemas("3.9.2").records
     assert 6 in record_schemas("3.3.2").records and 6 not in record_schemas().records
     assert 6 in record_schemas("3.9.2").control and 6 not in record_schemas("3.7.2").control

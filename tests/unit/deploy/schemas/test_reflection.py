@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.schemas.reflection import ContradictionError, document_text, merge_kafka_versions, schemas_known_to
+from deploy.schemas.reflection import ContradictionError, document_text, merge_kafka_versions
 
 
 def kafka_schemas(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:
@@ -56,13 +56,6 @@ def test_a_new_kafka_without_changes_changes_one_line() -> None:
     new = document_text(merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"])])).splitlines()
 
     assert [line for line in new if line not in old] == ['{"kafka": ["1", "2"],']
-
-
-def test_the_schemas_known_to_one_kafka_are_those_of_that_kafka() -> None:
-    both = merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["b"], v1=["a"])])
-
-    assert schemas_known_to(both, "1") == merge_kafka_versions([kafka_schemas("1", v0=["a"])])
-    assert schemas_known_to(both, "2") == merge_kafka_versions([kafka_schemas("2", v0=["b"], v1=["a"])])
 
 
 def test_a_changed_default_is_refused() -> None:

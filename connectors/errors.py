@@ -37,6 +37,14 @@ class StoreError(KraftwatchError):
     """A database cannot be read or written; the message names the file and the reason."""
 
 
+class UnavailableStoreError(StoreError):
+    """The server of the database does not answer now; a later attempt may succeed."""
+
+
+class LeaseLostError(StoreError):
+    """Another job that shares the store notifies now: nothing was written."""
+
+
 class JournalError(StoreError):
     """The journal cannot be read or written; the message names the file and the fix."""
 

@@ -263,12 +263,12 @@ class TopicLogin(LoginSection):
             "ca_file": self.ssl_cafile,
             "certificate_file": self.ssl_certfile,
             "key_file": self.ssl_keyfile,
-            "key_password": _secret(self.ssl_password, self.ssl_password_file),
+            "key_password": secret_of(self.ssl_password, self.ssl_password_file),
             "crl_file": self.ssl_crlfile,
             "check_hostname": self.ssl_check_hostname,
             "mechanism": self.sasl_mechanism,
             "username": self.sasl_plain_username,
-            "password": _secret(self.sasl_plain_password, self.sasl_plain_password_file),
+            "password": secret_of(self.sasl_plain_password, self.sasl_plain_password_file),
             "token": None if token is None else Secret(file=token),
         }
 
@@ -285,7 +285,8 @@ class TopicLogin(LoginSection):
             )
 
 
-def _secret(text: SecretStr | None, file: Path | None) -> Secret | None:
+def secret_of(text: SecretStr | None, file: Path | None) -> Secret | None:
+    """Returns the secret of a key and its `_file` twin; None if neither is given."""
     if text is None and file is None:
         return None
     return Secret(text=None if text is None else text.get_secret_value(), file=file)

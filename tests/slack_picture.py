@@ -83,7 +83,7 @@ def example_messages() -> Sequence[ChannelMessage]:
                 api_url=f"{server.url}/api/",
                 ca_file=Path(trusted.file),
             )
-            sink = open_sink(SinkSpec(config=config, links=LINKS), state_folder=folder)
+            sink = open_sink(SinkSpec(config=config, links=LINKS), store=folder)
             sink.send(notifications, sent_at_ms=worse.observed_at_ms, deadline_s=30)
     assert slack.invalid == []
     return slack.messages

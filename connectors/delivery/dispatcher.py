@@ -89,6 +89,20 @@ class Dispatcher:
             worker.take_over(before)
         return worker
 
+    @property
+    def people_not_reached(self) -> bool:
+        """Whether a sink for people did not accept its newest notifications."""
+        return any(worker.failure is not None for worker in self._workers if worker.notifies_people)
+
+    def settle(self, now_ms: Millis) -> None:
+        """Waits for the calls in progress, at most for their deadline, and records their outcome.
+
+        Raises:
+            StoreError: the ledger cannot be written.
+        """
+        for worker in self._workers:
+            worker.collect_results(self._deadline_s, now_ms)
+
     def deliver(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
         """Records the alerts, then sends each sink what is pending; with no alerts, only the latter.
 

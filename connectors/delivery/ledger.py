@@ -15,6 +15,7 @@ from itertools import takewhile
 from connectors.sinks.alert_json import Key
 from connectors.store.alert_store import AlertRecord, AlertStore, DeliveryStatus, SinkRecord
 from connectors.store.database import Database
+from connectors.store.lease import Lease
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
@@ -28,20 +29,36 @@ _DAY_S = 86_400.0
 class Ledger:
     """Opened by one process at a time: the job that delivers."""
 
-    def __init__(self, database: Database, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S) -> None:
+    def __init__(
+        self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S
+    ) -> None:
         """Reads the ledger.
 
         Args:
             database: the job's.
+            lease: under which this job notifies; None where it is the only one.
             keep_entries: the number of alerts that are kept, the newest ones.
             keep_s: how long an alert is kept, by the clock that `record` is given.
 
         Raises:
             StoreError: the database cannot be read, or is damaged.
         """
-        self._store = AlertStore(database)
+        self._store = AlertStore(database, lease)
         self._keep_entries = keep_entries
         self._keep_ms = round(keep_s * 1000)
+        self._active_sinks: set[str] = set()
+        """The sinks that are configured now."""
+        self.change_count = 0
+        """A number that changes whenever the content of the ledger changes."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Reads the ledger again: whether a write took effect whose answer was lost, or what another job wrote.
+
+        Raises:
+            StoreError: the database cannot be read, or is damaged; the content remains as it was.
+        """
+        records, sinks = list(self._store.alerts()), self._store.sinks()
         self._grouper = IncidentGrouper(RULES)
         self._records: dict[int, AlertRecord] = {}
         """By number, oldest first: the other mappings refer to these records."""
@@ -55,13 +72,10 @@ class Ledger:
         """The known sinks, also those that are not configured now."""
         self._pending: dict[str, dict[int, AlertRecord]] = {}
         """By sink and number, oldest first."""
-        self._active_sinks: set[str] = set()
-        """The sinks that are configured now."""
-        self.change_count = 0
-        """A number that changes whenever the content of the ledger changes."""
-        for record in self._store.alerts():
+        self.change_count += 1
+        for record in records:
             self._apply(record)
-        for sink, stored in self._store.sinks().items():
+        for sink, stored in sinks.items():
             self._apply_sink(sink, stored)
 
     def add_sink(self, sink: str) -> None:
@@ -139,6 +153,18 @@ class Ledger:
         """Returns when a sink was last notified, by incident."""
         stored = self._sinks.get(sink)
         return {} if stored is None else stored.notified_ms
+
+    def begin_call(self, sink: str, keys: Collection[Key], notified_ms: Mapping[str, Millis]) -> None:
+        """Records that a known sink is about to be sent these alerts, and the incidents it is notified of, and when.
+
+        Raises:
+            LeaseLostError: another job notifies now: the sink must not be called.
+            StoreError: the database cannot be written.
+        """
+        self._note(sink, (), DeliveryStatus.DELIVERED, notified_ms)
+        pending = self._pending[sink]
+        known = (self._by_key.get(key) for key in keys)
+        self._store.begin_call(sink, [one.number for one in known if one is not None and one.number in pending])
 
     def mark_delivered(
         self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None

@@ -10,10 +10,9 @@ from connectors.sinks.sink import DeliveryMode, DeliveryOptions
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import TransitionStatus, alert_histories
-from rules.notifications.notification import Notification, NotifyReason, single_alert_notification
+from rules.notifications.notification import Notification, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
-from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence, StandbyHold
+from rules.notifications.silence import Silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +57,17 @@ class SinkPlanner:
         self._discard_unrouted()
         if self._planner is None:
             return [single_alert_notification(alert) for alert in self._ledger.pending(self._sink)]
-        incidents = self._incidents()
         plan = self._planner.plan(
-            incidents,
+            self._incidents(),
             last_notified_ms=self._ledger.last_notified_ms(self._sink),
             silences=silences,
             now_ms=now_ms,
         )
         self.silenced = plan.silenced
         empty = _EmptyPlan(inputs=inputs, from_ms=now_ms, valid_until_ms=plan.valid_until_ms)
-        holds = [silence for silence in silences if isinstance(silence, StandbyHold)]
-        discarded = [alert.key for alert in plan.discarded if all(hold.may_discard(alert) for hold in holds)]
-        self._ledger.discard(self._sink, discarded)
-        notifications = [each for each in plan.notifications if not holds or _closes(each, incidents[each.incident])]
-        self._empty_plan = None if notifications else empty
-        return notifications
+        self._ledger.discard(self._sink, [alert.key for alert in plan.discarded])
+        self._empty_plan = None if plan.notifications else empty
+        return plan.notifications
 
     def notified_incidents(self, delivered: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
         """Returns the incidents to record as notified; none for a sink that gets each transition."""
@@ -122,13 +117,3 @@ class SinkPlanner:
             for alert in history.pending
         ]
         self._ledger.discard(self._sink, unrouted)
-
-
-def _closes(notification: Notification, transitions: Sequence[TransitionStatus]) -> bool:
-    """Returns whether a standby job sends this while the first job runs: the end of an incident that it has opened.
-
-    An incident in which another alert is firing is still open for the first job, and a service may have it under the
-    same key. Alerts about the standby job itself are always sent.
-    """
-    resolved = all(history.resolved for history in alert_histories(transitions))
-    return notification.root.cluster_id == JOB_CLUSTER_ID or (notification.reason is NotifyReason.RESOLVED and resolved)

@@ -116,7 +116,8 @@ class SinkWorker:
         notifications = self._due(silences, now_ms)
         if notifications:
             # Before the call: if the job is killed during it, the sink may have been notified.
-            self._ledger.mark_delivered(self.name, (), notified_ms=self._planner.new_incidents(notifications, now_ms))
+            keys = [alert.key for each in notifications for alert in each.new_transitions]
+            self._ledger.begin_call(self.name, keys, self._planner.new_incidents(notifications, now_ms))
             documents = [self._set_aside.document(each) for each in notifications]
             self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._sent, self._overdue = notifications, False
@@ -154,6 +155,11 @@ class SinkWorker:
         return self._failing or self._set_aside.reason or None
 
     @property
+    def notifies_people(self) -> bool:
+        """Whether it sends incidents, not every transition."""
+        return self.sink.options.mode is not DeliveryMode.TRANSITIONS
+
+    @property
     def state_known(self) -> bool:
         """Whether it is known if the sink fails: it does, or no call is in progress."""
         return self._reason is not None or self._call is None
@@ -177,9 +183,10 @@ class SinkWorker:
                 self._failing = f"no response within {self._deadline_s:g} s"
                 _LOG.warning("%s: %s; other sinks are not delayed.", self.name, self._failing)
             return
-        self._call = None
         pairs = list(zip(self._sent, outcomes, strict=True))
         self._record(pairs, now_ms)
+        # Not before: what the sink has accepted is not sent again when the store did not answer.
+        self._call = None
         self._schedule(pairs, now_ms)
 
     def _record(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:

@@ -25,6 +25,7 @@ from connectors.sinks.http_request import HttpResponse, outcome_of_response, pos
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
+from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
@@ -67,7 +68,7 @@ class Alertmanager(SinkConfig):
         _check_url(self.url)
         return f"alertmanager:{host_of(self.url)}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "AlertmanagerSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
         """Opens the sink."""
         return AlertmanagerSink(self, options=options, links=links)
 

@@ -18,6 +18,7 @@ from connectors.sinks.evidence_format import other_alert_lines, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig
+from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Severity
 from rules.formatting import alert_text
@@ -46,7 +47,7 @@ class Apprise(SinkConfig):
         """Returns the name in the ledger."""
         return f"apprise:{_schema_of(self.url)}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "AppriseSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AppriseSink":
         """Opens the sink."""
         return AppriseSink(self, options=options, links=links)
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console as RichConsole
@@ -18,6 +17,7 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry, minimal_alert
 from connectors.sinks.sink_config import MessageLinks, SinkConfig, SinkSection
+from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -44,7 +44,7 @@ class Console(SinkConfig):
         """Returns the name in the ledger."""
         return "console"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "ConsoleSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "ConsoleSink":
         """Opens the sink."""
         return ConsoleSink(sys.stderr, options=options)
 

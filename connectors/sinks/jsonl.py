@@ -21,6 +21,7 @@ from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
 from connectors.store.durable_file import append, sync_directory
+from connectors.store.store_place import StorePlace
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -41,7 +42,7 @@ class Jsonl(SinkConfig):
         """Returns the name in the ledger."""
         return f"jsonl:{self.path.resolve()}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "JsonlSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "JsonlSink":
         """Opens or creates the file."""
         return JsonlSink(self.path, options=options)
 

@@ -5,7 +5,6 @@ The sink itself is in `kafka_topic`, which needs librdkafka.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -13,6 +12,7 @@ from pydantic import Field, model_validator
 from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer
+from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 
 
@@ -26,7 +26,7 @@ class KafkaTopic(TopicConnection, SinkConfig):
         """Returns the name in the ledger."""
         return f"kafka:{','.join(self.bootstrap)}/{self.topic}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> Sink:
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink."""
         from connectors.sinks.kafka_topic import KafkaTopicSink
 

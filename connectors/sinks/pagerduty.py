@@ -31,6 +31,7 @@ from connectors.sinks.evidence_format import other_alert_lines, readable_time, v
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
+from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
 from rules.finding import Plain, Severity
@@ -66,9 +67,9 @@ class Pagerduty(SinkConfig):
         """Returns the name in the ledger."""
         return "pagerduty"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "PagerdutySink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
         """Opens the sink."""
-        return PagerdutySink(self, options=options, links=links, state_folder=state_folder)
+        return PagerdutySink(self, options=options, links=links, store=store)
 
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""
@@ -110,7 +111,7 @@ class PagerdutySection(PeopleSection):
 class PagerdutySink:
     """Sends to one integration of one service."""
 
-    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> None:
+    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up.
 
         Raises:
@@ -120,7 +121,7 @@ class PagerdutySink:
         self._config = config
         self._links = links
         self._triggered = SinkState(
-            state_folder, options.name, TypeAdapter(str), if_lost="PagerDuty may get a resolved incident again"
+            store, options.name, TypeAdapter(str), if_lost="PagerDuty may get a resolved incident again"
         )
         problem = _key_problem(config.routing_key.read())
         if problem is not None:

@@ -24,6 +24,7 @@ from connectors.secret import Secret
 from connectors.settings import Duration, Section
 from connectors.sinks.http_request import CallDeadline
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
+from connectors.store.store_place import StorePlace
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.notifications.route import JOB_CLUSTER_ID, Route
@@ -153,7 +154,7 @@ class SinkConfig(ABC):
         """
 
     @abstractmethod
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> Sink:
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
         """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
 
         Raises:
@@ -194,11 +195,11 @@ class SinkSpec:
     """The repeat interval of a sink that notifies people; None for never."""
 
 
-def open_sink(spec: SinkSpec, *, state_folder: Path) -> Sink:
+def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
     """Opens a sink.
 
     Args:
-        state_folder: the job's checkpoint: its database holds what a sink remembers.
+        store: the job's database, which holds what a sink remembers.
 
     Raises:
         UsageError: the destination cannot be written, or a file of the config cannot be read.
@@ -207,7 +208,7 @@ def open_sink(spec: SinkSpec, *, state_folder: Path) -> Sink:
     repeat_s = None if config.mode is DeliveryMode.TRANSITIONS else config.fixed_repeat_s or spec.repeat_s
     name = spec.name or config.default_name()
     options = DeliveryOptions(name=name, mode=config.mode, repeat_s=repeat_s, route=spec.route)
-    return config.open(options, spec.links, state_folder)
+    return config.open(options, spec.links, store)
 
 
 class RuleFilter(Section):
@@ -324,7 +325,7 @@ class PeopleSection(SinkSection):
 class SinkState(Generic[ValueT]):
     """A value for each of the newest thousand incidents."""
 
-    def __init__(self, folder: Path, sink: str, values: TypeAdapter[ValueT], *, if_lost: str) -> None:
+    def __init__(self, store: StorePlace, sink: str, values: TypeAdapter[ValueT], *, if_lost: str) -> None:
         """Opens nothing yet.
 
         Args:
@@ -334,7 +335,7 @@ class SinkState(Generic[ValueT]):
         from connectors.store.collection import Collection
         from connectors.store.tables import job_database
 
-        self._stored = Collection(job_database(folder), f"sink {sink}", values)
+        self._stored = Collection(job_database(store), f"sink {sink}", values)
         self._if_lost = if_lost
         self._unstored: dict[str, ValueT] = {}
         self._failed = False

@@ -26,6 +26,7 @@ from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected,
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
+from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
@@ -81,9 +82,9 @@ class SlackBot(SinkConfig):
         """Returns the name in the ledger."""
         return f"slack:{self.channel}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "SlackSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "SlackSink":
         """Opens the sink."""
-        return SlackSink(self, options=options, links=links, state_folder=state_folder)
+        return SlackSink(self, options=options, links=links, store=store)
 
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""
@@ -105,7 +106,7 @@ class SlackWebhook(SinkConfig):
         """Returns the name in the ledger."""
         return "slack"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "SlackWebhookSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "SlackWebhookSink":
         """Opens the sink."""
         return SlackWebhookSink(self, options=options, links=links)
 
@@ -171,7 +172,7 @@ _MESSAGE = TypeAdapter(SlackMessageRecord)
 class SlackSink:
     """A bot in one channel."""
 
-    def __init__(self, config: SlackBot, *, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> None:
+    def __init__(self, config: SlackBot, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> None:
         """Reads the token once, so that a missing one is reported at start-up.
 
         Raises:
@@ -180,9 +181,7 @@ class SlackSink:
         self.options = options
         self._config = config
         self._links = links
-        self._messages = SinkState(
-            state_folder, options.name, _MESSAGE, if_lost="incidents that are firing are posted again"
-        )
+        self._messages = SinkState(store, options.name, _MESSAGE, if_lost="incidents that are firing are posted again")
         config.token.read()
 
     def send(

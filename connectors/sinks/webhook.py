@@ -22,6 +22,7 @@ from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import post_for_outcome
 from connectors.sinks.sink import DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkConfig, SinkServer, url_server
+from connectors.store.store_place import StorePlace
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
@@ -45,7 +46,7 @@ class Webhook(SinkConfig):
         """Returns the name in the ledger."""
         return f"webhook:{host_of(self.url)}"
 
-    def open(self, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> "WebhookSink":
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "WebhookSink":
         """Opens the sink."""
         return WebhookSink(self, options=options, links=links)
 

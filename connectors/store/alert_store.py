@@ -9,6 +9,7 @@ from sqlalchemy import Executable, bindparam, delete, insert, select, update
 
 from connectors.store.alert_codec import ALERT
 from connectors.store.database import Database
+from connectors.store.lease import Lease
 from connectors.store.stored_json import json_safe
 from connectors.store.tables import ALERTS, DELIVERIES, NOTIFIED, SINKS
 from rules.alert import Alert
@@ -59,11 +60,15 @@ _Step: TypeAlias = tuple[Executable, Sequence[Mapping[str, Any]]]
 
 
 class AlertStore:
-    """Written by one process: the job that delivers. A method that writes is one transaction."""
+    """Written by one process: the job that delivers. A method that writes is one transaction.
 
-    def __init__(self, database: Database) -> None:
-        """`database`: of a job."""
+    With a lease, a method that writes raises LeaseLostError, and changes nothing, once another job has it.
+    """
+
+    def __init__(self, database: Database, lease: Lease | None = None) -> None:
+        """`database`: of a job; `lease`: None where only one job can use the database."""
         self._database = database
+        self._lease = lease
 
     def alerts(self) -> Iterator[AlertRecord]:
         """Yields every transition, oldest first.
@@ -157,8 +162,24 @@ class AlertStore:
         due = [(statement, parameters) for statement, parameters in steps if parameters]
         if due:
             with self._database.transaction() as connection:
+                if self._lease is not None:
+                    self._lease.fence(connection)
                 for statement, parameters in due:
                     connection.execute(statement, parameters)
+
+    def begin_call(self, sink: str, numbers: Iterable[int]) -> None:
+        """Stores, before a sink is called, under which lease these transitions are sent; without a lease, nothing.
+
+        Raises:
+            LeaseLostError: another job notifies now: the sink must not be called.
+            StoreError: the database cannot be written.
+        """
+        if self._lease is None:
+            return
+        sent = (DELIVERIES.c.sink == sink) & DELIVERIES.c.number.in_([*numbers])
+        with self._database.transaction() as connection:
+            token = self._lease.fence(connection)
+            connection.execute(update(DELIVERIES).where(sent).values(token=token))
 
 
 _PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")

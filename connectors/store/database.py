@@ -1,9 +1,11 @@
-"""Database: one SQLite file. A transaction that is committed is on the disk; one that is not has no effect.
+"""Database: a transaction that is committed survives every crash; one that is not has no effect.
 
-Tables and queries are SQLAlchemy's; what is special to SQLite is in `sqlite_file`.
+Tables and queries are SQLAlchemy's. What is special to one database system is in its subclass: `SqliteDatabase`, a file
+beside the job, or `PostgresDatabase`, a server that several machines share.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -14,30 +16,25 @@ from sqlalchemy.exc import DBAPIError
 from connectors.errors import StoreError
 from connectors.store import sqlite_file
 
+Prepare = Callable[[Connection], None]
+"""Creates the tables, or brings them to this version of the program."""
 
-class Database:
-    """One file. Any thread may use it; several processes may open it."""
 
-    def __init__(self, path: Path, tables: MetaData, *, read_only: bool = False) -> None:
-        """Opens nothing yet.
-
-        Args:
-            path: the file; the first transaction creates it, readable for its owner alone.
-            tables: are created where they do not exist.
-            read_only: nothing is written, not even an empty file.
-        """
-        self.path = path
-        self._tables = tables
-        self._read_only = read_only
+class Database(ABC):
+    """Any thread may use it; several processes may open it."""
 
     @property
+    @abstractmethod
     def exists(self) -> bool:
         """Whether there is something to read."""
-        # A file has its tables from its first byte on.
-        return self.path.is_file() and self.path.stat().st_size > 0
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, for a sentence: without a secret."""
 
     def create(self) -> None:
-        """Creates the file and its tables where they do not exist.
+        """Creates the database and its tables where they do not exist.
 
         Raises:
             StoreError: the database cannot be written.
@@ -47,13 +44,11 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Begins a transaction that may write; it is committed, and on the disk, when the block ends without an error.
+        """Begins a transaction that may write; it is committed, and durable, when the block ends without an error.
 
         Raises:
             StoreError: the database cannot be written; nothing was changed.
         """
-        if "_engine" in self.__dict__ and not self.exists:
-            raise self._error("it was deleted while it was in use")
         with self._errors(), self._writing.begin() as connection:
             yield connection
 
@@ -65,11 +60,75 @@ class Database:
             StoreError: the database cannot be read.
         """
         try:
-            with self._errors(), self._engine.begin() as connection:
+            with self._errors(), self._reading.begin() as connection:
                 yield connection
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            # A damaged disk may change a value without a trace in the structure of the file.
-            raise self._error(f"it is damaged: {error!r}") from error
+            # A damaged disk may change a value without a trace in the structure of a file.
+            raise StoreError(f"{self.place} cannot be used: it is damaged: {error!r}") from error
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes its connections; a later transaction opens one again."""
+
+    @property
+    @abstractmethod
+    def _writing(self) -> Engine:
+        """The engine of transactions that write."""
+
+    @property
+    @abstractmethod
+    def _reading(self) -> Engine:
+        """The engine of transactions that only read."""
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._error(error) from error
+        except OSError as error:
+            raise StoreError(f"{self.place} cannot be used: {(error.strerror or 'unusable').lower()}") from error
+
+    @abstractmethod
+    def _error(self, error: DBAPIError) -> StoreError:
+        """Returns the error that says what is wrong and what to do."""
+
+
+class SqliteDatabase(Database):
+    """One file. The first transaction creates it, readable for its owner alone."""
+
+    def __init__(self, path: Path, tables: MetaData, prepare: Prepare, *, read_only: bool = False) -> None:
+        """Opens nothing yet.
+
+        Args:
+            path: the file.
+            tables: those that `prepare` creates.
+            prepare: is called once, in a transaction, before anything is written.
+            read_only: nothing is written, not even an empty file.
+        """
+        self.path = path
+        self._tables = tables
+        self._prepare = prepare
+        self._read_only = read_only
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is something to read."""
+        # A file has its tables from its first byte on.
+        return self.path.is_file() and self.path.stat().st_size > 0
+
+    @property
+    def place(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """As `Database.transaction`."""
+        if "_engine" in self.__dict__ and not self.exists:
+            raise sqlite_file.unusable(self.path, "it was deleted while it was in use")
+        with super().transaction() as connection:
+            yield connection
 
     def damage(self) -> str | None:
         """Returns what SQLite's integrity check finds, as part of a sentence; None for an intact or absent file."""
@@ -77,16 +136,7 @@ class Database:
             return None
         return sqlite_file.damage(self.path)
 
-    def copy_to(self, path: Path) -> None:
-        """Copies what is committed now to a new file, while others may write.
-
-        Raises:
-            StoreError: the database cannot be read, or the copy cannot be written.
-        """
-        with self._errors():
-            sqlite_file.copy(self.path, path)
-
-    def copy_readable(self, damaged: "Database") -> None:
+    def copy_readable(self, damaged: "SqliteDatabase") -> None:
         """Adds each row of a damaged database that SQLite can still read.
 
         Raises:
@@ -113,26 +163,21 @@ class Database:
         event.listen(engine, "begin", _begin)
         if not self._read_only:
             with engine.execution_options(writes=True).begin() as connection:
-                self._tables.create_all(connection)
+                self._prepare(connection)
             with closing(sqlite_file.connect(self.path)) as raw:
                 raw.execute("PRAGMA journal_mode = WAL")
         return engine
+
+    @property
+    def _reading(self) -> Engine:
+        return self._engine
 
     @cached_property
     def _writing(self) -> Engine:
         return self._engine.execution_options(writes=True)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            raise self._error(str(error.orig)) from error
-        except OSError as error:
-            raise self._error((error.strerror or "unusable").lower()) from error
-
-    def _error(self, reason: str) -> StoreError:
-        return sqlite_file.unusable(self.path, reason)
+    def _error(self, error: DBAPIError) -> StoreError:
+        return sqlite_file.unusable(self.path, str(error.orig))
 
 
 def _begin(connection: Connection) -> None:

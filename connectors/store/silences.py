@@ -23,6 +23,7 @@ class SilenceStore:
     def __init__(self, database: Database) -> None:
         self._stored = Collection(database, "silences", TypeAdapter(Silence), keep=_KEEP)
         self._current: tuple[Silence, ...] = ()
+        self._failing = False
 
     def read(self) -> tuple[Silence, ...]:
         """Returns all silences, in the order of their beginning.
@@ -36,9 +37,12 @@ class SilenceStore:
         """Returns the silences for a job; those that were read before if the database cannot be read."""
         try:
             self._current = self.read()
+            self._failing = False
         except StoreError as problem:
             # They remain active: a full disk must not page people.
-            _LOG.warning("%s The silences that were read before remain active.", problem)
+            if not self._failing:
+                _LOG.warning("%s; the silences that were read before remain active", problem)
+            self._failing = True
         return self._current
 
     def add(self, *silences: Silence, now_ms: Millis) -> None:

@@ -1,10 +1,25 @@
-"""The tables of a job's database."""
+"""The tables of a job's database. A changed table needs a new version in `migrations`."""
 
 from pathlib import Path
 
-from sqlalchemy import JSON, BigInteger, Column, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    inspect,
+    select,
+)
 
-from connectors.store.database import Database
+from connectors.store.database import Database, SqliteDatabase
+from connectors.store.store_place import StorePlace
 
 TABLES = MetaData()
 ENTRIES = Table(
@@ -22,7 +37,7 @@ ENTRIES = Table(
 ALERTS = Table(
     "alerts",
     TABLES,
-    Column("number", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
     Column("recorded_at_ms", BigInteger, nullable=False),
     Column("incident", String, nullable=False),
     Column("escalations", Integer, nullable=False),
@@ -41,9 +56,11 @@ SINKS = Table(
 DELIVERIES = Table(
     "deliveries",
     TABLES,
-    Column("number", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
     Column("sink", String, primary_key=True),
     Column("status", String, nullable=False),
+    # Of the lease under which it was last sent; none where one job notifies.
+    Column("token", BigInteger),
 )
 """The status of each transition for each sink."""
 
@@ -57,6 +74,57 @@ NOTIFIED = Table(
 """When a sink was last notified of an incident."""
 
 
-def job_database(checkpoint: Path, *, read_only: bool = False) -> Database:
-    """Returns the database in a job's checkpoint folder; nothing is opened or created yet."""
-    return Database(checkpoint / "kraftwatch.db", TABLES, read_only=read_only)
+LEASES = Table(
+    "leases",
+    TABLES,
+    Column("name", String, primary_key=True),
+    Column("owner", String, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+"""Which of several jobs notifies, and until when by the clock of the database."""
+
+JOBS = Table(
+    "jobs",
+    TABLES,
+    Column("id", String, primary_key=True),
+    Column("seen_at", DateTime(timezone=True), nullable=False),
+    # The time of the newest row that it has evaluated.
+    Column("evaluated_ms", BigInteger, nullable=False),
+    Column("sinks_fail", Boolean, nullable=False),
+)
+"""The jobs that share the database, as each last reported itself."""
+
+HEAD = "0001"
+"""The version of the tables, which is the newest in `migrations`."""
+_VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+"""Alembic's own table."""
+
+
+def job_database(place: StorePlace, *, read_only: bool = False) -> Database:
+    """Returns the database of a job; nothing is opened or created yet."""
+    if isinstance(place, Path):
+        return sqlite_database(place, read_only=read_only)
+    # Imported here: a job with a file needs no driver of PostgreSQL.
+    from connectors.store.postgres import PostgresDatabase
+
+    return PostgresDatabase(place, _prepare, read_only=read_only)
+
+
+def sqlite_database(folder: Path, *, name: str = "kraftwatch.db", read_only: bool = False) -> SqliteDatabase:
+    """Returns the database in a job's folder; nothing is opened or created yet."""
+    return SqliteDatabase(folder / name, TABLES, _prepare, read_only=read_only)
+
+
+def _prepare(connection: Connection) -> None:
+    """Creates the tables, or brings those of an older version to this one.
+
+    Raises:
+        StoreError: they are of a newer version.
+    """
+    known = inspect(connection).has_table(_VERSION.name)
+    if known and connection.scalar(select(_VERSION.c.version_num)) == HEAD:
+        return
+    from connectors.store.migrations.run import upgrade
+
+    upgrade(connection)

@@ -9,12 +9,13 @@ import typer
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
-from streaming.cli.options import AsJson
+from streaming.cli.options import AsJson, configured_store
 from streaming.cli.output import print_json, print_message, progress
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
     from connectors.store.journal_reader import JournalReader
+    from connectors.store.store_place import StorePlace
     from streaming.data_quality.audit import Audit
 
 _PAGE = "index.html"
@@ -24,6 +25,9 @@ _PAGE = "index.html"
 def audit(
     checkpoint: Annotated[
         Path | None, typer.Option(help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="The job's configuration file, if it has a store.")
     ] = None,
     journal: Annotated[
         Path | None, typer.Option(help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
@@ -55,7 +59,7 @@ def audit(
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
     if docs is not None:
         _create_docs_folder(docs)
-    found = _run_audit(reader, checkpoint, alerts, frozenset(cluster or ()))
+    found = _run_audit(reader, configured_store(config) or checkpoint, alerts, frozenset(cluster or ()))
     page = None if docs is None else _write_page(docs, found)
     if as_json:
         broken = [one.plain() for one in found.broken]
@@ -86,7 +90,7 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
 
 
 def _run_audit(
-    journal: "JournalReader | None", checkpoint: Path | None, alerts: Path | None, clusters: frozenset[str]
+    journal: "JournalReader | None", store: "StorePlace | None", alerts: Path | None, clusters: frozenset[str]
 ) -> "Audit":
     # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
@@ -98,8 +102,8 @@ def _run_audit(
     run = Audit()
     if journal is not None:
         run.journal(_rows(journal, clusters), journal.restarted_at())
-    if checkpoint is not None:
-        run.alerts(of_clusters(ledger_alerts(checkpoint)))
+    if store is not None:
+        run.alerts(of_clusters(ledger_alerts(store)))
     if alerts is not None:
         run.alerts(of_clusters(jsonl_alerts(alerts)))
     return run

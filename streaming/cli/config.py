@@ -152,4 +152,4 @@ def _check_sinks(config: "Config", test: "NotificationTest | None") -> "Sequence
     from streaming.doctor.sink_check import check_sink
 
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
-        return [check_sink(spec, state_folder=Path(folder), test=test) for spec in config.sink_specs()]
+        return [check_sink(spec, store=Path(folder), test=test) for spec in config.sink_specs()]

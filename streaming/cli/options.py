@@ -21,6 +21,7 @@ from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
     from connectors.observations.point_in_time import PointInTime
+    from connectors.store.store_place import PostgresPlace
     from streaming.config import Config
 
 TIMEOUT_S = 10.0
@@ -195,6 +196,19 @@ def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
     return folder
+
+
+def configured_store(config: Path | None) -> "PostgresPlace | None":
+    """Returns the server that a configuration names as `store`; None without one: the database is in the checkpoint.
+
+    Raises:
+        UsageError: the configuration is invalid.
+    """
+    if config is None:
+        return None
+    from streaming.config import load
+
+    return load(config).server
 
 
 OptionsT = TypeVar("OptionsT", bound=ClusterOptions)

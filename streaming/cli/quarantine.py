@@ -15,11 +15,12 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
 from rules.model.identifiers import Millis
-from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
+from streaming.cli.options import AsJson, CheckpointFolder, configured_store, existing_checkpoint
 from streaming.cli.output import print_json, print_message, progress, stdout_console
 
 if TYPE_CHECKING:
     from connectors.store.journal_reader import JournalReader
+    from connectors.store.store_place import StorePlace
     from streaming.data_quality.quarantine_report import QuarantinedItem
 
 app = typer.Typer(
@@ -31,6 +32,9 @@ job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
+ConfigFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The job's configuration file, if it has a store.")
+]
 ClusterName: TypeAlias = Annotated[str | None, typer.Option(help="Only items of this cluster.", metavar="NAME")]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="How many items to print, the newest.")]
 ItemId: TypeAlias = Annotated[str, typer.Argument(help="The item's id, from `list`.", metavar="ID")]
@@ -44,6 +48,7 @@ _DEFAULT_LIMIT = 50
 @app.command("list")
 def list_(
     checkpoint: CheckpointFolder = None,
+    config: ConfigFile = None,
     cluster: ClusterName = None,
     limit: Limit = _DEFAULT_LIMIT,
     *,
@@ -53,7 +58,7 @@ def list_(
 
     kraftwatch quarantine list --checkpoint DIR
     """
-    items = _items(existing_checkpoint(checkpoint), cluster)
+    items = _items(configured_store(config) or existing_checkpoint(checkpoint), cluster)
     printed = items[-limit:]
     if as_json:
         for one in printed:
@@ -77,7 +82,9 @@ def list_(
 
 
 @app.command("show")
-def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson = False) -> None:
+def show(
+    item: ItemId, checkpoint: CheckpointFolder = None, config: ConfigFile = None, *, as_json: AsJson = False
+) -> None:
     """Explain one item: its position, the reason, its meaning and what to do.
 
     kraftwatch quarantine show ID --checkpoint DIR
@@ -85,7 +92,7 @@ def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson =
     from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
     folder = existing_checkpoint(checkpoint)
-    (one,) = _select([item], _items(folder, None), folder)
+    (one,) = _select([item], _items(configured_store(config) or folder, None), folder)
     (retry,) = decode_again([one], _journal(folder))
     if as_json:
         print_json({**retry.plain(), "advice": one.advice})
@@ -106,6 +113,7 @@ def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson =
 def replay(
     items: ItemIds = None,
     checkpoint: CheckpointFolder = None,
+    config: ConfigFile = None,
     cluster: ClusterName = None,
     limit: Limit = _DEFAULT_LIMIT,
     *,
@@ -124,7 +132,7 @@ def replay(
     from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
     folder = existing_checkpoint(checkpoint)
-    existing = _items(folder, cluster)
+    existing = _items(configured_store(config) or folder, cluster)
     chosen = _select(items, existing, folder) if items else existing
     if not chosen:
         print_message("the quarantine is empty")
@@ -141,12 +149,12 @@ def replay(
     raise typer.Exit(0 if counts[DECODES] == len(results) else 1)
 
 
-def _items(folder: Path, cluster: str | None) -> "Sequence[QuarantinedItem]":
+def _items(store: "StorePlace", cluster: str | None) -> "Sequence[QuarantinedItem]":
     from connectors.store.collection import quarantine_of
     from connectors.store.tables import job_database
     from streaming.data_quality.quarantine_report import quarantined_items
 
-    items = quarantined_items(quarantine_of(job_database(folder, read_only=True)).items())
+    items = quarantined_items(quarantine_of(job_database(store, read_only=True)).items())
     return items if cluster is None else [one for one in items if one.cluster == cluster]
 
 

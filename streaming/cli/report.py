@@ -60,7 +60,7 @@ def report(
         raise UsageError("give --checkpoint DIR or --journal DIR, but not both")
     folder = checkpoint or journal or Path()
     from connectors.sinks.alert_json import iso
-    from streaming.cli.options import parse_time_option
+    from streaming.cli.options import configured_store, parse_time_option
     from streaming.cli.recorded_config import recorded_thresholds
     from streaming.report.incident_report import ReportRequest, make_report
     from streaming.status.from_journal import has_journal
@@ -68,7 +68,7 @@ def report(
     if checkpoint is not None and not has_journal(checkpoint):
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
-    request = ReportRequest(folder=folder, cluster=cluster, from_ms=begin, to_ms=end)
+    request = ReportRequest(folder=folder, store=configured_store(config), cluster=cluster, from_ms=begin, to_ms=end)
     made = make_report(request, recorded_thresholds(config, setting or (), folder), say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)

@@ -26,11 +26,12 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
-from streaming.cli.options import existing_checkpoint
+from streaming.cli.options import configured_store, existing_checkpoint
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
     from connectors.store.silences import SilenceStore
+    from connectors.store.store_place import StorePlace
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,8 +98,8 @@ def add(
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
     _check_patterns("rule", rule, RULES)
     _check_patterns("severity", severity, list(Severity))
-    folder = _checkpoint_folder(checkpoint, config)
-    _check_clusters(cluster or (), folder, config)
+    store = _store(checkpoint, config)
+    _check_clusters(cluster or (), store, config)
     silence = Silence(
         id=secrets.token_hex(4),
         starts_at_ms=now_ms,
@@ -106,8 +107,7 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    refuse_root_for_other_owner(folder)
-    _silences(folder).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
+    _silences(store).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
@@ -130,7 +130,7 @@ def list_(
       kraftwatch silence list --checkpoint DIR
     """
     now_ms = wall_ms()
-    stored = _silences(_checkpoint_folder(checkpoint, config), read_only=True)
+    stored = _silences(_store(checkpoint, config), read_only=True)
     silences = [one for one in stored.read() if ended or one.ends_at_ms > now_ms]
     if config is not None:
         from streaming.config import load
@@ -168,9 +168,7 @@ def end(
 
     kraftwatch silence end 1f0c9b2e --checkpoint DIR
     """
-    folder = _checkpoint_folder(checkpoint, config)
-    refuse_root_for_other_owner(folder)
-    ended = _silences(folder).end(silence, now_ms=wall_ms())
+    ended = _silences(_store(checkpoint, config)).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
 
 
@@ -195,46 +193,48 @@ def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collecti
             raise UsageError(f"--{option} {pattern}: {problem[len(pattern) + 3 :]}")
 
 
-def _check_clusters(patterns: Sequence[str], folder: Path, config: Path | None) -> None:
+def _check_clusters(patterns: Sequence[str], store: "StorePlace", config: Path | None) -> None:
     """Rejects a pattern that matches no cluster of the job.
 
     Raises:
         UsageError: a pattern matches no cluster, or the job has no cluster yet.
     """
-    known = _known_clusters(folder, config)
+    known = _known_clusters(store, config)
     for pattern in patterns:
         if pattern != JOB_CLUSTER_ID and known == {JOB_CLUSTER_ID}:
             raise UsageError(
-                f"--cluster {pattern}: the checkpoint {folder} has no cluster yet: "
+                f"--cluster {pattern}: the checkpoint {store} has no cluster yet: "
                 "give --config FILE, or start the job first"
             )
     _check_patterns("cluster", patterns, known)
 
 
-def _known_clusters(folder: Path, config: Path | None) -> Collection[str]:
+def _known_clusters(store: "StorePlace", config: Path | None) -> Collection[str]:
     """Returns the clusters of the checkpoint and of the configuration, and the name in alerts about the job itself."""
     from streaming.config import load
     from streaming.pipeline.checkpoint import Checkpoint
 
-    names = {*Checkpoint(folder=folder).cluster_ids()}
+    names = {*Checkpoint(folder=store).cluster_ids()} if isinstance(store, Path) else set()
     if config is not None:
         names |= {section.name for section in load(config).clusters}
     return {*names, JOB_CLUSTER_ID}
 
 
-def _checkpoint_folder(checkpoint: str | None, config: Path | None) -> Path:
+def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
     from streaming.config import load
 
-    return existing_checkpoint(checkpoint if config is None else str(load(config).folder))
+    return configured_store(config) or existing_checkpoint(checkpoint if config is None else str(load(config).folder))
 
 
-def _silences(folder: Path, *, read_only: bool = False) -> "SilenceStore":
+def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore":
+    if isinstance(store, Path) and not read_only:
+        refuse_root_for_other_owner(store)
     from connectors.store.silences import SilenceStore
     from connectors.store.tables import job_database
 
-    return SilenceStore(job_database(folder, read_only=read_only))
+    return SilenceStore(job_database(store, read_only=read_only))
 
 
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:

@@ -73,11 +73,12 @@ def _recorded_alerts(
     journal: Path | None, log_dir: Path | None, setting: Sequence[str], config: Path | None
 ) -> "Sequence[Alert]":
     """Returns the alerts of the ledger beside the journal; without one, the rules are evaluated again."""
+    from streaming.cli.options import configured_store
     from streaming.cli.recorded_config import back_test_settings
     from streaming.report.back_test import back_test, recorded_rows
     from streaming.report.incident_report import ledger_alerts
 
-    if journal is not None and (found := ledger_alerts(journal)) is not None:
+    if journal is not None and (found := ledger_alerts(journal, configured_store(config))) is not None:
         return found
     settings = back_test_settings(config, setting, polled=journal is not None, recorded=journal)
     return list(back_test(recorded_rows(journal, log_dir, say=print_progress), settings))

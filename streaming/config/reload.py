@@ -8,14 +8,15 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TypeAlias
 
-from connectors.errors import UsageError
+from connectors.errors import UnavailableStoreError, UsageError
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, located
 
 log = logging.getLogger(__name__)
 
 FIXED = (
-    *("checkpoint", "work_dir", "source", "relay", "master", "spark", "pipeline", "standby"),
+    *("checkpoint", "work_dir", "store", "store_password", "store_password_file"),
+    *("source", "relay", "master", "spark", "pipeline"),
     *("listen", "listen_certfile", "listen_keyfile", "listen_token_file"),
 )
 """The keys that need a restart."""
@@ -65,7 +66,7 @@ class ConfigFile:
             return
         try:
             keys = change(self._read())
-        except UsageError as problem:
+        except (UsageError, UnavailableStoreError) as problem:
             self.wait_for(located(self._path, str(problem)), meanwhile="the old configuration stays in effect")
             return
         self.error = None

@@ -18,11 +18,13 @@ from connectors.settings import (
     ThresholdValue,
     host_port,
     placed_error,
+    secret_of,
     uri_scheme,
 )
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import MessageLinks, SinkSpec
 from connectors.sinks.sink_entry import SinkEntry
+from connectors.store.store_place import PostgresPlace, StorePlace, check_url
 from rules.evaluate import with_overrides
 from rules.finding import Thresholds
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
@@ -128,6 +130,13 @@ class Config(Section):
     the place of Spark's checkpoint alone: `hdfs://…`, `s3a://…` or a folder."""
     work_dir: LocalFolder | None = None
     """The folder on the driver's machine for the ledger and the logs, where `checkpoint` is Spark's alone. Keep it."""
+    store: str | None = None
+    """`postgresql://USER@HOST:PORT/DATABASE`: where alerts, their delivery, silences and what sinks remember are
+    stored, with verified TLS unless `?sslmode=` says otherwise; default: a SQLite file in the checkpoint folder."""
+    store_password: SecretStr | None = None
+    """The password of the user in store."""
+    store_password_file: Path | None = None
+    """A file with only that password, read at each connection; not together with store_password."""
     source: Literal["gatherer", "kafka"] = "gatherer"
     """`gatherer`: the job queries the clusters itself. `kafka`: it reads the topic that `kraftwatch relay` writes."""
     relay: RelaySection | None = None
@@ -152,10 +161,6 @@ class Config(Section):
     """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
-    standby: bool = False
-    """`true`: this job notifies people only while the heartbeats of a first job on the same clusters fail to arrive."""
-    standby_after: Duration = 180.0
-    """How long no heartbeat of the first job arrives before a standby job notifies: three of its heartbeats."""
     audit_every: DurationOrZero = Field(default=86_400.0, le=604_800)
     """How often, at most once a day, the newest recorded data is checked against the data contracts; 0 turns it off."""
     listen: str | None = None
@@ -201,6 +206,13 @@ class Config(Section):
     def _listen_address(cls, value: str | None) -> str | None:
         if value is not None:
             host_port(value)
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _store_url(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_url(value)
         return value
 
     @field_validator("spark")
@@ -256,6 +268,27 @@ class Config(Section):
         if self.work_dir is None:
             return None
         return self.checkpoint if uri_scheme(self.checkpoint) else f"file://{Path(self.checkpoint).absolute()}"
+
+    @model_validator(mode="after")
+    def _one_store_password(self) -> "Config":
+        if self.store_password is not None and self.store_password_file is not None:
+            raise placed_error("give store_password or store_password_file, one of them", "store_password")
+        if self.store is None and (self.store_password or self.store_password_file):
+            key = "store_password" if self.store_password else "store_password_file"
+            raise placed_error("is given without store: a SQLite file has no password", key)
+        return self
+
+    @property
+    def server(self) -> PostgresPlace | None:
+        """Returns the server of the store; None if it is a file in the job's folder."""
+        if self.store is None:
+            return None
+        return PostgresPlace(url=self.store, password=secret_of(self.store_password, self.store_password_file))
+
+    @property
+    def store_place(self) -> StorePlace:
+        """Returns where the job's database is."""
+        return self.server or self.folder.absolute()
 
     @property
     def watched(self) -> tuple[ClusterSection, ...]:

@@ -29,6 +29,7 @@ from connectors.observations.observation import (
 )
 from connectors.sinks.alert_json import from_iso, to_object
 from connectors.store.alert_store import AlertStore
+from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database
 from rules.alert import AlertState, fingerprint
@@ -274,13 +275,13 @@ def _time(value: object) -> Millis | None:
         return None
 
 
-def ledger_alerts(checkpoint: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def ledger_alerts(store: StorePlace) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yields the alerts of a job's ledger, oldest first, by number, each as recorded; none without a ledger.
 
     Raises:
         StoreError: the database cannot be read.
     """
-    for one in AlertStore(job_database(checkpoint, read_only=True)).alerts():
+    for one in AlertStore(job_database(store, read_only=True)).alerts():
         yield one.number, to_object(one.alert, one.recorded_at_ms)
 
 

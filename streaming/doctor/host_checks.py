@@ -51,7 +51,7 @@ def check_host(config: Config) -> Iterator[CheckResult]:
 
 def job_checkpoint(config: Config) -> Checkpoint:
     """Returns the checkpoint of a job."""
-    return Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri)
+    return Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri, store=config.server)
 
 
 def recorded_ids(config: Config) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
         yield CheckResult(scope=SINKS, subject=subject, name="file", status=CheckStatus.FAILS, message=message)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
         for spec in config.sink_specs():
-            one = check_sink(spec, state_folder=Path(folder))
+            one = check_sink(spec, store=Path(folder))
             status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)

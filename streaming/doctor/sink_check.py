@@ -10,6 +10,7 @@ from connectors.errors import UsageError
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import TEST_RULE, SinkSpec, open_sink
+from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -54,11 +55,11 @@ class SinkCheck:
     """What must arrive where after the test."""
 
 
-def check_sink(spec: SinkSpec, *, state_folder: Path, test: NotificationTest | None = None) -> SinkCheck:
+def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | None = None) -> SinkCheck:
     """Opens one sink and, on request, sends a test notification.
 
     Args:
-        state_folder: a temporary folder, so that the job's own message store is not changed.
+        store: a temporary folder, so that the job's own message store is not changed.
         test: the test to send; None sends nothing and creates no alert file.
     """
     kind = type(spec.config).__name__.lower()
@@ -67,7 +68,7 @@ def check_sink(spec: SinkSpec, *, state_folder: Path, test: NotificationTest | N
         if file is not None and test is None:
             # Not created here: the file would belong to the current user, and the job might not be able to write it.
             return SinkCheck(name=spec.name or spec.config.default_name(), problem=_not_writable(file))
-        sink = open_sink(spec, state_folder=state_folder)
+        sink = open_sink(spec, store=store)
     except UsageError as problem:
         return SinkCheck(name=spec.name or kind, problem=str(problem))
     name = sink.options.name

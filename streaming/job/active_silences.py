@@ -1,4 +1,4 @@
-"""The active silences: of people, of maintenance windows, of removed clusters, and the hold of a standby job."""
+"""The active silences: of people, of maintenance windows, and of removed clusters."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,8 +22,6 @@ class ActiveSilences:
         stored: SilenceStore,
         ledger: Ledger,
         config: Callable[[], Config],
-        *,
-        holds: Callable[[], Sequence[Silence]] = tuple,
     ) -> None:
         """Makes the source of silences.
 
@@ -31,9 +29,7 @@ class ActiveSilences:
             stored: the silences that people made.
             ledger: read by the dispatching thread only.
             config: returns the configuration in effect.
-            holds: returns what holds all notifications of a standby job back.
         """
-        self._holds = holds
         self._stored = stored
         self._ledger = ledger
         self._config = config
@@ -43,14 +39,14 @@ class ActiveSilences:
         return (*self._stored.current(), *in_force(self._config().maintenance, now_ms))
 
     def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
-        """Returns the same with a silence for each removed cluster that has active alerts, and a standby job's hold.
+        """Returns the same with a silence for each removed cluster that has active alerts.
 
         For the dispatching thread: it alone may read the ledger.
         """
         active = {alert.cluster for alert in self._ledger.firing()}
         removed = active - {section.name for section in self._config().watched} - {JOB_CLUSTER_ID}
         not_watched = (_removed(cluster, now_ms) for cluster in sorted(removed))
-        return (*self.of_monitored(now_ms), *not_watched, *self._holds())
+        return (*self.of_monitored(now_ms), *not_watched)
 
 
 def _removed(cluster: str, now_ms: Millis) -> Silence:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.store.database import Database
 from connectors.store.durable_file import replace_file
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_repair import ReadableJournal, journal_damage, readable_journal, replace_journal
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
-from connectors.store.tables import TABLES, job_database
+from connectors.store.tables import sqlite_database
 from rules.formatting import plural
 from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, UnreadableStateError, new_metadata, newest_intact, read_states
@@ -254,10 +253,10 @@ def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: s
 
 
 def _replace_database(checkpoint: Checkpoint) -> None:
-    database = job_database(checkpoint.folder)
+    database = sqlite_database(checkpoint.folder)
     kept = _free_name(database.path)
     set_aside(database.path, kept)
-    database.copy_readable(Database(kept, TABLES, read_only=True))
+    database.copy_readable(sqlite_database(kept.parent, name=kept.name, read_only=True))
     database.close()
 
 

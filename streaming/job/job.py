@@ -17,8 +17,10 @@ from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.store.collection import quarantine_of
+from connectors.store.database import Database
 from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
+from connectors.store.lease import JobReport, Lease
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms
@@ -26,18 +28,16 @@ from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
+from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
-from streaming.job.clock_steps import ClockSteps
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
-from streaming.job.refused_rows import RefusedRows
-from streaming.job.relay_silence import RelaySilence
+from streaming.job.own_alerts import OwnAlerts
 from streaming.job.signals import StopSignal
-from streaming.job.standby import Standby
-from streaming.job.start_up import JobSpec, OpenSinks, StartUp, open_sinks, prepare, record_ids
+from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare, record_ids
 from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,
@@ -59,7 +59,7 @@ from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
-from streaming.web.health_endpoints import JobLiveness, health_endpoints, heartbeat_endpoint
+from streaming.web.health_endpoints import JobLiveness, health_endpoints
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server
@@ -80,7 +80,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         UsageError: an input is invalid; nothing was overwritten.
         JobError: the query failed.
     """
-    checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri)
+    checkpoint = Checkpoint(folder=config.folder.absolute(), uri=config.spark_uri, store=config.server)
     with ExitStack() as stack:
         # Before any file is created and before Java starts, which inherits it.
         stack.enter_context(private_files())
@@ -88,12 +88,16 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         stack.enter_context(checkpoint.held())
         if file is not None:
             stack.enter_context(file)
+        database = job_database(config.store_place)
+        if config.store is not None:
+            # It has the cluster ids. A file that is missing is reported first.
+            created(database, stop, say)
         start_up = prepare(config, checkpoint, may_wait=file is not None)
         logging_setup.log_to(checkpoint.logs)
         stack.enter_context(logging_setup.rotated_child_logs(checkpoint.logs))
         if file is not None and start_up.unavailable:
             file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
-        job = Job(start_up, checkpoint, stack)
+        job = Job(start_up, checkpoint, created(database, stop, say), stop, stack)
         verb = "gathering from" if config.source == GATHERER else "reading the relay of"
         say(f"{verb} {_names(job.config)}; starting Spark")
         _start_services(job, file, stack)
@@ -121,7 +125,11 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     heartbeat = stack.enter_context(
         Heartbeat(
             job.heartbeat,
-            is_healthy=lambda: liveness.is_healthy and job.store.observes_any(wall_ms()),
+            is_healthy=lambda: (
+                liveness.is_healthy
+                and job.store.observes_any(wall_ms())
+                and (job.role is None or job.role.store_answers)
+            ),
             is_starting=lambda: liveness.is_starting,
         )
     )
@@ -137,7 +145,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
             past=past,
         )
         shown = [metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
-        served = [health_endpoints(liveness), heartbeat_endpoint(job.standby.heartbeat_arrived), *shown]
+        served = [health_endpoints(liveness), *shown]
         address, access = host_port(job.config.listen), job.config.page_access()
         stack.enter_context(Server(address, served, page_url=lambda: job.config.page_url, access=access))
 
@@ -162,8 +170,12 @@ class Job:
 
     query: Query
     """Set by `start_query`."""
+    _delivery: Dispatcher | None = None
+    """The newest one, also while another job notifies."""
 
-    def __init__(self, start_up: StartUp, checkpoint: Checkpoint, stack: ExitStack) -> None:
+    def __init__(
+        self, start_up: StartUp, checkpoint: Checkpoint, database: Database, stop: StopSignal, stack: ExitStack
+    ) -> None:
         """Starts the gatherer and opens everything but Spark; `stack` closes it again.
 
         Raises:
@@ -176,34 +188,24 @@ class Job:
         """The configuration in effect."""
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
-        self._database = job_database(checkpoint.folder)
-        # Before Spark has state: a database that is missing later is lost.
-        self._database.create()
-        stack.callback(self._database.close)
-        self._quarantine = quarantine_of(self._database)
-        self.ledger = Ledger(self._database)
+        stack.callback(database.close)
+        self._quarantine = quarantine_of(database)
+        lease = None if start_up.config.store is None else Lease(database, job_id(checkpoint.folder))
+        self.role = None if lease is None else ActiveRole(lease, self._job_report, settle=self._settle)
+        """Whether this job notifies; None where it is the only one."""
+        self.ledger = Ledger(database, lease)
         folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
         shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
         self._without_state = ClustersWithoutState(checkpoint, self.ledger, shared)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
-        self.standby = Standby(lambda: self.config, self.ledger.firing())
-        stored = SilenceStore(self._database)
-        self.silences = ActiveSilences(stored, self.ledger, lambda: self.config, holds=self.standby.holds)
-        self._relay_silence = RelaySilence(self.ledger.firing())
-        self._refused_rows = RefusedRows(self.ledger.firing())
-        self._clock_steps = ClockSteps(self.ledger.firing())
+        self.silences = ActiveSilences(SilenceStore(database), self.ledger, lambda: self.config)
+        self._own = OwnAlerts(self.ledger.firing())
         self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
-        self._delivery = Dispatcher(
-            self.ledger,
-            _sinks(self._sinks),
-            silences=self.silences.for_dispatch,
-            visibility=self._visibility,
-            steps=StepDetector(),
-        )
+        self._evaluated_ms = 0
         self.deliver = Deliver(
-            self._delivery,
+            self._open_delivery,
             self._quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
@@ -211,24 +213,57 @@ class Job:
             on_batch=self._note_batch,
             history=self.ledger.history,
             newest=self.ledger.newest,
+            wait=stop.wait,
+            role=self.role,
+            refresh=self.ledger.refresh,
+        )
+        if self.role is not None:
+            stack.enter_context(self.role)
+
+    def _open_delivery(self) -> Dispatcher:
+        """Returns the delivery, and begins what reports on this job, with the alerts that are firing in the ledger.
+
+        Raises:
+            StoreError: the ledger cannot be read or written.
+        """
+        self._own = OwnAlerts(self.ledger.firing())
+        self._delivery = Dispatcher(
+            self.ledger,
+            _sinks(self._sinks),
+            silences=self.silences.for_dispatch,
+            visibility=self._visibility,
+            steps=StepDetector(),
+        )
+        return self._delivery
+
+    def _settle(self, give_up: Callable[[], None]) -> None:
+        self.deliver.settle(give_up)
+
+    def _job_report(self) -> JobReport:
+        delivery = self._delivery
+        return JobReport(
+            evaluated_ms=self._evaluated_ms, sinks_fail=delivery is not None and delivery.people_not_reached
         )
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
         self._without_state.batch_delivered(status.cluster for status in batch.statuses)
-        self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
-        self._refused_rows.refused(batch.refused)
+        self._own.note_batch(batch)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
-            self._lag.batch_delivered(max(observed), now_ms=wall_ms())
+            self._evaluated_ms = max(observed)
+            self._lag.batch_delivered(self._evaluated_ms, now_ms=wall_ms())
 
     def send_own_alerts(self) -> None:
-        """Sends what is due about this host's clock, relays, rows in their topics, and the first job of a standby."""
-        alerts = [*self._clock_steps.due(), *self.standby.due(wall_ms())]
+        """Sends what is due about this job and its input."""
+        if not self.deliver.notifies:
+            # Opens the delivery once this job has the lease.
+            self.deliver.send(())
+            return
+        topics: dict[str, str] = {}
         if self.config.relay is not None and self.config.source != GATHERER:
             topics = {name: self.config.relay.topic_of(name) for name in self.store.names}
-            alerts += self._relay_silence.due(topics, wall_ms(), read_s_ago=self.query.read_s_ago())
-            alerts += self._refused_rows.due(wall_ms())
-        if alerts or self._relay_silence.firing:
+        alerts = self._own.due(topics, self.query.read_s_ago())
+        if alerts or self._own.resend:
             self.deliver.send(alerts)
 
     def daily_audit(self) -> DailyAudit:
@@ -280,8 +315,7 @@ class Job:
             quarantine=self._quarantine,
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
-            standby_silent=lambda: self.standby.silent,
-            standby_heartbeats=lambda: self.standby.heartbeats,
+            notifies=lambda: self.deliver.notifies,
             config=file,
         )
 
@@ -314,9 +348,8 @@ class Job:
         recorded = self._checkpoint.cluster_ids()
         topic, answered = self._identified(config, configured, recorded)
         answered.require_all()
-        sinks = open_sinks(config, self._sinks, memory=self._checkpoint.folder)
-        with self.deliver.between_batches():
-            self._delivery.set_sinks(_sinks(sinks))
+        sinks = open_sinks(config, self._sinks)
+        self.deliver.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self._checkpoint, recorded, answered)
         if topic is not None:

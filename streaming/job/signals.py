@@ -31,5 +31,9 @@ class StopSignal:
         """Whether one of the signals has arrived."""
         return self._stop.is_set()
 
+    def wait(self, seconds: float) -> bool:
+        """Waits that long, or until one of the signals has arrived; returns whether one has."""
+        return self._stop.wait(seconds)
+
     def _received(self, signum: int, frame: FrameType | None) -> None:
         self._stop.set()

@@ -3,24 +3,25 @@
 Each phase either completes or raises a UsageError before anything in the checkpoint is overwritten.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeAlias
 
-from connectors.errors import UsageError
+from connectors.errors import UnavailableStoreError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.store.database import Database
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
-from streaming.job.standby import require_listen
+from streaming.job.signals import StopSignal
 from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
 from streaming.replay.cluster_settings import ClusterSettings
 
+_STORE_RETRY_S = 1.0
 OpenSinks: TypeAlias = Sequence[tuple[SinkSpec, Sink]]
 """Each open sink with the configuration that it was opened from."""
 
@@ -91,12 +92,11 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
             provided that another cluster is available.
 
     Raises:
-        UsageError: a standby job has no page, a sink cannot be opened, a cluster cannot be identified, or the
+        UsageError: a sink cannot be opened, a cluster cannot be identified, or the
             checkpoint belongs to other clusters or is damaged.
     """
-    require_listen(config)
     spec = JobSpec.of(config)
-    sinks = open_sinks(config, (), memory=checkpoint.folder)
+    sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
     checkpoint.check_partitions(config.pipeline.partitions)
     topic, answered = _identified(config, spec, checkpoint, recorded)
@@ -122,7 +122,8 @@ def _identified(
 ) -> tuple[TopicStart | None, ClusterIds]:
     """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
     checkpoint.check_spark()
-    checkpoint.check_database()
+    if config.store is None:
+        checkpoint.check_database()
     if config.source == KAFKA:
         topic = topic_start(config, checkpoint)
         return topic, topic.ids
@@ -137,13 +138,12 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
     return {**recorded, **answered.ids}
 
 
-def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:
+def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
     """Returns the configured sinks; a sink whose configuration is unchanged stays open and is returned as it is.
 
     Args:
         config: the configuration that names the sinks.
         opened: the sinks that are open now.
-        memory: the folder in which a sink keeps what it must remember over restarts.
 
     Raises:
         UsageError: a sink cannot be opened; begins with its position, such as `sinks.0`.
@@ -152,8 +152,28 @@ def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:
     def sink(at: int, wanted: SinkSpec) -> Sink:
         known = next((one for before, one in opened if before == wanted), None)
         try:
-            return known or open_sink(wanted, state_folder=memory)
+            return known or open_sink(wanted, store=config.store_place)
         except UsageError as problem:
             raise UsageError(f"sinks.{at}: {problem}") from None
 
     return [(wanted, sink(at, wanted)) for at, wanted in enumerate(config.sink_specs())]
+
+
+def created(database: Database, stop: StopSignal, say: Callable[[str], None]) -> Database:
+    """Returns the database with its tables; waits while its server does not answer.
+
+    Raises:
+        StoreError: it cannot be used, or the job stops.
+    """
+    waits = False
+    while True:
+        try:
+            database.create()
+        except UnavailableStoreError as problem:
+            if not waits:
+                say(f"{problem}; waiting for it")
+            waits = True
+            if stop.wait(_STORE_RETRY_S):
+                raise
+        else:
+            return database

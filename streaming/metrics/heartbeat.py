@@ -1,7 +1,5 @@
 """The dead-man heartbeat: requests a URL while the job is healthy; the service behind it alarms when requests stop.
 
-The header of each request says whether the job is still starting: a standby job does not take that for a heartbeat.
-
 It covers what no alert of kraftwatch can report: that kraftwatch itself has stopped. Such services are
 healthchecks.io, Dead Man's Snitch and cron monitors.
 """
@@ -20,9 +18,6 @@ from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_HEADER = "X-Kraftwatch-Heartbeat"
-HEALTHY, STARTING = "ok", "starting"
-"""Values of the header: batches complete; or Spark is not up yet, and only the rules without history are evaluated."""
 TIMEOUT_S = 10.0
 """How long the URL may take."""
 CHECK_EVERY_S = 1.0
@@ -87,21 +82,18 @@ class Heartbeat:
 
     def _run(self) -> None:
         ended: float | None = None
-        sent = HEALTHY
         while True:
             schedule = self._schedule()
             # The interval begins at the end of the last request, so a slow URL is not requested more often.
-            state = STARTING if self._is_starting() else HEALTHY
-            waited = ended is None or state != sent or (schedule and time.monotonic() - ended >= schedule.every_s)
-            if schedule is not None and waited and (state == STARTING or self._is_healthy()):
-                self._send(schedule.url, state)
-                sent = state
+            waited = ended is None or (schedule and time.monotonic() - ended >= schedule.every_s)
+            if schedule is not None and waited and (self._is_starting() or self._is_healthy()):
+                self._send(schedule.url)
                 ended = time.monotonic()
             if self._stopping.wait(CHECK_EVERY_S if schedule is None else min(CHECK_EVERY_S, schedule.every_s)):
                 return
 
-    def _send(self, url: Secret, state: str) -> None:
-        error = request_url(url, state)
+    def _send(self, url: Secret) -> None:
+        error = request_url(url)
         if error is None:
             now_ms = time.time_ns() // 1_000_000
             self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=now_ms)
@@ -112,11 +104,10 @@ class Heartbeat:
         self._failing = error is not None
 
 
-def request_url(url: Secret, state: str = HEALTHY) -> str | None:
+def request_url(url: Secret) -> str | None:
     """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        headers = {HEARTBEAT_HEADER: state}
-        with requests.get(url.read(), headers=headers, timeout=TIMEOUT_S, stream=True) as answer:
+        with requests.get(url.read(), timeout=TIMEOUT_S, stream=True) as answer:
             return None if answer.ok else f"the service answered {answer.status_code}"
     except UsageError as problem:
         return str(problem)

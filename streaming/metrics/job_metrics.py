@@ -53,10 +53,8 @@ class JobSources:
     """The file of `connectors.gather.gatherer_stats`."""
     heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
     """Counts of the dead-man heartbeat; None where none is configured."""
-    standby_silent: Callable[[], bool | None] = lambda: None
-    """Whether a first job notifies instead of this one; None where this job is not a standby."""
-    standby_heartbeats: Callable[[], int | None] = lambda: None
-    """Heartbeats of the first job that have arrived; None where this job is not a standby."""
+    notifies: Callable[[], bool] = lambda: True
+    """Whether this job notifies; False while another job that shares its store does."""
     config: ConfigState | None = None
     """None where command line options alone configure the job."""
     wall_ms: Callable[[], int] = wall_ms
@@ -253,15 +251,9 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
         kind=MetricKind.COUNTER,
     ),
     MetricSpec(
-        name="standby_silent",
-        help="Of a standby job: 1 while the first job's heartbeats arrive, 0 while this job notifies instead.",
-        read=lambda job: job.sources.standby_silent(),
-    ),
-    MetricSpec(
-        name="standby_heartbeats_total",
-        help="Of a standby job: heartbeats of the first job that have arrived.",
-        read=lambda job: job.sources.standby_heartbeats(),
-        kind=MetricKind.COUNTER,
+        name="notifies",
+        help="1 while this job notifies, 0 while another job that shares its store does.",
+        read=lambda job: job.sources.notifies(),
     ),
     MetricSpec(
         name="heartbeats_total",

@@ -19,13 +19,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from connectors.errors import UsageError
+from connectors.store.collection import Collection
 from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, restrict_folder
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_repair import journal_damage
+from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
-from connectors.store.tables import job_database
+from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
@@ -33,6 +37,7 @@ VERSION = 1
 """Of all files in the folder; a folder of another version is refused."""
 
 _FILE = "file://"
+_CLUSTERS_MAX = 100_000
 
 
 class DamagedIdentityError(UsageError):
@@ -47,6 +52,8 @@ class Checkpoint:
     """The job's folder on this machine."""
     uri: str | None = None
     """Where Spark's files are, if they are not in the folder. The folder then has no journal either."""
+    store: PostgresPlace | None = None
+    """A server that has the cluster ids, and the source of what is elsewhere; None: they are in the folder."""
 
     @property
     def journal(self) -> Path:
@@ -162,7 +169,10 @@ class Checkpoint:
         Raises:
             DamagedIdentityError: cluster.json cannot be read.
             UsageError: the checkpoint is of another version of kraftwatch.
+            StoreError: the store cannot be read.
         """
+        if self.store is not None:
+            return self._shared_ids(self.store).items()
         try:
             recorded = parse_json(self.identity.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -182,9 +192,20 @@ class Checkpoint:
         return {str(name): str(cluster_id) for name, cluster_id in ids.items()}
 
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
-        """Writes the cluster ids atomically."""
+        """Writes the cluster ids atomically.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        if self.store is not None:
+            self._shared_ids(self.store).put(ids)
+            return
         content = json.dumps({"version": VERSION, "cluster_ids": dict(ids)}, indent=1, sort_keys=True).encode()
         replace_file(self.identity, content, synced=Synced.FILE)
+
+    @staticmethod
+    def _shared_ids(store: PostgresPlace) -> Collection[str]:
+        return Collection(job_database(store), "cluster ids", TypeAdapter(str), keep=_CLUSTERS_MAX)
 
     def check_observations(self) -> None:
         """Checks that the journal's database is intact, if there is one.
@@ -271,7 +292,7 @@ class Checkpoint:
 
     def database_damage(self) -> str | None:
         """Returns what is wrong with the database, as the beginning of a sentence that names it; None if nothing is."""
-        database = job_database(self.folder, read_only=True)
+        database = sqlite_database(self.folder, read_only=True)
         if not database.exists:
             missing = self.uri is None and self.spark_files.has_state
             return f"{database.path} does not exist, but spark/ does" if missing else None

@@ -1,4 +1,6 @@
-"""source.json in a checkpoint: which source its state belongs to. A checkpoint without it belongs to the gatherer.
+"""The source that a checkpoint's state belongs to. A checkpoint without it belongs to the gatherer.
+
+It is in source.json in the folder, or in the store if Spark's files are elsewhere.
 
 A folder holds the rows, offsets and state of one source only: the sequences of a relay's topic and those of a journal
 are not comparable.
@@ -7,11 +9,15 @@ are not comparable.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
+from connectors.store.collection import Collection
 from connectors.store.durable_file import replace_file
 from connectors.store.stored_json import parse_json
-from connectors.store.tables import job_database
+from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint
 
 GATHERER, KAFKA, RELAY = "gatherer", "kafka", "relay"
@@ -47,23 +53,37 @@ def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
     Raises:
         UsageError: the file cannot be read.
     """
+    if (shared := _shared(checkpoint)) is not None:
+        sources, uri = shared
+        found = sources.get(uri)
+        return None if found is None else _parsed(found)
     path = checkpoint.folder / _FILE
     try:
-        stored = parse_json(path.read_text(encoding="utf-8"))
-        return CheckpointSource(
-            kind=str(stored["source"]),
-            starting_offsets={
-                str(topic): {int(key): int(value) for key, value in offsets.items()}
-                for topic, offsets in stored.get("starting_offsets", {}).items()
-            },
-            baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
-            uri=None if (uri := stored.get("uri")) is None else str(uri),
-        )
+        return _parsed(parse_json(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         used = checkpoint.journal.exists() or checkpoint.spark.exists()
         return CheckpointSource() if used else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise UsageError(f"{path} cannot be read: restore it from a backup, or give a new --checkpoint") from None
+
+
+def _parsed(stored: Any) -> CheckpointSource:
+    return CheckpointSource(
+        kind=str(stored["source"]),
+        starting_offsets={
+            str(topic): {int(key): int(value) for key, value in offsets.items()}
+            for topic, offsets in stored.get("starting_offsets", {}).items()
+        },
+        baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
+        uri=None if (uri := stored.get("uri")) is None else str(uri),
+    )
+
+
+def _shared(checkpoint: Checkpoint) -> tuple[Collection[dict[str, Any]], str] | None:
+    """Returns where a store has the source of a checkpoint that is elsewhere, and its name there."""
+    if checkpoint.store is None or checkpoint.uri is None:
+        return None
+    return Collection(job_database(checkpoint.store), "sources", TypeAdapter(dict[str, Any])), checkpoint.uri
 
 
 def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> CheckpointSource:
@@ -90,7 +110,7 @@ def _continues(recorded: CheckpointSource, wanted: CheckpointSource) -> bool:
 
 
 def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
-    """Writes the source of a checkpoint durably. That of a gatherer has no file."""
+    """Writes the source of a checkpoint durably. That of a gatherer is not written."""
     if source.kind == GATHERER:
         return
     content = {
@@ -102,19 +122,24 @@ def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
         "baselines": dict(source.baselines),
         "uri": source.uri,
     }
-    replace_file(
-        checkpoint.folder / _FILE, json.dumps({key: value for key, value in content.items() if value}).encode()
-    )
+    known = {key: value for key, value in content.items() if value}
+    if (shared := _shared(checkpoint)) is not None:
+        sources, uri = shared
+        if sources.get(uri) != known:
+            sources.put({uri: known})
+    else:
+        replace_file(checkpoint.folder / _FILE, json.dumps(known).encode())
 
 
 def is_new(checkpoint: Checkpoint, source: CheckpointSource) -> bool:
     """Whether Spark has no state yet: a job begins with each cluster's newest baseline.
 
-    Spark's files elsewhere are not read: what counts is whether this folder is the one that belongs to them.
+    Spark's files elsewhere are not read: what counts is whether this folder, or the store, belongs to them.
     """
     if checkpoint.uri is None:
         return not checkpoint.spark_files.offsets
-    return source.uri != checkpoint.uri or not job_database(checkpoint.folder, read_only=True).exists
+    known = checkpoint.store is not None or sqlite_database(checkpoint.folder, read_only=True).exists
+    return source.uri != checkpoint.uri or not known
 
 
 def with_baselines(source: CheckpointSource, baselines: Mapping[str, int]) -> CheckpointSource:

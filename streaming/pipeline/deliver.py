@@ -11,14 +11,17 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, Row
 
+from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
+from connectors.sinks.sink import Sink
 from connectors.store.alert_codec import ALERT
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
@@ -34,8 +37,27 @@ from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)
 
+_RETRY_S: Final = 1.0
+_REFRESH_S: Final = 10.0
+_UNRECORDED_S: Final = 30.0
+"""How long a standby job waits for the active one to record the alerts of a batch."""
+_SEEN_MAX: Final = 10_000
+_T = TypeVar("_T")
+
 RequestPoll = Callable[[str, Millis], None]
 """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
+
+
+class Role(Protocol):
+    """Whether this job notifies, of the jobs that share a store."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether no other job can notify now."""
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether another job notifies, or may begin to. Neither: the store has not answered for a while."""
 
 
 class Deliver:
@@ -43,7 +65,7 @@ class Deliver:
 
     def __init__(
         self,
-        delivery: Dispatcher,
+        open_delivery: Callable[[], Dispatcher],
         quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
@@ -51,22 +73,58 @@ class Deliver:
         history: Callable[[], Sequence[Alert]] = tuple,
         newest: Callable[[str], Alert | None] = lambda _: None,
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
+        wait: Callable[[float], bool] | None = None,
+        role: Role | None = None,
+        refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`delivery` owns the ledger and the sinks; `store` receives each status.
+        """Opens the delivery, unless another job may notify.
 
-        `history` and `newest` are the ledger's: every transition, and the newest with a fingerprint. `on_batch` is
-        called after each batch.
+        Args:
+            open_delivery: returns the delivery, made from what the ledger has then.
+            quarantine: of the job.
+            store: receives each status.
+            request_poll: see there.
+            history: returns every transition in the ledger.
+            newest: returns the newest transition with a fingerprint.
+            on_batch: is called after each batch.
+            wait: waits some seconds and returns whether the job stops.
+            role: whether this job notifies; None where it is the only one.
+            refresh: reads the ledger again, which another job may have written.
         """
-        self._delivery = delivery
+        self._open_delivery = open_delivery
         self._quarantine = quarantine
         self._store = store
         self._request_poll = request_poll
         self._history = history
         self._newest = newest
         self._on_batch = on_batch
+        self._wait = wait or threading.Event().wait
+        self._role = role
+        self._refresh = refresh
+        self._refresh_at = 0.0
+        self._delivery = open_delivery() if role is None else None
+        """None while another job notifies."""
+        self._seen: deque[Alert] = deque(maxlen=_SEEN_MAX)
+        """What a standby job found, and the active one had not recorded in time."""
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
+
+    @property
+    def notifies(self) -> bool:
+        """Whether this job records alerts and calls the sinks."""
+        return self._delivery is not None and (self._role is None or self._role.is_active)
+
+    def set_sinks(self, sinks: Sequence[Sink]) -> None:
+        """Replaces the sinks of a delivery that is open.
+
+        Raises:
+            StoreError: the ledger cannot be written.
+            UsageError: two sinks have the same name; nothing was changed.
+        """
+        with self._lock:
+            if self._delivery is not None:
+                self._delivery.set_sinks(sinks)
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
@@ -84,9 +142,100 @@ class Deliver:
     def send(self, alerts: Sequence[Alert]) -> None:
         """Delivers alerts that are not the step's between two batches, and what is pending."""
         with self._lock:
-            now_ms = wall_ms()
-            report = self._delivery.deliver(continued(alerts, self._newest), now_ms=now_ms)
-            self._store.put_delivery(report, self._history, at_ms=now_ms)
+            self._send(alerts, wall_ms())
+
+    def settle(self, then: Callable[[], None]) -> None:
+        """Waits for the calls to sinks that are in progress and records their outcome; then calls `then`.
+
+        No call begins in between: what `then` does may let another job notify.
+
+        Raises:
+            StoreError: the ledger cannot be written.
+        """
+        with self._lock:
+            if self._delivery is not None:
+                self._delivery.settle(wall_ms())
+            then()
+
+    def _send(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
+        """Records and sends alerts; a standby job waits until the active one has recorded them.
+
+        Raises:
+            StoreError: they cannot be recorded, or the job stops: the batch must not be committed.
+        """
+        report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
+        self._store.put_delivery(report, self._history, at_ms=now_ms)
+        return report
+
+    def _sent_as(self, role: Role, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
+        until = time.monotonic() + _UNRECORDED_S
+        while True:
+            try:
+                if role.is_active:
+                    return self._sent(alerts, now_ms)
+            except LeaseLostError as problem:
+                log.warning("%s", problem)
+            if role.is_standby:
+                self._delivery = None
+            missing = self._missing(alerts)
+            if missing and role.is_standby and time.monotonic() >= until:
+                # The active job has another state or configuration: it may never record the same.
+                self._seen.extend(missing)
+                missing = ()
+            if missing is not None and not missing:
+                return DeliveryReport(recorded=1, sinks={})
+            if self._wait(_RETRY_S):
+                raise StoreError("the job stops before its newest alerts are in the store")
+
+    def _missing(self, alerts: Sequence[Alert]) -> Sequence[Alert] | None:
+        """Returns the alerts that no job has recorded; None if the store does not answer."""
+        if not alerts and time.monotonic() < self._refresh_at:
+            return ()
+        self._refresh_at = time.monotonic() + _REFRESH_S
+        try:
+            self._refresh()
+        except UnavailableStoreError:
+            # The thread that renews the lease reports it.
+            return None if alerts else ()
+        recorded = {alert.key for alert in self._history()}
+        return [each for each in continued(alerts, self._newest, every_rule=True) if each.key not in recorded]
+
+    def _opened(self) -> Dispatcher:
+        self._refresh()
+        return self._open_delivery()
+
+    def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
+        delivery = self._delivery
+        if delivery is None:
+            delivery = self._delivery = self._stored(self._opened)
+        if self._role is None:
+            return self._stored(lambda: delivery.deliver(continued(alerts, self._newest), now_ms=now_ms))
+        # Another job's ledger may have the same alerts with another beginning.
+        seen = [*self._seen, *alerts]
+        report = self._stored(lambda: delivery.deliver(continued(seen, self._newest, every_rule=True), now_ms=now_ms))
+        self._seen.clear()
+        return report
+
+    def _stored(self, write: Callable[[], _T]) -> _T:
+        """Repeats a write until the server of the store answers; no batch is committed before.
+
+        Raises:
+            LeaseLostError: another job notifies by now.
+            StoreError: it cannot be written for another reason, or the job stops.
+        """
+        failed = False
+        while True:
+            try:
+                if failed:
+                    # The write whose answer was lost may have taken effect.
+                    self._refresh()
+                return write()
+            except UnavailableStoreError as problem:
+                if not failed:
+                    log.warning("%s; batches wait for it, nothing is lost", problem)
+                failed = True
+                if self._wait(_RETRY_S):
+                    raise
 
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = wall_ms()
@@ -111,9 +260,9 @@ class Deliver:
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
-        self._quarantine.put(bad)
-        report = self._delivery.deliver(continued(alerts, self._newest), now_ms=now_ms)
-        self._store.put_delivery(report, self._history, at_ms=now_ms)
+        if self.notifies:
+            self._stored(lambda: self._quarantine.put(bad))
+        report = self._send(alerts, now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
         self._on_batch(

@@ -21,29 +21,37 @@ EARLY_RULES = (no_leader.ID, monitor_blind.ID)
 """They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""
 
 
-def continued(alerts: Iterable[Alert], newest: Callable[[str], Alert | None]) -> list[Alert]:
+def continued(
+    alerts: Iterable[Alert], newest: Callable[[str], Alert | None], *, every_rule: bool = False
+) -> list[Alert]:
     """Returns the transitions as those of the alerts in the ledger, without those that were recorded already.
 
     Args:
         alerts: transitions of the step or of the early evaluation, in order.
         newest: returns the newest recorded transition with a fingerprint.
+        every_rule: another job may have recorded alerts of any rule, with its own state; else only those of
+            `EARLY_RULES` may have been found twice.
     """
     known: dict[str, Alert] = {}
     kept: list[Alert] = []
     for alert in alerts:
-        after = _continued(alert, known.get(alert.fingerprint) or newest(alert.fingerprint))
+        before = known.get(alert.fingerprint) or newest(alert.fingerprint)
+        concerned = every_rule or alert.rule in EARLY_RULES
+        after = _continued(alert, before) if concerned and before is not None else alert
         if after is not None:
             known[alert.fingerprint] = after
             kept.append(after)
     return kept
 
 
-def _continued(alert: Alert, newest: Alert | None) -> Alert | None:
-    if newest is None or alert.rule not in EARLY_RULES or alert.cluster_id == JOB_CLUSTER_ID or alert.key == newest.key:
+def _continued(alert: Alert, newest: Alert) -> Alert | None:
+    if alert.cluster_id == JOB_CLUSTER_ID or alert.key == newest.key:
         return alert
     firing = newest.state is AlertState.FIRING
     repeated = alert.state is newest.state and (not firing or alert.severity is newest.severity)
-    if repeated or alert.observed_at_ms <= newest.observed_at_ms:
+    # Two evaluations of one row may find an early rule's condition in different ways.
+    twice = alert.rule in EARLY_RULES and alert.observed_at_ms == newest.observed_at_ms
+    if repeated or twice or alert.observed_at_ms < newest.observed_at_ms:
         return None
     return replace(alert, started_at_ms=newest.started_at_ms) if firing else alert
 

@@ -20,7 +20,7 @@ from connectors.store import sqlite_file
 from connectors.store.bundle_file import MANIFEST
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from rules.finding import Plain
 from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
@@ -58,7 +58,7 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
             for name in _FILES:
                 if (path := checkpoint.folder / name).is_file():
                     _add(packed, name, path.read_bytes())
-            for path in (journal_file(checkpoint.journal), job_database(checkpoint.folder).path):
+            for path in (journal_file(checkpoint.journal), sqlite_database(checkpoint.folder).path):
                 if path.is_file():
                     _add_database(packed, path, checkpoint)
         temporary.replace(output)

@@ -16,6 +16,7 @@ from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.database import Database
 from connectors.store.silences import SilenceStore
+from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import evaluate
@@ -46,6 +47,8 @@ class ReportRequest:
 
     folder: Path
     """A checkpoint, or the journal in it."""
+    store: StorePlace | None = None
+    """Where the alerts are; None: beside the journal."""
     cluster: str | None
     """The cluster's name; None where the journal holds only one."""
     from_ms: Millis | None
@@ -91,7 +94,7 @@ def make_report(
         StoreError: the ledger beside it cannot be read.
         JournalError: the journal is damaged.
     """
-    recorded_alerts = ledger_alerts(request.folder)
+    recorded_alerts = ledger_alerts(request.folder, request.store)
     evaluates_from_ms = None
     if recorded_alerts is None:
         begins = request.from_ms or (request.to_ms or newest_row_ms(request.folder)) - DEFAULT_SPAN_MS
@@ -141,21 +144,23 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
     return next(iter(replayed))
 
 
-def _database_of(folder: Path) -> Database:
-    """Returns the database of the given checkpoint, of the one that holds the given journal, or of a bundle's."""
+def _database_of(folder: Path, store: StorePlace | None) -> Database:
+    """Returns the given database; else that of the checkpoint, of the one that holds the journal, or of a bundle's."""
+    if store is not None:
+        return job_database(store, read_only=True)
     if folder.is_file():
         folder = unpacked_bundle(folder)
     found = job_database(folder, read_only=True)
     return found if found.exists else job_database(folder.absolute().parent, read_only=True)
 
 
-def ledger_alerts(folder: Path) -> Sequence[Alert] | None:
-    """Returns the alerts in the ledger beside the journal; None where there is no ledger.
+def ledger_alerts(folder: Path, store: StorePlace | None = None) -> Sequence[Alert] | None:
+    """Returns the alerts in the ledger of the store, or beside the journal; None where there is no ledger.
 
     Raises:
         StoreError: it cannot be read.
     """
-    database = _database_of(folder)
+    database = _database_of(folder, store)
     return stored_alerts(database) if database.exists else None
 
 
@@ -177,7 +182,7 @@ def _view(
     name, quorum = machine.cluster, machine.quorum()
     evaluation = evaluate(quorum, thresholds)
     status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
-    stored = SilenceStore(_database_of(request.folder))
+    stored = SilenceStore(_database_of(request.folder, request.store))
     return ClusterView(
         name=name,
         now_ms=to_ms,

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flask import Blueprint, request
+from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
 from connectors.gather.loop_heartbeat import STALLED_S
-from streaming.metrics.heartbeat import HEARTBEAT_HEADER, STARTING
 
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
@@ -73,30 +72,5 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
         if liveness.last_batch_at() is None:
             return {"status": "waiting for the first batch"}, 503
         return {"status": "ready"}
-
-    return blueprint
-
-
-def heartbeat_endpoint(arrived: Callable[[], bool]) -> Blueprint:
-    """Returns the path: 200 for a heartbeat, 409 from a job that is not a standby, 400 without the header.
-
-    A page of another origin can make a browser request this path, but not with this header: it would suppress
-    notifications.
-
-    Args:
-        arrived: is called for each heartbeat; returns whether this job is a standby.
-    """
-    blueprint = Blueprint("heartbeat", __name__)
-
-    @blueprint.get("/heartbeat")
-    def heartbeat() -> ResponseReturnValue:
-        if HEARTBEAT_HEADER not in request.headers:
-            return {"status": f"not a heartbeat: the header {HEARTBEAT_HEADER} is missing"}, 400
-        if request.headers[HEARTBEAT_HEADER] == STARTING:
-            # The first job evaluates two rules only, so this job continues to notify.
-            return {"status": "ok: not counted while the first job is starting"}
-        if not arrived():
-            return {"status": "this job is not a standby: set standby: true in its configuration"}, 409
-        return {"status": "ok"}
 
     return blueprint

@@ -1,4 +1,4 @@
-"""The server of `--listen`: Flask blueprints on Tornado's event loop, read-only but for /heartbeat of a standby job.
+"""The server of `--listen`: Flask blueprints on Tornado's event loop, read-only.
 
 Without a token (`PageAccess`) everyone who can connect reads the pages. Against DNS rebinding the server answers only
 requests for an IP address, `localhost`, the host of `--listen` and the host of `page_url`.

@@ -12,7 +12,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import CheckpointSource, checkpoint_source, record_source
@@ -96,7 +96,7 @@ def test_rows_behind_the_damage_are_kept_and_the_logs_are_read_again_without_a_s
         (checkpoint.spark / log).mkdir(parents=True)
         (checkpoint.spark / log / "0").write_bytes(b"")
     (checkpoint.spark / "metadata").write_text('{"id": "a"}')
-    job_database(checkpoint.folder).create()
+    sqlite_database(checkpoint.folder).create()
 
     dry, applied = repair(checkpoint.folder), repair(checkpoint.folder, "--apply")
 
@@ -136,7 +136,7 @@ def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path)
 def test_a_lost_database_is_replaced_and_the_logs_are_read_again(checkpoint: Checkpoint) -> None:
     (checkpoint.spark / "commits").mkdir(parents=True)
     (checkpoint.spark / "commits" / "0").write_bytes(b"")
-    path = job_database(checkpoint.folder).path
+    path = sqlite_database(checkpoint.folder).path
     path.write_bytes(b"x" * 20_000)
     lines = repair(checkpoint.folder).stdout.splitlines()
 
@@ -200,7 +200,7 @@ def test_a_folder_of_a_remote_checkpoint_without_its_database_gives_up_sparks_st
     folder = Checkpoint(folder=tmp_path)
     source = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7}}, uri="s3a://bucket/kraftwatch")
     record_source(folder, source)
-    job_database(tmp_path).path.write_bytes(NO_DATABASE)
+    sqlite_database(tmp_path).path.write_bytes(NO_DATABASE)
 
     result = repair(tmp_path, "--apply")
 

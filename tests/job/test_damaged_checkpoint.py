@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess, JobProcessError
 from streaming.pipeline.checkpoint import Checkpoint
@@ -98,7 +98,7 @@ def test_a_lost_database_is_refused_and_what_is_firing_is_sent_again_after_the_r
     job: JobProcess, killed: Checkpoint
 ) -> None:
     since = len(job.alerts())
-    job_database(killed.folder).path.write_bytes(b"")
+    sqlite_database(killed.folder).path.write_bytes(b"")
 
     with pytest.raises(JobProcessError, match="kraftwatch checkpoint repair"):
         job.start()

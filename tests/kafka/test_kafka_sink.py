@@ -100,7 +100,7 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
 def open_entry(entry: dict[str, Any], tmp_path: Path) -> Sink:
     config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
     (spec,) = config.sink_specs()
-    return open_sink(spec, state_folder=tmp_path)
+    return open_sink(spec, store=tmp_path)
 
 
 def send(sink: Sink, *alerts: Alert) -> list[Outcome]:

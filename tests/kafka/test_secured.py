@@ -402,7 +402,7 @@ def await_voters(lab: Lab) -> int:
 def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
     """Returns the documents that a webhook receives for these alerts."""
     with serving() as server:
-        sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=server.url))), state_folder=folder)
+        sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=server.url))), store=folder)
         dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         for alert in alerts:
             dispatcher.deliver([alert], Millis(round(time.time() * 1000)))

@@ -60,7 +60,7 @@ class SentNotifications:
     def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int, route: Route = ALL) -> None:
         spec = SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook")), route=route)
         folder.mkdir(parents=True, exist_ok=True)
-        sink = open_sink(spec, state_folder=folder)
+        sink = open_sink(spec, store=folder)
         self._dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
         self._server, self._start_ms = server, start_ms
         self.lines: list[str] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkConfig, SinkSpec, open_sink
+from connectors.store.store_place import StorePlace
 from tests.sinks.server import HttpReply, ReceivedRequest
 
 SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
@@ -29,8 +30,8 @@ class SinkKind:
 
     respects_retry_after: bool = True
 
-    def open(self, url: str, ca_file: Path, state_folder: Path) -> Sink:
-        return open_sink(SinkSpec(config=self.config(url, ca_file)), state_folder=state_folder)
+    def open(self, url: str, ca_file: Path, store: StorePlace) -> Sink:
+        return open_sink(SinkSpec(config=self.config(url, ca_file)), store=store)
 
     def __str__(self) -> str:
         return self.kind

@@ -76,7 +76,7 @@ def opened(entry: Any, tmp_path: Path) -> Sink:
         {"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [entry], "docs_url": DOCS_URL}, "test"
     )
     (only,) = config.sink_specs()
-    return open_sink(only, state_folder=tmp_path)
+    return open_sink(only, store=tmp_path)
 
 
 class TimedDelivery:

@@ -46,7 +46,7 @@ def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
 
 def pagerduty_sink(url: str, ca_file: Path, folder: Path) -> Sink:
     config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
-    return open_sink(SinkSpec(config=config), state_folder=folder)
+    return open_sink(SinkSpec(config=config), store=folder)
 
 
 def deliver_firing(url: str, ca_file: Path, folder: Path) -> None:

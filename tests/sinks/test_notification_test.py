@@ -78,7 +78,7 @@ def test_pager_keeps_the_test_open_and_then_resolves_it(tmp_path: Path, trusted:
         config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
         test = NotificationTest(pause=lambda _: open_during_the_pause.extend(each.state for each in double.alerts))
         check = check_sink(
-            SinkSpec(config=config, route=Route(min_severity=Severity.WARNING)), state_folder=tmp_path, test=test
+            SinkSpec(config=config, route=Route(min_severity=Severity.WARNING)), store=tmp_path, test=test
         )
 
     assert (check.test_error, check.not_sent) == (None, None)

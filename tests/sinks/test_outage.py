@@ -25,6 +25,7 @@ from connectors.sinks.jsonl import Jsonl
 from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.durable_file import append
+from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
@@ -53,16 +54,16 @@ def _libraries_trust_it(trusted: CertificateAuthority, monkeypatch: pytest.Monke
 class UnreliableService:
     """A server that can be made unreachable, and what it accepted."""
 
-    def __init__(self, subject: SinkKind, server: HttpDouble, ca_file: Path, state_folder: Path) -> None:
+    def __init__(self, subject: SinkKind, server: HttpDouble, ca_file: Path, store: StorePlace) -> None:
         self.subject = subject
         self.reachable = True
         self.accepted: list[str] = []
         self._refusals = 0
-        self._server, self._ca_file, self._state_folder = server, ca_file, state_folder
+        self._server, self._ca_file, self._store = server, ca_file, store
         server.behave = self._behave
 
     def open(self) -> Sink:
-        return self.subject.open(self._server.url, self._ca_file, self._state_folder)
+        return self.subject.open(self._server.url, self._ca_file, self._store)
 
     def _behave(self, request: ReceivedRequest) -> Behaviour:
         if not self.reachable:
@@ -75,10 +76,10 @@ class UnreliableService:
 
 @contextmanager
 def running_service(
-    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, state_folder: Path
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, store: StorePlace
 ) -> Iterator[UnreliableService]:
     with serving(certificate) as server:
-        yield UnreliableService(subject, server, Path(trusted.file), state_folder)
+        yield UnreliableService(subject, server, Path(trusted.file), store)
 
 
 def of(cluster: str, *, minute: float, began_ms: int, began: float, **changed: Any) -> Alert:
@@ -283,7 +284,7 @@ def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monk
     with full_disk(monkeypatch) as set_reachable:
         opened = SinkSpec(config=Jsonl(path=path))
         (delivered,) = simulated_hour(
-            lambda: [open_sink(opened, state_folder=tmp_path)], set_reachable, tmp_path, began_ms=began_ms
+            lambda: [open_sink(opened, store=tmp_path)], set_reachable, tmp_path, began_ms=began_ms
         ).values()
     assert sum(delivered) == TRANSITIONS
     transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
@@ -302,7 +303,7 @@ def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
                 running.stop()
 
         simulated_hour(
-            lambda: [open_sink(opened, state_folder=tmp_path)],
+            lambda: [open_sink(opened, store=tmp_path)],
             set_reachable,
             tmp_path,
             # The scenario ends now, because Alertmanager uses the wall clock.
@@ -328,7 +329,7 @@ def test_all_sinks_together_after_an_outage(
 
         def opened() -> Sequence[Sink]:
             return [
-                open_sink(SinkSpec(config=Jsonl(path=path)), state_folder=tmp_path),
+                open_sink(SinkSpec(config=Jsonl(path=path)), store=tmp_path),
                 *(service.open() for service in services),
             ]
 

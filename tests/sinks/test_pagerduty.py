@@ -12,6 +12,7 @@ from connectors.secret import Secret
 from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
+from connectors.store.store_place import StorePlace
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
@@ -48,14 +49,14 @@ ENDED = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(RESOLV
 class PagerdutyService:
     """A double of PagerDuty and the sink that sends to it; `restart` opens the sink again, as after a restart."""
 
-    def __init__(self, url: str, ca_file: Path, state_folder: Path = Path("/nowhere")) -> None:
+    def __init__(self, url: str, ca_file: Path, store: StorePlace = Path("/nowhere")) -> None:
         self.pagerduty = PagerdutyDouble()
         self._config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
-        self._state_folder = state_folder
+        self._store = store
         self.restart()
 
     def restart(self) -> None:
-        self.sink = open_sink(SinkSpec(config=self._config, links=LINKS), state_folder=self._state_folder)
+        self.sink = open_sink(SinkSpec(config=self._config, links=LINKS), store=self._store)
 
     def send(self, notification: Notification) -> Outcome:
         (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)

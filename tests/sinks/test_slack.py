@@ -14,6 +14,7 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.slack_blocks import escaped, message
+from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
@@ -59,12 +60,12 @@ def server(trusted: CertificateAuthority) -> Iterator[HttpDouble]:
 class SlackWorkspace:
     """A double of Slack and the sink that posts to it; `restarted` opens the sink again, as after a restart."""
 
-    def __init__(self, server: HttpDouble, trusted: CertificateAuthority, state_folder: Path) -> None:
+    def __init__(self, server: HttpDouble, trusted: CertificateAuthority, store: StorePlace) -> None:
         self.server = server
         self.slack = SlackDouble(token=TOKEN, lenient=True)
         self.server.behave = self.slack.reply
         self._ca_file = Path(trusted.file)
-        self._state_folder = state_folder
+        self._store = store
         self.token = TOKEN
         self.sink = self.restarted()
 
@@ -75,7 +76,7 @@ class SlackWorkspace:
             api_url=f"{self.server.url}/api/",
             ca_file=self._ca_file,
         )
-        self.sink = open_sink(SinkSpec(config=config, links=LINKS), state_folder=self._state_folder)
+        self.sink = open_sink(SinkSpec(config=config, links=LINKS), store=self._store)
         return self.sink
 
     def send(self, notification: Notification) -> Outcome:
@@ -320,7 +321,7 @@ def test_an_incoming_webhook_posts_each_notification(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
     config = SlackWebhook(url=Secret(text=f"{server.url}/services/T0/B0/x"), ca_file=Path(trusted.file))
-    sink = open_sink(SinkSpec(config=config), state_folder=tmp_path)
+    sink = open_sink(SinkSpec(config=config), store=tmp_path)
     assert sink.options.name == "slack"
     assert sink.send([STARTED, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
     bodies = [json.loads(request.body) for request in server.requests]

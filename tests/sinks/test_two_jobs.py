@@ -35,7 +35,7 @@ def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
 
 def dispatcher(config: Pagerduty | Alertmanager, folder: Path) -> Dispatcher:
     folder.mkdir()
-    sink = open_sink(SinkSpec(config=config), state_folder=folder)
+    sink = open_sink(SinkSpec(config=config), store=folder)
     return Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
 
 

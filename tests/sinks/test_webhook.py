@@ -45,7 +45,7 @@ def server() -> Iterator[HttpDouble]:
 
 def opened(server: HttpDouble, tmp_path: Path, **more: object) -> Sink:
     config = Webhook(url=Secret(text=f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
-    return open_sink(SinkSpec(config=config, links=LINKS), state_folder=tmp_path)
+    return open_sink(SinkSpec(config=config, links=LINKS), store=tmp_path)
 
 
 def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_same_notification_has_the_same_id_and_another_has_another(server: H
 
 def test_the_deadline_holds_for_a_url_without_a_path(server: HttpDouble, tmp_path: Path) -> None:
     server.behave = lambda _: EndlessReply()
-    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}?room=7"))), state_folder=tmp_path)
+    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}?room=7"))), store=tmp_path)
     call = SinkCall(sink, [BEGUN], sent_at_ms=NOON_MS, deadline_s=1.0)
     assert call.outcomes(30) == [Retry(reason="no response in time")]
 

@@ -24,7 +24,7 @@ from connectors.store.collection import quarantine_of
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
@@ -66,14 +66,14 @@ class MonitoringRun(Pipeline):
         self.now_ms = max(self.now_ms, newest + 1_000)
 
     def run(self, *, pager_down: bool = False) -> None:
-        self.ledger = Ledger(job_database(self.checkpoint.folder))
+        self.ledger = Ledger(sqlite_database(self.checkpoint.folder))
         without_state = ClustersWithoutState(self.checkpoint, self.ledger)
         self.pager.unreachable = pager_down
         sinks: list[Sink] = [JsonlSink(self.folder / "alerts.jsonl"), self.pager]
         dispatcher = Dispatcher(self.ledger, sinks, deadline_s=120, patience_s=30)
         deliver = Deliver(
-            dispatcher,
-            quarantine_of(job_database(self.checkpoint.folder)),
+            lambda: dispatcher,
+            quarantine_of(sqlite_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,
             history=self.ledger.history,
@@ -383,7 +383,7 @@ def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
     spark: SparkSession, complete: Path, tmp_path: Path, how: str
 ) -> None:
     def damage(folder: Checkpoint) -> None:
-        path = job_database(folder.folder).path
+        path = sqlite_database(folder.folder).path
         match how:
             case "emptied":
                 empty(path)
@@ -398,7 +398,7 @@ def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
 
     found = [step.found for step in repaired(checkpoint, spark)]
 
-    assert str(job_database(checkpoint.folder).path) in found[0]
+    assert str(sqlite_database(checkpoint.folder).path) in found[0]
     assert "may be missing in the database" in found[-1]
     assert list(plan_repair(checkpoint, lambda: spark)) == []
     run = MonitoringRun(spark, tmp_path)

@@ -57,7 +57,7 @@ class TwoClusters:
         ledger = Ledger(job_database(self.checkpoint.folder))
         dispatcher = Dispatcher(ledger, [JsonlSink(self.alerts_file)], deadline_s=120)
         deliver = Deliver(
-            dispatcher,
+            lambda: dispatcher,
             quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,

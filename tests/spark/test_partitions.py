@@ -56,7 +56,7 @@ class Fleet:
         self.checkpoint.check_partitions(partitions)
         ledger = Ledger(job_database(self.checkpoint.folder))
         deliver = Deliver(
-            Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
+            lambda: Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
             quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,

@@ -72,7 +72,7 @@ class Pipeline:
         )
         quarantine = quarantine_of(job_database(self.checkpoint.folder))
         deliver = Deliver(
-            dispatcher,
+            lambda: dispatcher,
             quarantine,
             store=self.store,
             request_poll=lambda cluster, due: self.requested_polls.append((cluster, due)),
@@ -257,7 +257,7 @@ def test_hanging_sink_delays_neither_other_sinks_nor_the_stream(pipeline: Pipeli
             SinkSpec(config=Webhook(url=Secret(text=hanging.url)), name="hanging"),
             SinkSpec(config=channel),
         ]
-        pipeline.start(*(open_sink(spec, state_folder=tmp_path) for spec in specs))
+        pipeline.start(*(open_sink(spec, store=tmp_path) for spec in specs))
         for _ in range(8):
             pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
 

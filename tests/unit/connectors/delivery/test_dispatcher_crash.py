@@ -24,7 +24,7 @@ from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store import sqlite_file
 from connectors.store.alert_store import AlertStore
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 BATCHES = [
@@ -83,7 +83,7 @@ def crashing_at(point: CrashPoint) -> Iterator[None]:
 
 def run(directory: Path, done: int) -> Iterator[int]:
     """Delivers the batches from `done` on; yields how many are committed."""
-    opened = job_database(directory)
+    opened = sqlite_database(directory)
     try:
         dispatcher = Dispatcher(
             Ledger(opened), [JsonlSink(directory / "alerts.jsonl"), RecordingSink()], deadline_s=60, patience_s=60
@@ -118,4 +118,4 @@ def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoi
         assert list(run(directory, len(BATCHES) - 1)) == [len(BATCHES)]
         lines = (directory / "alerts.jsonl").read_bytes().splitlines()
         assert [key_of(line) for line in lines] == EXPECTED
-        assert job_database(directory).damage() is None
+        assert sqlite_database(directory).damage() is None

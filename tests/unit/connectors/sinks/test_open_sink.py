@@ -17,7 +17,7 @@ from rules.notifications.route import Route
 
 def opened(config: SinkConfig, tmp_path: Path, name: str | None = None) -> Sink:
     spec = SinkSpec(config=config, name=name, route=Route(min_severity=Severity.CRITICAL), repeat_s=60)
-    return open_sink(spec, state_folder=tmp_path)
+    return open_sink(spec, store=tmp_path)
 
 
 def test_a_record_has_a_stable_name_and_repeats_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,15 @@ from pydantic import TypeAdapter
 from sqlalchemy import delete
 
 from connectors.errors import StoreError
+from connectors.store import sqlite_file
 from connectors.store.collection import Collection, quarantine_of
-from connectors.store.database import Database
-from connectors.store.tables import ENTRIES, TABLES, job_database
+from connectors.store.tables import ENTRIES, sqlite_database
 
 NUMBERS: TypeAdapter[int] = TypeAdapter(int)
 
 
 def numbers(folder: Path, *, keep: int = 100, read_only: bool = False) -> Collection[int]:
-    return Collection(job_database(folder, read_only=read_only), "numbers", NUMBERS, keep=keep)
+    return Collection(sqlite_database(folder, read_only=read_only), "numbers", NUMBERS, keep=keep)
 
 
 def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
@@ -36,20 +36,20 @@ def test_reading_creates_no_file(tmp_path: Path) -> None:
 
 
 def test_collections_of_one_database_are_separate_and_their_limits_too(tmp_path: Path) -> None:
-    quarantine_of(job_database(tmp_path)).put({"a": {"offset": 7}})
+    quarantine_of(sqlite_database(tmp_path)).put({"a": {"offset": 7}})
     numbers(tmp_path, keep=2).put({"a": 1, "b": 2, "c": 3})
     assert numbers(tmp_path).items() == {"b": 2, "c": 3}
-    assert quarantine_of(job_database(tmp_path)).items() == {"a": {"offset": 7}}
+    assert quarantine_of(sqlite_database(tmp_path)).items() == {"a": {"offset": 7}}
 
 
 def test_the_quarantine_keeps_the_first_descriptions_across_restarts(tmp_path: Path) -> None:
     for _ in range(2):
-        quarantine_of(job_database(tmp_path), keep=3).put({f"a-{number}": {} for number in range(5)})
-    assert [*quarantine_of(job_database(tmp_path)).items()] == ["a-0", "a-1", "a-2"]
+        quarantine_of(sqlite_database(tmp_path), keep=3).put({f"a-{number}": {} for number in range(5)})
+    assert [*quarantine_of(sqlite_database(tmp_path)).items()] == ["a-0", "a-1", "a-2"]
 
 
 def test_a_database_is_readable_for_its_owner_alone(tmp_path: Path) -> None:
-    database = job_database(tmp_path)
+    database = sqlite_database(tmp_path)
     Collection(database, "numbers", NUMBERS).put({"a": 1})
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     database.close()
@@ -58,7 +58,7 @@ def test_a_database_is_readable_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     stored = numbers(tmp_path)
     stored.put({"a": 1})
-    with pytest.raises(KeyError), job_database(tmp_path).transaction() as connection:
+    with pytest.raises(KeyError), sqlite_database(tmp_path).transaction() as connection:
         connection.execute(delete(ENTRIES))
         raise KeyError
     assert stored.items() == {"a": 1}
@@ -96,9 +96,10 @@ import os, signal, sys
 from pathlib import Path
 from pydantic import TypeAdapter
 from sqlalchemy import insert
+from connectors.store import sqlite_file
 from connectors.store.collection import Collection
-from connectors.store.tables import ENTRIES, job_database
-database = job_database(Path(sys.argv[1]))
+from connectors.store.tables import ENTRIES, sqlite_database
+database = sqlite_database(Path(sys.argv[1]))
 Collection(database, "numbers", TypeAdapter(int)).put({"a": 1})
 with database.transaction() as connection:
     connection.execute(insert(ENTRIES).values(collection="numbers", name="b", value=2))
@@ -107,11 +108,11 @@ with database.transaction() as connection:
     killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True)
     assert killed.returncode == -9, killed.stderr
     assert numbers(tmp_path, read_only=True).items() == {"a": 1}
-    assert job_database(tmp_path).damage() is None
+    assert sqlite_database(tmp_path).damage() is None
 
 
 def test_a_commit_is_synced(tmp_path: Path) -> None:
-    with job_database(tmp_path).transaction() as connection:
+    with sqlite_database(tmp_path).transaction() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
 
@@ -119,39 +120,39 @@ def test_a_commit_is_synced(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"not a database at all" * 400, b"SQLite format 3\0" + b"\xff" * 4_080])
 def test_a_damaged_file_is_reported_in_one_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "kraftwatch.db").write_bytes(content)
-    assert job_database(tmp_path).damage() is not None
+    assert sqlite_database(tmp_path).damage() is not None
     for read_only in (True, False):
         with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: .*; fix the cause and start again"):
             numbers(tmp_path, read_only=read_only).items()
 
 
 def test_the_integrity_check_finds_a_changed_page(tmp_path: Path) -> None:
-    database = job_database(tmp_path)
+    database = sqlite_database(tmp_path)
     Collection(database, "numbers", NUMBERS, keep=5_000).put({f"{at:04}": at for at in range(2_000)})
     database.close()
     assert database.damage() is None
     content = bytearray(database.path.read_bytes())
     content[3 * 4096 : 3 * 4096 + 64] = bytes(64)
     database.path.write_bytes(content)
-    assert job_database(tmp_path).damage() is not None
+    assert sqlite_database(tmp_path).damage() is not None
 
 
 def test_a_value_of_another_type_is_damage(tmp_path: Path) -> None:
-    Collection(job_database(tmp_path), "numbers", TypeAdapter(str)).put({"a": "one"})
+    Collection(sqlite_database(tmp_path), "numbers", TypeAdapter(str)).put({"a": "one"})
     with pytest.raises(StoreError, match="it is damaged"):
         numbers(tmp_path).items()
 
 
 def test_a_copy_holds_what_was_committed_while_another_process_writes(tmp_path: Path) -> None:
-    database = job_database(tmp_path)
+    database = sqlite_database(tmp_path)
     stored = Collection(database, "numbers", NUMBERS)
     stored.put({"a": 1})
     with database.transaction():
-        job_database(tmp_path, read_only=True).copy_to(tmp_path / "copy")
+        sqlite_file.copy(sqlite_database(tmp_path).path, tmp_path / "copy")
     stored.put({"a": 2})
-    assert Collection(Database(tmp_path / "copy", TABLES, read_only=True), "numbers", NUMBERS).items() == {"a": 1}
+    assert Collection(sqlite_database(tmp_path, name="copy", read_only=True), "numbers", NUMBERS).items() == {"a": 1}
     with pytest.raises(StoreError, match="cannot be used"):
-        job_database(tmp_path, read_only=True).copy_to(tmp_path / "copy")
+        sqlite_file.copy(sqlite_database(tmp_path).path, tmp_path / "copy")
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:

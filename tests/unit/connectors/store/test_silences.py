@@ -69,8 +69,8 @@ def test_a_damaged_database_changes_nothing_for_a_running_job(
     known = job.current()
 
     def damaged() -> tuple[Silence, ...]:
-        raise StoreError("kraftwatch.db cannot be used: database disk image is malformed.")
+        raise StoreError("kraftwatch.db cannot be used: database disk image is malformed")
 
     monkeypatch.setattr(job, "read", damaged)
     assert job.current() == known
-    assert "The silences that were read before remain active." in caplog.text
+    assert "the silences that were read before remain active" in caplog.text

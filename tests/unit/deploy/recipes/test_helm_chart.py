@@ -155,14 +155,14 @@ def test_selectors_match_the_pod(tmp_path: Path) -> None:
 
 
 def test_config_map_of_the_chart_is_a_valid_configuration(tmp_path: Path) -> None:
-    text = rendered(tmp_path, {"config": {"maintenance": [], "standby": True}})["ConfigMap"]["data"]["kraftwatch.yaml"]
+    text = rendered(tmp_path, {"config": {"maintenance": [], "audit_every": 0}})["ConfigMap"]["data"]["kraftwatch.yaml"]
     for name in ("password", "page-token", "page.crt", "page.key", "ca.pem"):
         (tmp_path / name).write_text("x")
     (tmp_path / "kraftwatch.yaml").write_text(text.replace("/etc/kraftwatch-secrets", str(tmp_path)))
 
     config = load(tmp_path / "kraftwatch.yaml")
 
-    assert (str(config.checkpoint), config.standby) == ("/var/lib/kraftwatch/checkpoint", True)
+    assert (str(config.checkpoint), config.audit_every) == ("/var/lib/kraftwatch/checkpoint", 0)
     assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
 
 

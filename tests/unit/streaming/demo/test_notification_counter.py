@@ -16,7 +16,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
 def delivered(counter: NotificationCounter, folder: Path, *alerts: Alert) -> None:
-    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=counter.url))), state_folder=folder)
+    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=counter.url))), store=folder)
     dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
     for each in alerts:
         dispatcher.deliver([each], each.observed_at_ms)

@@ -3,8 +3,6 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from streaming.metrics.heartbeat import HEARTBEAT_HEADER
-
 SECRET = "4f1c2a90-do-not-print-me"
 
 
@@ -14,14 +12,11 @@ class HeartbeatService:
     def __init__(self) -> None:
         self.status = 200
         self.paths: list[str] = []
-        self.states: list[str | None] = []
-        """The value of kraftwatch's header in each request."""
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 service.paths.append(self.path)
-                service.states.append(self.headers[HEARTBEAT_HEADER])
                 self.send_response(service.status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()

@@ -248,11 +248,3 @@ def test_every_metric_is_documented_and_no_other(tmp_path: Path) -> None:
     assert {line.partition("{")[0].removesuffix("_total") for line in lines} == exported
     assert len(lines) == len(exported)
     assert PAGE.read_text() == page(), "run `make goldens` and review the diff"
-
-
-def test_standby_job_shows_whether_it_is_silent(tmp_path: Path) -> None:
-    running = MetricsFixture(tmp_path)
-    assert "standby_silent" not in names(running.samples()), "not a standby"
-    running.sources = replace(running.sources, standby_silent=lambda: True, standby_heartbeats=lambda: 7)
-    read = reader(running.samples())
-    assert (read("standby_silent"), read("standby_heartbeats_total")) == (1, 7)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.store.tables import job_database
+from connectors.store.postgres import close_connections
+from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
     CheckpointSource,
@@ -16,6 +17,7 @@ from streaming.pipeline.checkpoint_source import (
     require_source,
     with_baselines,
 )
+from tests.postgres_server import PostgresServer, needs_postgres
 
 TOPIC = CheckpointSource(kind="kafka", starting_offsets={"observations": {0: 7, 1: -1}}, baselines={"a": 5})
 
@@ -34,13 +36,13 @@ def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
 def test_sparks_files_elsewhere_belong_to_the_folder_that_has_recorded_them(tmp_path: Path) -> None:
     place = Checkpoint(folder=tmp_path, uri="s3a://bucket/first")
     source = replace(TOPIC, uri="s3a://bucket/first")
-    job_database(tmp_path).create()
+    sqlite_database(tmp_path).create()
 
     assert is_new(place, TOPIC)
     assert not is_new(place, source)
     assert is_new(replace(place, uri="s3a://bucket/second"), source)
 
-    job_database(tmp_path).path.unlink()
+    sqlite_database(tmp_path).path.unlink()
     assert is_new(place, source), "the alerts are lost"
 
 
@@ -84,3 +86,25 @@ def test_a_damaged_file_is_named(checkpoint: Checkpoint) -> None:
 
     with pytest.raises(UsageError, match=r"source\.json cannot be read"):
         checkpoint_source(checkpoint)
+
+
+@needs_postgres
+def test_the_ids_and_the_source_of_files_elsewhere_survive_the_folder_in_a_store(tmp_path: Path) -> None:
+    with PostgresServer() as server:
+        store = server.database("kraftwatch")
+        job_database(store).create()
+        place = Checkpoint(folder=tmp_path / "first", uri="s3a://bucket/first", store=store)
+        source = replace(TOPIC, uri="s3a://bucket/first")
+        assert checkpoint_source(place) is None
+        record_source(place, source)
+        place.record_cluster_ids({"a": "kP1x"})
+        place.record_cluster_ids({"a": "kP1x", "b": "Zq2y"})
+
+        elsewhere = replace(place, folder=tmp_path / "second")
+        assert (checkpoint_source(elsewhere), elsewhere.cluster_ids()) == (source, {"a": "kP1x", "b": "Zq2y"})
+        assert (is_new(elsewhere, source), is_new(replace(elsewhere, uri="s3a://bucket/second"), TOPIC)) == (
+            False,
+            True,
+        )
+        assert list(tmp_path.iterdir()) == []
+        close_connections()

@@ -46,7 +46,7 @@ def deliver(tmp_path: Path) -> Iterator[Deliver]:
         raise BrokenPipeError
 
     yield Deliver(
-        dispatcher, quarantine_of(job_database(tmp_path)), store=StatusStore(["prod"]), request_poll=unreachable
+        lambda: dispatcher, quarantine_of(job_database(tmp_path)), store=StatusStore(["prod"]), request_poll=unreachable
     )
 
 

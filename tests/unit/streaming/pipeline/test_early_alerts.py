@@ -163,7 +163,7 @@ class StartingJob:
         self.sink = RecordingSink()
         self.store = StatusStore(["prod"])
         self.deliver = Deliver(
-            Dispatcher(self.ledger, [self.sink], patience_s=60),
+            lambda: Dispatcher(self.ledger, [self.sink], patience_s=60),
             quarantine_of(job_database(folder)),
             store=self.store,
             request_poll=lambda cluster, due_ms: None,

@@ -12,7 +12,7 @@ from connectors.observations.observation import Observation, QuorumPolled
 from connectors.sinks.alert_json import iso
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.silences import SilenceStore
-from connectors.store.tables import job_database
+from connectors.store.tables import sqlite_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
@@ -72,14 +72,14 @@ def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:
 
 
 def test_unreadable_ledger_is_refused(tmp_path: Path) -> None:
-    job_database(tmp_path).path.write_bytes(b"x" * 20_000)
+    sqlite_database(tmp_path).path.write_bytes(b"x" * 20_000)
     with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: file is not a database"):
         written(tmp_path)
 
 
 def test_report_holds_the_ledgers_alerts_up_to_its_end(tmp_path: Path) -> None:
     recording(tmp_path / "journal")
-    ledger = Ledger(job_database(tmp_path))
+    ledger = Ledger(sqlite_database(tmp_path))
     ledger.record(
         [
             alert("quorum", cluster="a", started_at_ms=AT + 60_000),
@@ -112,7 +112,7 @@ def test_report_shows_silences(tmp_path: Path, given: str) -> None:
         author="ana",
         comment="a known outage",
     )
-    SilenceStore(job_database(tmp_path)).add(silence, now_ms=Millis(AT))
+    SilenceStore(sqlite_database(tmp_path)).add(silence, now_ms=Millis(AT))
     made = written(tmp_path / given)
     assert "a known outage" in made.html
 

@@ -1,0 +1,137 @@
+"""Lease: which of several jobs that share a store notifies people. The clock of the database decides, and no other."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, DateTime, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from connectors.errors import LeaseLostError
+from connectors.store.database import Database
+from connectors.store.tables import JOBS, LEASES
+
+LEASE_S: Final = 15.0
+"""How long a lease lasts after it was renewed: longer than a call to a sink may take."""
+_FORGOTTEN_S: Final = 86_400.0
+_NAME: Final = "notify"
+_NOW: Final[ColumnElement[Any]] = func.clock_timestamp(type_=DateTime(timezone=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReport:
+    """What a job reports of itself."""
+
+    evaluated_ms: int
+    """The time of the newest row that it has evaluated."""
+    sinks_fail: bool
+    """Whether a sink for people does not accept its notifications."""
+
+
+class Lease:
+    """One job's view of the lease. Any thread may use it.
+
+    Each lease has a token, which grows with each new owner and is stored with each delivery. The owner's writes check
+    the token and renew the lease in their own transaction, so a job that was stopped or cut off meanwhile cannot write
+    once another job has the lease; and what a sink is sent after such a write is sent while the lease lasts.
+    """
+
+    def __init__(self, database: Database, job: str) -> None:
+        """Takes nothing yet.
+
+        Args:
+            database: on a server that the jobs share.
+            job: the id of this job, the same after a restart and different for each job.
+        """
+        self._database = database
+        self._job = job
+        self._token: int | None = None
+        self._valid_until = 0.0
+
+    @property
+    def owned(self) -> bool:
+        """Whether this job took the lease and does not know that another job has it."""
+        return self._token is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether no other job can have it now."""
+        return self.owned and time.monotonic() < self._valid_until
+
+    def report(self, state: JobReport) -> Sequence[JobReport]:
+        """Stores this job's state; returns those of the other jobs that run.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        values = {"seen_at": _NOW, "evaluated_ms": state.evaluated_ms, "sinks_fail": state.sinks_fail}
+        mine = insert(JOBS).values(id=self._job, **values)
+        alive = select(JOBS).where(JOBS.c.id != self._job, JOBS.c.seen_at > _ago(LEASE_S))
+        with self._database.transaction() as connection:
+            connection.execute(mine.on_conflict_do_update(index_elements=[JOBS.c.id], set_=values))
+            connection.execute(delete(JOBS).where(JOBS.c.seen_at < _ago(_FORGOTTEN_S)))
+            return [
+                JobReport(evaluated_ms=row.evaluated_ms, sinks_fail=row.sinks_fail) for row in connection.execute(alive)
+            ]
+
+    def take(self) -> bool:
+        """Takes the lease if no other job has it; returns whether this job has it now.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        began = time.monotonic()
+        values = {"owner": self._job, "expires_at": _ago(-LEASE_S)}
+        taken = insert(LEASES).values(name=_NAME, token=1, **values)
+        free = (LEASES.c.expires_at < _NOW) | (LEASES.c.owner == self._job)
+        taken = taken.on_conflict_do_update(
+            index_elements=[LEASES.c.name], set_={**values, "token": LEASES.c.token + 1}, where=free
+        )
+        with self._database.transaction() as connection:
+            token = connection.scalar(taken.returning(LEASES.c.token))
+        if token is not None:
+            self._token, self._valid_until = token, began + LEASE_S
+        return token is not None
+
+    def renew(self) -> None:
+        """Extends the lease.
+
+        Raises:
+            LeaseLostError: another job has it.
+            StoreError: the database cannot be written.
+        """
+        with self._database.transaction() as connection:
+            self.fence(connection)
+
+    def fence(self, connection: Connection) -> int:
+        """Extends the lease in a transaction that writes as its owner; returns its token.
+
+        Raises:
+            LeaseLostError: another job has it: the transaction must not be committed.
+        """
+        began = time.monotonic()
+        mine = (LEASES.c.name == _NAME) & (LEASES.c.token == self._token)
+        done = connection.execute(update(LEASES).where(mine).values(expires_at=_ago(-LEASE_S)))
+        if self._token is None or done.rowcount != 1:
+            self._token = None
+            raise LeaseLostError("another job that shares the store notifies now")
+        self._valid_until = began + LEASE_S
+        return self._token
+
+    def give_up(self) -> None:
+        """Ends the lease at once, so that another job can take it.
+
+        Raises:
+            StoreError: the database cannot be written; the lease ends by itself.
+        """
+        token, self._token = self._token, None
+        if token is not None:
+            with self._database.transaction() as connection:
+                mine = (LEASES.c.name == _NAME) & (LEASES.c.token == token)
+                connection.execute(update(LEASES).where(mine).values(expires_at=_NOW, owner=""))
+
+
+def _ago(seconds: float) -> ColumnElement[Any]:
+    return _NOW - timedelta(seconds=seconds)

@@ -1,0 +1,149 @@
+"""PostgresDatabase: the job's database on a server, which jobs and commands on any machine share."""
+
+import re
+import ssl
+from typing import Any
+
+import certifi
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError
+
+from connectors.errors import StoreError, UnavailableStoreError
+from connectors.secret import redact
+from connectors.store.database import Database, Prepare
+from connectors.store.store_place import PostgresPlace
+
+_CONNECT_S = 5
+_CONNECTION = {
+    "connect_timeout": _CONNECT_S,
+    # A network that is cut must not hold a batch for the minutes of TCP's own timeouts.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "options": "-c statement_timeout=10s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s",
+    "application_name": "kraftwatch",
+}
+_ENGINES: dict[PostgresPlace, Engine] = {}
+_PREPARE_LOCK = 0x6B72_6166_7477
+"""An advisory lock: two jobs that start at once create the tables one after the other."""
+_LOGIN = "it refuses the login: correct the user in store, store_password or the server's pg_hba.conf"
+_REFUSALS = {
+    "28": _LOGIN,
+    "42P01": "it has no tables of kraftwatch: start the job once, which creates them",
+    "42501": "the user may not do this: grant it the privileges that docs/operations.md lists",
+    "25006": "it is read-only, a standby server: name the primary in store, or add target_session_attrs=read-write",
+}
+"""By the beginning of PostgreSQL's error code: what no later attempt changes, and what to do."""
+_LATER = ("08", "40", "53", "55", "57")
+"""Beginnings of codes that a later attempt may not meet: connection, conflict, resources, locks, shutdown."""
+_REFUSED_CONNECTIONS = {
+    "password authentication failed": _LOGIN,
+    "no password supplied": _LOGIN,
+    "no pg_hba.conf entry": _LOGIN,
+    r"role \".*\" does not exist": _LOGIN,
+    r"database \".*\" does not exist": "the database does not exist: create it, or correct the name in store",
+    "does not support SSL": "the server does not support SSL: turn it on, or add ?sslmode=disable to store where the "
+    "network is trusted",
+    "certificate": "its certificate is not accepted: correct sslrootcert in store, or the server's certificate",
+}
+"""By a pattern in the server's or libpq's message: an attempt to connect has no code."""
+
+
+class PostgresDatabase(Database):
+    """A database of a server. Its tables are in the first schema of the user's search path."""
+
+    def __init__(self, place: PostgresPlace, prepare: Prepare, *, read_only: bool = False) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            place: the server, database and login.
+            prepare: is called once in each process, in a transaction, before anything is written.
+            read_only: nothing is created.
+        """
+        self._at = place
+        self._prepare = prepare
+        self._prepared = read_only
+
+    @property
+    def exists(self) -> bool:
+        """True: only the server knows, and a query that fails says so."""
+        return True
+
+    @property
+    def place(self) -> str:
+        """Host, port and name of the database."""
+        return f"the store {self._at}"
+
+    def close(self) -> None:
+        """Closes nothing: other parts of the process may use the same connections (`close_connections`)."""
+
+    @property
+    def _writing(self) -> Engine:
+        engine = _engine(self._at)
+        if not self._prepared:
+            with engine.begin() as connection:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})")
+                self._prepare(connection)
+            self._prepared = True
+        return engine
+
+    @property
+    def _reading(self) -> Engine:
+        return _engine(self._at).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    def _error(self, error: DBAPIError) -> StoreError:
+        code = getattr(error.orig, "sqlstate", None)
+        reason = str(error.orig).strip().partition("\n")[0]
+        if code is None:
+            refusal = next((text for part, text in _REFUSED_CONNECTIONS.items() if re.search(part, reason)), None)
+        else:
+            refusal = next((text for beginning, text in _REFUSALS.items() if code.startswith(beginning)), None)
+        if refusal is not None:
+            return StoreError(f"{self.place} cannot be used: {refusal}")
+        if code is None or code.startswith(_LATER):
+            return UnavailableStoreError(f"{self.place} does not answer: {redact(reason)}")
+        return StoreError(f"{self.place} cannot be used: {redact(reason)}")
+
+
+def close_connections() -> None:
+    """Closes all connections of this process to PostgreSQL servers, and forgets the servers."""
+    while _ENGINES:
+        _ENGINES.popitem()[1].dispose()
+
+
+def _engine(place: PostgresPlace) -> Engine:
+    """Returns the process's one pool of connections to a database."""
+    known = _ENGINES.get(place)
+    if known is None:
+        known = _ENGINES.setdefault(place, _new_engine(place))
+    return known
+
+
+def _new_engine(place: PostgresPlace) -> Engine:
+    url = make_url(place.url).set(drivername="postgresql+psycopg")
+    arguments: dict[str, Any] = dict(_CONNECTION)
+    if url.host is not None and not url.host.startswith("/"):
+        arguments |= {name: value for name, value in _verified_tls().items() if name not in url.query}
+    engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=5, max_overflow=5)
+    if place.password is not None:
+        event.listen(engine, "do_connect", _Login(place))
+    return engine
+
+
+class _Login:
+    """Reads the password at each connection: a replaced one needs no restart."""
+
+    def __init__(self, place: PostgresPlace) -> None:
+        self._place = place
+
+    def __call__(self, dialect: object, record: object, args: object, parameters: dict[str, Any]) -> None:
+        if self._place.password is not None:
+            parameters["password"] = self._place.password.read()
+
+
+def _verified_tls() -> dict[str, str]:
+    """Returns libpq's settings for TLS with a verified certificate and host name."""
+    # libpq's "system" is where its own OpenSSL was built to look, which is not where this system has its certificates.
+    system = ssl.get_default_verify_paths().cafile
+    return {"sslmode": "verify-full", "sslrootcert": system or certifi.where()}

@@ -1,0 +1,139 @@
+"""Two real jobs on one topic and one store: one notifies, and any of them may die, stop or lose its disk."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from deploy.lab.lab import Lab
+from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
+from tests.postgres_server import PostgresServer, needs_postgres
+from tests.sinks.server import HttpDouble, HttpReply, serving
+
+pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
+
+THRESHOLDS = {
+    "no-leader": {"hold": 4, "clear": 3},
+    "failure-tolerance": {"hold": 3_600},
+    "voter-lagging": {"hold": 3_600},
+    "stale-voter-endpoint": {"hold": 3_600},
+    "epoch-churn": {"hold": 3_600},
+}
+FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def webhook() -> Iterator[HttpDouble]:
+    with serving() as server:
+        yield server
+
+
+def job_named(name: str, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble, folder: Path) -> ConfiguredJob:
+    job = ConfiguredJob(folder=folder / name, bootstrap=(), name="test")
+    job.write_config(
+        clusters=[section("test", lab)],
+        source="kafka",
+        relay={**relay.section, "rows_per_batch": 500},
+        thresholds=THRESHOLDS,
+        store=store,
+        sinks=[{"webhook": {"url": f"{webhook.url}/{name}", "repeat": "never", "name": "people"}}],
+    )
+    return job
+
+
+def test_people_are_notified_once_whatever_happens_to_the_active_job(
+    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+) -> None:
+    relay = RelayProcess(tmp_path / "relay", topic_lab, topic="observations", clusters=[section("test", lab)])
+    relay.start("--only", "test")
+    relay.wait_for_rows(1)
+    store = server.database("kraftwatch").url
+    first, second = (job_named(name, lab, relay, store, webhook, tmp_path) for name in ("first", "second"))
+    with first, second:
+        eventually(lambda: assert_notifies(first, second), within_s=30)
+
+        # Killed with its disk while an alert is pending: the standby sends it.
+        lab.pause(*lab.controllers[:2])
+        first.kill()
+        shutil.rmtree(first.checkpoint)
+        eventually(lambda: assert_sent(webhook, [("/second", *FIRED)]), within_s=40)
+        assert notifies(second) == 1
+
+        # The same job elsewhere, on an empty disk, is the standby now, and knows the alert.
+        first.start()
+        lab.resume(*lab.controllers[:2])
+        ended = [("/second", *FIRED), ("/second", *RESOLVED)]
+        eventually(lambda: assert_sent(webhook, ended), within_s=60)
+        eventually(lambda: assert_notifies(second, first), within_s=60)
+
+        # Stopped, and continued after the other one has taken over.
+        stopped = [second.pid, *(each.pid for each in psutil.Process(second.pid).children(recursive=True))]
+        signal_all(stopped, signal.SIGSTOP)
+        lab.pause(*lab.controllers[:2])
+        again = [*ended, ("/first", *FIRED)]
+        eventually(lambda: assert_sent(webhook, again), within_s=60)
+        signal_all(stopped, signal.SIGCONT)
+        lab.resume(*lab.controllers[:2])
+        eventually(lambda: assert_sent(webhook, [*again, ("/first", *RESOLVED)]), within_s=60)
+        eventually(lambda: assert_notifies(first, second), within_s=60)
+
+        # Its sinks do not answer; those of the other one do.
+        accepted = len(webhook.requests)
+        webhook.behave = lambda request: HttpReply(status=503 if request.path == "/first" else 200)
+        lab.pause(*lab.controllers[:2])
+        moved = [("/second", *FIRED)]
+        eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=90)
+        lab.resume(*lab.controllers[:2])
+        moved.append(("/second", *RESOLVED))
+        eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=60)
+    relay.stop()
+
+
+def assert_sent(
+    webhook: HttpDouble, expected: list[tuple[str, str, str]], *, before: int = 0, tried: str | None = None
+) -> None:
+    """What was accepted after the first `before` requests; the path `tried` does not accept."""
+    bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests[before:]]
+    sent = [(path, body["alerts"][0]["rule"], body["reason"]) for path, body in bodies if path != tried]
+    assert [each for each in sent if each[1] == "no-leader"] == expected
+
+
+def assert_notifies(active: ConfiguredJob, standby: ConfiguredJob) -> None:
+    assert (notifies(active), notifies(standby)) == (1, 0)
+
+
+def notifies(job: ConfiguredJob) -> float:
+    lines = requests.get(f"http://{job.address}/metrics", timeout=30).text.splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith("kraftwatch_notifies"))
+
+
+def signal_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)

@@ -1,0 +1,91 @@
+"""A real job whose store is on a PostgreSQL server: outages of the server lose nothing and send nothing twice."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.lab.lab import Lab
+from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
+from tests.postgres_server import PostgresServer, needs_postgres
+from tests.sinks.server import HttpDouble, serving
+
+pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+
+THRESHOLDS = {
+    "failure-tolerance": {"hold": 3600},
+    "quorum-shape": {"hold": 1, "clear": 1},
+    "monitor-blind": {"hold": 5, "clear": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def webhook() -> Iterator[HttpDouble]:
+    with serving() as server:
+        yield server
+
+
+def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
+    lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+) -> None:
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
+    store = server.database("kraftwatch").url
+    job.write_config(
+        clusters=[section("prod", lab)],
+        thresholds=THRESHOLDS,
+        store=store,
+        sinks=[{"webhook": {"url": f"{webhook.url}/people", "repeat": "never"}}],
+    )
+    with job:
+        eventually(lambda: assert_notified(webhook, [("quorum-shape", "firing")]), within_s=120)
+        assert silences(job, "add", "--rule", "epoch-churn", "--for", "1h", "--comment", "a test")
+        assert "epoch-churn" in silences(job, "list", "--json")
+
+        server.stop()
+        lab.pause(*lab.controllers)
+        eventually(lambda: assert_logged(job, "batches wait for it, nothing is lost"), within_s=60)
+        job.kill()
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(job.start)
+            eventually(lambda: assert_logged(job, "waiting for it"), within_s=60)
+            server.start()
+            started.result()
+        fired = [("quorum-shape", "firing"), ("monitor-blind", "firing")]
+        eventually(lambda: assert_notified(webhook, fired), within_s=120)
+
+        lab.resume(*lab.controllers)
+        eventually(lambda: assert_notified(webhook, [*fired, ("monitor-blind", "resolved")]), within_s=60)
+    assert not list(job.checkpoint.glob("kraftwatch.db*"))
+    assert server.sql("SELECT count(*) FROM alerts", "kraftwatch") == "3"
+
+
+def assert_notified(webhook: HttpDouble, expected: list[tuple[str, str]]) -> None:
+    bodies: list[dict[str, Any]] = [json.loads(each.body) for each in webhook.requests]
+    assert [(each["alerts"][0]["rule"], each["reason"]) for each in bodies] == expected
+
+
+def assert_logged(job: ConfiguredJob, text: str) -> None:
+    assert text in job.log.read_text()
+
+
+def silences(job: ConfiguredJob, *arguments: str) -> str:
+    command = [sys.executable, "-m", "streaming", "silence", *arguments, "--config", str(job.file)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,221 @@
+"""The store on a PostgreSQL server: the same tables and results as in a file, and sentences for what fails."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from pydantic import TypeAdapter
+from sqlalchemy import NullPool, create_engine
+
+from connectors.delivery.ledger import Ledger
+from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
+from connectors.secret import Secret
+from connectors.store.collection import Collection
+from connectors.store.lease import JobReport, Lease
+from connectors.store.migrations.run import alembic_config
+from connectors.store.postgres import close_connections
+from connectors.store.store_place import PostgresPlace, check_url
+from connectors.store.tables import HEAD, TABLES, job_database
+from rules.model.identifiers import Millis
+from tests.postgres_server import PostgresServer, needs_postgres
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+pytestmark = needs_postgres
+NUMBERS: TypeAdapter[int] = TypeAdapter(int)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    close_connections()
+
+
+@pytest.fixture
+def place(server: PostgresServer, request: pytest.FixtureRequest) -> PostgresPlace:
+    return server.database(f"a{abs(hash(request.node.name))}")
+
+
+def test_values_are_read_by_every_process_in_the_order_in_which_they_were_put(place: PostgresPlace) -> None:
+    numbers = Collection(job_database(place), "numbers", NUMBERS)
+    numbers.put({"b": 1, "a": 2})
+    Collection(job_database(place), "numbers", NUMBERS, keep=3).put({"c": 3, "b": 4, "d": 5})
+    reader = Collection(job_database(place, read_only=True), "numbers", NUMBERS)
+    assert [*reader.items().items()] == [("c", 3), ("b", 4), ("d", 5)]
+    assert (reader.get("c"), len(reader)) == (3, 3)
+
+
+def test_the_migrations_make_the_tables_that_the_program_uses(place: PostgresPlace) -> None:
+    job_database(place).create()
+    engine = create_engine(place.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, TABLES) == []
+        assert ScriptDirectory.from_config(alembic_config(connection)).get_current_head() == HEAD
+
+
+def test_a_store_of_a_newer_version_is_refused(server: PostgresServer, place: PostgresPlace) -> None:
+    job_database(place).create()
+    server.sql("UPDATE alembic_version SET version_num = '9999'", name_of(place))
+    with pytest.raises(StoreError, match="newer version of kraftwatch"):
+        job_database(place).create()
+
+
+def test_a_command_that_only_reads_creates_no_tables(place: PostgresPlace) -> None:
+    with pytest.raises(StoreError, match="it has no tables of kraftwatch: start the job once"):
+        Collection(job_database(place, read_only=True), "numbers", NUMBERS).items()
+
+
+def test_a_server_that_stops_is_unavailable_and_used_again_when_it_is_back() -> None:
+    with PostgresServer() as server:
+        numbers = Collection(job_database(server.database("one")), "numbers", NUMBERS)
+        numbers.put({"a": 1})
+        server.stop()
+        with pytest.raises(UnavailableStoreError, match=rf"the store 127.0.0.1:{server.port}/one does not answer"):
+            numbers.put({"a": 2})
+        server.start()
+        numbers.put({"b": 2})
+        assert numbers.items() == {"a": 1, "b": 2}
+
+
+def test_what_no_later_attempt_changes_is_not_unavailable(server: PostgresServer) -> None:
+    for place, reason in (
+        (server.place("nowhere"), "the database does not exist"),
+        (server.place("postgres", user="nobody"), "it refuses the login"),
+    ):
+        with pytest.raises(StoreError, match=reason) as raised:
+            job_database(place).create()
+        assert not isinstance(raised.value, UnavailableStoreError)
+
+
+def test_a_user_without_privileges_is_told_so(server: PostgresServer, place: PostgresPlace) -> None:
+    job_database(place).create()
+    name = str(place).rpartition("/")[2]
+    server.sql("DROP ROLE IF EXISTS reader")
+    server.sql("CREATE ROLE reader LOGIN")
+    reader = Collection(job_database(server.place(name, user="reader"), read_only=True), "numbers", NUMBERS)
+    with pytest.raises(StoreError, match="grant it the privileges"):
+        reader.items()
+    server.sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
+    assert reader.items() == {}
+
+
+def test_a_server_without_tls_is_refused_by_default(server: PostgresServer) -> None:
+    with pytest.raises(StoreError, match="does not support SSL"):
+        job_database(server.place("postgres", options="")).create()
+
+
+def test_the_password_is_in_no_text(server: PostgresServer) -> None:
+    secret = Secret(text="correct horse")
+    place = PostgresPlace(url=f"postgresql://owner@127.0.0.1:{server.port}/nowhere?sslmode=disable", password=secret)
+    with pytest.raises(StoreError) as raised:
+        job_database(place).create()
+    assert "horse" not in f"{raised.value} {place!r} {place}"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("mysql://db/kraftwatch", "should begin with postgresql://"),
+        ("postgresql://me:secret@db/kraftwatch", "must not contain a password"),
+        ("postgresql://db", "names no database"),
+        ("postgresql://db/kraftwatch?sslmod=disable", "unknown option sslmod"),
+    ],
+)
+def test_an_invalid_url_is_refused_in_one_sentence(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as raised:
+        check_url(url)
+    assert "secret" not in str(raised.value)
+
+
+def lease_of(place: PostgresPlace, replica: str) -> Lease:
+    database = job_database(place)
+    database.create()
+    return Lease(database, replica)
+
+
+def test_one_of_two_jobs_has_the_lease_until_it_gives_it_up(place: PostgresPlace) -> None:
+    first, second = lease_of(place, "first"), lease_of(place, "second")
+    assert (first.take(), second.take(), first.held, second.held) == (True, False, True, False)
+    first.renew()
+    first.give_up()
+    assert (second.take(), first.held, second.held) == (True, False, True)
+    with pytest.raises(LeaseLostError):
+        first.renew()
+
+
+def test_a_lease_that_expired_is_taken_and_its_former_owner_can_write_nothing(
+    server: PostgresServer, place: PostgresPlace
+) -> None:
+    first, second = lease_of(place, "first"), lease_of(place, "second")
+    first.take()
+    ledger = Ledger(job_database(place), first)
+    ledger.add_sink("slack")
+    expire(server, place)
+    assert second.take()
+    with pytest.raises(LeaseLostError):
+        ledger.record([alert("quorum")], Millis(NOON_MS))
+    with pytest.raises(LeaseLostError):
+        ledger.begin_call("slack", [], {})
+    assert Ledger(job_database(place), second).history() == ()
+
+
+def test_an_expired_lease_that_nobody_took_is_renewed(server: PostgresServer, place: PostgresPlace) -> None:
+    lease = lease_of(place, "first")
+    lease.take()
+    expire(server, place)
+    lease.renew()
+    assert not lease_of(place, "second").take()
+
+
+def test_a_restarted_job_takes_its_own_lease_at_once_with_a_new_token(
+    server: PostgresServer, place: PostgresPlace
+) -> None:
+    before, after = lease_of(place, "first"), lease_of(place, "first")
+    assert before.take()
+    assert after.take()
+    with pytest.raises(LeaseLostError):
+        before.renew()
+
+
+def test_each_delivery_has_the_token_of_its_lease(server: PostgresServer, place: PostgresPlace) -> None:
+    lease = lease_of(place, "first")
+    lease.take()
+    lease.take()
+    ledger = Ledger(job_database(place), lease)
+    ledger.add_sink("slack")
+    ledger.record([alert("quorum")], Millis(NOON_MS))
+    ledger.begin_call("slack", [alert("quorum").key], {})
+    assert server.sql("SELECT token, status FROM deliveries", name_of(place)) == "2|pending"
+
+
+def test_of_ten_jobs_that_take_the_lease_at_once_one_has_it(place: PostgresPlace) -> None:
+    leases = [lease_of(place, f"job {number}") for number in range(10)]
+    with ThreadPoolExecutor(10) as pool:
+        assert sorted(pool.map(Lease.take, leases)) == [False] * 9 + [True]
+
+
+def test_jobs_that_run_see_each_other(server: PostgresServer, place: PostgresPlace) -> None:
+    first, second = lease_of(place, "first"), lease_of(place, "second")
+    behind, ahead = JobReport(evaluated_ms=1, sinks_fail=True), JobReport(evaluated_ms=2, sinks_fail=False)
+    assert first.report(behind) == []
+    assert second.report(ahead) == [behind]
+    assert first.report(behind) == [ahead]
+    server.sql("UPDATE jobs SET seen_at = now() - interval '1 minute' WHERE id = 'second'", name_of(place))
+    assert first.report(behind) == []
+
+
+def expire(server: PostgresServer, place: PostgresPlace) -> None:
+    server.sql("UPDATE leases SET expires_at = now() - interval '1 second'", name_of(place))
+
+
+def name_of(place: PostgresPlace) -> str:
+    return str(place).rpartition("/")[2]

@@ -47,13 +47,9 @@ class ProbeOutput(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProbeResult:
-    """The result of the last probe of an endpoint, and when to identify the node again."""
+    """The last probe of an endpoint that accepts connections, and when to identify the node again."""
 
-    addresses: tuple[str, ...]
-    answer: Answer
-    answered_by: NodeId | None
-    detail: str
-    certificate: ServerCertificate | None
+    probed: EndpointProbed
     identify_at: float
 
 
@@ -97,6 +93,16 @@ class EndpointProbe:
 
     async def probe(self, target: ProbeTarget) -> None:
         """Probes one endpoint, and writes the result."""
+        probed = EndpointProbed(
+            node=target.node,
+            endpoint=target.endpoint,
+            resolution=Resolution.RESOLVED,
+            addresses=(),
+            connection=Connection.NOT_TRIED,
+            answer=Answer.NOT_ASKED,
+            answered_by=None,
+            detail="",
+        )
         try:
             addresses = await self._resolver.addresses(target.endpoint.host)
         except ObservationError as problem:
@@ -105,8 +111,9 @@ class EndpointProbe:
                 self._write_failure(target, problem)
             not_found = problem.reason is Reason.UNRESOLVABLE
             resolution = Resolution.NAME_NOT_FOUND if not_found else Resolution.RESOLVER_FAILED
-            self._write(target, resolution, (), Connection.NOT_TRIED, detail=problem.detail)
+            self._output.write_probe(replace(probed, resolution=resolution, detail=problem.detail))
             return
+        probed = replace(probed, addresses=addresses)
         try:
             deadline = self._loop.now() + self._timeout_s
             (await connect(self._loop, addresses, target.endpoint.port, deadline=deadline)).close()
@@ -117,23 +124,14 @@ class EndpointProbe:
                 self._write_failure(target, problem)
                 return
             connection = _CONNECTION[problem.reason]
-            self._write(target, Resolution.RESOLVED, addresses, connection, detail=problem.detail)
+            self._output.write_probe(replace(probed, connection=connection, detail=problem.detail))
             return
-        result = self._results.get(target)
-        if result is None or set(result.addresses) != set(addresses) or self._loop.now() >= result.identify_at:
-            result = self._results[target] = await self._identify(target, addresses)
-        self._write(
-            target,
-            Resolution.RESOLVED,
-            addresses,
-            Connection.ACCEPTED,
-            answer=result.answer,
-            answered_by=result.answered_by,
-            detail=result.detail,
-            certificate=result.certificate,
-        )
+        last = self._results.get(target)
+        if last is None or set(last.probed.addresses) != set(addresses) or self._loop.now() >= last.identify_at:
+            last = self._results[target] = await self._identify(target, probed)
+        self._output.write_probe(replace(last.probed, addresses=addresses))
 
-    async def _identify(self, target: ProbeTarget, addresses: tuple[str, ...]) -> _ProbeResult:
+    async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> _ProbeResult:
         address = Address(target.endpoint.host, target.endpoint.port)
         answer, answered_by, detail, certificate = await self._identify_node(target.node, address)
         self._client.disconnect(ObservationSource.PROBE, address)
@@ -142,11 +140,14 @@ class EndpointProbe:
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
         return _ProbeResult(
-            addresses=addresses,
-            answer=answer,
-            answered_by=answered_by,
-            detail=detail,
-            certificate=certificate,
+            probed=replace(
+                probed,
+                connection=Connection.ACCEPTED,
+                answer=answer,
+                answered_by=answered_by,
+                detail=detail,
+                certificate=certificate,
+            ),
             identify_at=self._loop.now() + pause,
         )
 
@@ -184,32 +185,6 @@ class EndpointProbe:
         # The login comes after the handshake, in which the certificate was verified.
         verified = problem.reason is not Reason.TLS_FAILED
         return replace(presented, fault=problem.certificate_fault, verified=verified)
-
-    def _write(
-        self,
-        target: ProbeTarget,
-        resolution: Resolution,
-        addresses: tuple[str, ...],
-        connection: Connection,
-        *,
-        answer: Answer = Answer.NOT_ASKED,
-        answered_by: NodeId | None = None,
-        detail: str = "",
-        certificate: ServerCertificate | None = None,
-    ) -> None:
-        self._output.write_probe(
-            EndpointProbed(
-                node=target.node,
-                endpoint=target.endpoint,
-                resolution=resolution,
-                addresses=addresses,
-                connection=connection,
-                answer=answer,
-                answered_by=answered_by,
-                detail=detail,
-                certificate=certificate,
-            )
-        )
 
     def _write_failure(self, target: ProbeTarget, problem: ObservationError) -> None:
         self._output.write_failure(

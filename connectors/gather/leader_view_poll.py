@@ -95,18 +95,25 @@ class LeaderViewPoll:
             )
         self._answered = True
         leader = response.leader_id
-        self._write(
-            address,
-            node,
-            leader=None if leader is None else NodeId(leader),
-            epoch=None if response.leader_epoch is None else Epoch(response.leader_epoch),
-            log=log,
+        self._output.write_leader_view(
+            LeaderViewPolled(
+                endpoint=str(address),
+                node=node,
+                this_cluster=True,
+                leader_id=None if leader is None else NodeId(leader),
+                leader_epoch=None if response.leader_epoch is None else Epoch(response.leader_epoch),
+                log=log,
+            )
         )
 
     def _failed(self, address: Address, node: NodeId | None, problem: ObservationError) -> None:
         """Writes why a controller did not answer; its last view expires."""
         if problem.reason is Reason.WRONG_CLUSTER:
-            self._write(address, node, this_cluster=False)
+            self._output.write_leader_view(
+                LeaderViewPolled(
+                    endpoint=str(address), node=node, this_cluster=False, leader_id=None, leader_epoch=None, log=None
+                )
+            )
             return
         if problem.reason in _REFUSED:
             pause = _UNKNOWN_NODE_INTERVAL_S if node is None else _REFUSED_RETRY_S
@@ -175,27 +182,6 @@ class LeaderViewPoll:
             timestamp = None if response.error else _last_contained(response.records, snapshot)
             self._snapshot_timestamps = {} if timestamp is None else {(address, snapshot): timestamp}
         return timestamp
-
-    def _write(
-        self,
-        address: Address,
-        node: NodeId | None,
-        *,
-        this_cluster: bool = True,
-        leader: NodeId | None = None,
-        epoch: Epoch | None = None,
-        log: LeaderLog | None = None,
-    ) -> None:
-        self._output.write_leader_view(
-            LeaderViewPolled(
-                endpoint=str(address),
-                node=node,
-                this_cluster=this_cluster,
-                leader_id=leader,
-                leader_epoch=epoch,
-                log=log,
-            )
-        )
 
 
 def _last_contained(records: bytes, snapshot: SnapshotId) -> Millis | None:

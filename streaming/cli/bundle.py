@@ -36,9 +36,7 @@ def bundle(
     from streaming.status.from_journal import recorded_state, replay_journal
     from streaming.status.status_json import status_json
 
-    resolved = None
-    if config is not None:
-        resolved = resolve_config(config=config, cluster=None, setting=None, resolve=None, hosts_file=None)
+    resolved = None if config is None else resolve_config(config=config)
     thresholds_of = recorded_thresholds(config, (), None)
     replayed = replay_journal(checkpoint, lambda name: ClusterSettings(name=name), say=print_progress)
     states = [

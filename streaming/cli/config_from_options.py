@@ -16,10 +16,10 @@ EXAMPLE = "prod=c1:9093,c2:9093,c3:9093"
 def resolve_config(
     *,
     config: Path | None,
-    cluster: Sequence[str] | None,
-    setting: Sequence[str] | None,
-    resolve: Sequence[str] | None,
-    hosts_file: Path | None,
+    cluster: Sequence[str] | None = None,
+    setting: Sequence[str] | None = None,
+    resolve: Sequence[str] | None = None,
+    hosts_file: Path | None = None,
     only: Sequence[str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> "Config":

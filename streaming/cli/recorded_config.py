@@ -29,9 +29,7 @@ def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path 
         UsageError: the configuration or a setting is invalid, or the bundle is damaged.
     """
     if config is not None:
-        return config_from_options.resolve_config(
-            config=config, cluster=None, setting=setting, resolve=None, hosts_file=None
-        )
+        return config_from_options.resolve_config(config=config, setting=setting)
     data = None if recorded is None or not recorded.is_file() else bundled_config(recorded)
     if data is None:
         return None

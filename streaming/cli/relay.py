@@ -49,12 +49,7 @@ def relay(
       kraftwatch relay --config kraftwatch.yaml --only prod-eu,prod-us
     """
     resolved = config_from_options.resolve_config(
-        config=config,
-        cluster=cluster,
-        setting=None,
-        resolve=resolve,
-        hosts_file=hosts_file,
-        only=only,
+        config=config, cluster=cluster, resolve=resolve, hosts_file=hosts_file, only=only
     )
     # The job's page in the same file is not the relay's.
     changes: dict[str, object] = {"listen": listen}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,17 +83,8 @@ def _controllers(opts: WhatIfOptions) -> "Controllers":
     from streaming.status.from_log_dir import replay_log_dir
     from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
 
-    options = StatusOptions(
-        config=opts.config,
-        cluster=opts.cluster,
-        only=opts.only,
-        setting=opts.setting,
-        resolve=opts.resolve,
-        hosts_file=opts.hosts_file,
-        timeout=opts.timeout,
-        journal=opts.journal,
-        at=opts.at,
-    )
+    common = {one.name: getattr(opts, one.name) for one in fields(ClusterOptions)}
+    options = StatusOptions(**common, journal=opts.journal, at=opts.at)
     if opts.log_dir:
         if opts.live or opts.journal is not None:
             raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel sbom docs clean
+.PHONY: help setup demo test test-long check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,16 @@ helm: $(READY) ## build the pinned helm in .venv, for the tests of the chart (ne
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel
+
+ARCHIVE ?= dist/kraftwatch-spark.tar.gz
+spark-archive: $(READY) ## build what YARN's or Kubernetes' nodes need: Python packages, kraftwatch, jars of Spark's Kafka source
+	@rm -rf build/spark && mkdir -p build/spark $(dir $(ARCHIVE))
+	@$(BIN)/uv venv --quiet --relocatable --python $(BIN)/python build/spark/python
+	@$(BIN)/uv pip install --quiet --python build/spark/python --require-hashes -r deploy/requirements.txt
+	@$(BIN)/hatchling build -t wheel -d build/spark
+	@$(BIN)/uv pip install --quiet --python build/spark/python --no-deps build/spark/*.whl
+	@$(BIN)/python -m deploy.lab.spark_jars kafka-source build/spark/python/jars > build/spark/jars.txt
+	@tar --exclude='*/pyspark/jars' --exclude='__pycache__' -C build/spark/python -czf $(ARCHIVE) .
 
 sbom: $(READY) ## write the SBOMs of the runtime and the development packages (CycloneDX) to dist
 	@mkdir -p $(SBOM)

@@ -5,7 +5,7 @@ has no spark-token-provider-kafka-0-10 of Spark 4.2, which only delegation token
 Spark's own `spark.jars.packages` fails, and the jar of Spark 4.0 takes its place; and of the libraries that the AWS SDK
 names, Spark contains half.
 
-`python -m deploy.lab.spark_jars s3a FOLDER` copies the jars of S3A into a folder, and prints the value of `spark.jars`.
+`python -m deploy.lab.spark_jars s3a FOLDER` copies jars into a folder, and prints the value of `spark.jars`.
 """
 
 import shutil
@@ -95,6 +95,10 @@ HADOOP_CLUSTER = JarSet(
         ("commons-logging", "commons-logging", "1.3.0", False),
         ("com.google.code.findbugs", "jsr305", "3.0.2", False),
         ("org.xerial.snappy", "snappy-java", "1.1.10.4", False),
+        ("org.junit.jupiter", "junit-jupiter-api", "5.11.4", False),
+        ("org.junit.platform", "junit-platform-commons", "1.11.4", False),
+        ("org.opentest4j", "opentest4j", "1.3.0", False),
+        *(("org.bouncycastle", f"bc{name}-jdk18on", "1.78.1", False) for name in ("prov", "pkix", "util")),
     ),
 )
 
@@ -151,15 +155,16 @@ def _download(wanted: JarSet, cache: Path, folder: Path) -> None:
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _copy_s3a(folder: Path) -> Sequence[Path]:
+def _copied(wanted: JarSet, folder: Path) -> Sequence[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy(jar, folder)).absolute() for jar in spark_jars(S3A)]
+    return [Path(shutil.copy(jar, folder)).absolute() for jar in spark_jars(wanted)]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] != S3A.name:
-        sys.exit(f"usage: python -m deploy.lab.spark_jars {S3A.name} FOLDER")
+    sets = {one.name: one for one in (KAFKA_SOURCE, S3A)}
+    if len(sys.argv) != 3 or sys.argv[1] not in sets:
+        sys.exit(f"usage: python -m deploy.lab.spark_jars {'|'.join(sets)} FOLDER")
     try:
-        sys.stdout.write(",".join(map(str, _copy_s3a(Path(sys.argv[2])))) + "\n")
+        sys.stdout.write(",".join(map(str, _copied(sets[sys.argv[1]], Path(sys.argv[2])))) + "\n")
     except LabError as problem:
         sys.exit(str(problem))

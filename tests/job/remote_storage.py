@@ -15,7 +15,7 @@ from deploy.lab.addresses import Ports
 from deploy.lab.jars import cache_folder, locked
 from deploy.lab.spark_jars import HADOOP_CLUSTER, S3A, spark_jars
 from tests.eventually import eventually
-from tests.job.spark_cluster import assert_logged, start_java
+from tests.job.spark_cluster import HOME, assert_logged, start_java
 
 VERSITYGW = "1.8.0"
 """The version of the S3 server (github.com/versity/versitygw)."""
@@ -32,13 +32,15 @@ class RemoteStorage:
 
 
 @contextlib.contextmanager
-def hdfs(folder: Path) -> Iterator[RemoteStorage]:
-    """Runs a name node and a data node of HDFS."""
+def hdfs(folder: Path, *, yarn: Path | None = None) -> Iterator[RemoteStorage]:
+    """Runs a name node and a data node of HDFS; and YARN, if `yarn` is the folder for its configuration."""
     port = Ports().claim()
-    jars = os.pathsep.join(map(str, spark_jars(HADOOP_CLUSTER)))
-    program = Path(__file__).with_name("HadoopCluster.java")
+    # Spark's Log4j: Hadoop's servers for tests call it.
+    jars = [*spark_jars(HADOOP_CLUSTER), *(HOME / "jars").glob("log4j-[1ac]*.jar")]
+    program = [str(Path(__file__).with_name("HadoopCluster.java")), str(folder), str(port)]
     with ExitStack() as stack:
-        log = start_java(stack, folder, [str(program), str(folder), str(port)], jars=jars)
+        command = [*program, *([] if yarn is None else [str(yarn)])]
+        log = start_java(stack, folder, command, jars=os.pathsep.join(map(str, jars)))
         eventually(lambda: assert_logged(log, "ready"), within_s=120, every_s=1)
         yield RemoteStorage(uri=f"hdfs://127.0.0.1:{port}", settings={"spark.hadoop.dfs.replication": "1"})
 

@@ -1,0 +1,127 @@
+"""The job in cluster mode on YARN: its driver runs in a container, from one archive, and is started again by YARN."""
+
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.lab.lab import Lab
+from deploy.lab.spark_jars import KAFKA_SOURCE, spark_jars
+from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
+from tests.job.remote_storage import RemoteStorage, hdfs
+from tests.job.spark_cluster import HOME
+from tests.job.test_relay_job import THRESHOLDS, transitions
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+
+ROOT = Path(__file__).parents[2]
+JAVA = "-Xss16m -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def relay(folder: Path, lab: Lab, topic_lab: Lab) -> Iterator[RelayProcess]:
+    relay = RelayProcess(folder / "relay", topic_lab, topic="yarn", clusters=[section("test", lab)])
+    relay.start("--only", "test")
+    yield relay
+    relay.stop()
+
+
+@pytest.fixture(scope="module")
+def storage(folder: Path) -> Iterator[RemoteStorage]:
+    with hdfs(folder / "hadoop", yarn=folder / "yarn") as storage:
+        yield storage
+        for process in in_containers(folder):
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def archive(folder: Path) -> Path:
+    subprocess.run(
+        ["make", "--silent", "spark-archive", f"ARCHIVE={folder / 'kraftwatch.tar.gz'}"], cwd=ROOT, check=True
+    )
+    return folder / "kraftwatch.tar.gz"
+
+
+def test_driver_in_a_container_is_started_again_and_continues(
+    lab: Lab, relay: RelayProcess, storage: RemoteStorage, archive: Path, folder: Path, tmp_path: Path
+) -> None:
+    relay.wait_for_rows(1)
+    job = ClusterModeJob(
+        folder=tmp_path / "job",
+        bootstrap=(),
+        environment={"HADOOP_CONF_DIR": str(folder / "yarn"), "SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"},
+        archive=archive,
+    )
+    job.write_config(
+        clusters=[section("test", lab)],
+        source="kafka",
+        relay={**relay.section, "jars": "kraftwatch/jars"},
+        thresholds=THRESHOLDS,
+        checkpoint=f"{storage.uri}/kraftwatch",
+        work_dir=str(tmp_path / "work"),
+        spark=dict(storage.settings),
+    )
+    with job:
+        lab.pause(*lab.controllers[:2])
+        job.wait_for("no-leader", within_s=240)
+        for process in in_containers(folder):
+            process.kill()
+        lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", within_s=240)
+    assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]
+
+
+def in_containers(folder: Path) -> list[psutil.Process]:
+    """Returns the processes of YARN's containers."""
+    return [
+        process
+        for process in psutil.process_iter(["cwd"])
+        if "container_" in (process.info["cwd"] or "") and Path(process.info["cwd"]).is_relative_to(folder)
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterModeJob(ConfiguredJob):
+    """The job, submitted to YARN. The process here only waits for it."""
+
+    archive: Path
+
+    def command(self) -> list[str]:
+        python = "./kraftwatch/bin/python"
+        options = {
+            "--master": "yarn",
+            "--deploy-mode": "cluster",
+            "--driver-memory": "512m",
+            "--driver-java-options": JAVA,
+            "--num-executors": "1",
+            "--executor-memory": "512m",
+            "--archives": f"{self.archive}#kraftwatch",
+            "--files": str(self.file),
+            "--jars": ",".join(map(str, spark_jars(KAFKA_SOURCE))),
+        }
+        settings = {
+            "spark.yarn.appMasterEnv.PYSPARK_PYTHON": python,
+            "spark.yarn.appMasterEnv.PYSPARK_DRIVER_PYTHON": python,
+        }
+        submit = str(Path(sysconfig.get_path("scripts")) / "spark-submit")
+        words = [word for pair in options.items() for word in pair]
+        words += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        job = str(ROOT / "deploy" / "spark" / "kraftwatch_job.py")
+        return [submit, *words, job, "--config", self.file.name, "--listen", self.address]

@@ -41,6 +41,7 @@ def decode_records(
     summary = _decode_batches(payload, events, snapshot=None, expected=first)
     events.append(
         LogAdvanced(
+            base_offset=None if first is None else Offset(first),
             last_offset=None if last is None else Offset(last),
             leader_epoch=None if epoch is None else Epoch(epoch),
             high_watermark=None if committed_end is None else Offset(committed_end),

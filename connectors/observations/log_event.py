@@ -228,6 +228,8 @@ class LogAdvanced:
     high_watermark: Offset | None
     newest_timestamp_ms: Millis | None
     """None if the observation held no batch."""
+    base_offset: Offset | None = None
+    """The offset from which on the log was read."""
     first_epoch: Epoch | None = None
     """The leader epoch of the first batch, NoOps included; None if there was none."""
     last_epoch: Epoch | None = None

@@ -7,10 +7,12 @@ What it means
     - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
     - Warning: rows do not decode, or fewer alerts depend on the contract.
 
-    Five contracts are checked on every row; an audit checks the others on the newest rows, once a day:
+    Six contracts are checked on every row; an audit checks the others on the newest rows, once a day:
 
     - `every-record-decodes`: a Kafka newer than this kraftwatch wrote the record, or bytes are damaged.
     - `every-row-can-be-applied`: kraftwatch failed on a row and skipped it; the state lacks what the row reports.
+    - `no-offset-is-passed-over`: rows of the metadata log are missing. It is applied up to there, and `monitor-blind`
+      says that it is not current, until it is read again.
     - `every-rule-can-be-evaluated`: rules failed and are unknown; the other rules are evaluated.
     - `every-status-can-be-rendered`: alerts are sent; the page and /metrics show an older status.
     - `every-state-can-be-read`: the cluster's stored state was damaged, and the cluster started with a new one. Alerts
@@ -38,8 +40,10 @@ What to do
        the newest snapshot. Check the disk of the monitor's host.
     5. For the subject `rows of NAME: WHAT`, correct the relay as the remedy says. If no relay of yours writes these
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
-    6. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads
+       the log again, as it does every `restate_every`. Set retention.ms of the topic above the longest stop of the job.
+    7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
@@ -66,6 +70,7 @@ STANDS = Threshold(
 _DECODES = "every-record-decodes"
 _SECRETS = "secrets-are-blanked"
 _READS = "every-state-can-be-read"
+_PASSED_OVER = "no-offset-is-passed-over"
 _FAILURES = ("every-row-can-be-applied", "every-rule-can-be-evaluated", "every-status-can-be-rendered")
 """The contracts that break where kraftwatch itself failed."""
 
@@ -104,6 +109,8 @@ def _consequence(violation: ContractViolation) -> str:
         return "A secret may be readable in the checkpoint."
     if violation.contract == _READS:
         return "The cluster started with a new state."
+    if violation.contract == _PASSED_OVER:
+        return "The metadata log is not evaluated beyond them until it is read again."
     return "Alerts may be wrong or missing."
 
 
@@ -118,6 +125,12 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
         return (
             "# Restart the job with a new --checkpoint: it reads the log again from the newest snapshot",
             "# Check the disk of the monitor's host; keep the old checkpoint, whose quarantine holds the damaged state",
+        )
+    if violation.contract == _PASSED_OVER:
+        return (
+            "# With source: kafka, send SIGHUP to the relay that writes the cluster: it reads the log again",
+            "# Otherwise run kraftwatch checkpoint repair with the job's --checkpoint: it has the log read again",
+            audit,
         )
     if violation.contract != _DECODES:
         return (audit, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch")

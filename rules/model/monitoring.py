@@ -127,6 +127,8 @@ class Reason(StrEnum):
     """The gatherer could not open a socket: its process, or the machine, has no file descriptor left."""
     METADATA_LOST = "metadata-lost"
     """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
+    RECORDS_MISSING = "records-missing"
+    """Observations of the log are missing: what follows them was not applied."""
     TASK_FAILED = "task-failed"
     """A task of the gatherer failed because of a bug, and was restarted."""
     INTERRUPTED = "interrupted"

@@ -1,6 +1,6 @@
 """Data contracts that were violated in the last hour: reported by the replay itself and by audits."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connectors.errors import KraftwatchError
@@ -13,6 +13,8 @@ from rules.model.monitoring import ContractViolation
 DECODES = "every-record-decodes"
 APPLIES = "every-row-can-be-applied"
 """A violation of it: the row is skipped, and the state is what it was before the row."""
+PASSED_OVER = "no-offset-is-passed-over"
+"""A violation of it: the log is applied up to the missing offsets, until it is read again."""
 EVALUATES = "every-rule-can-be-evaluated"
 RENDERS = "every-status-can-be-rendered"
 READS = "every-state-can-be-read"
@@ -20,11 +22,14 @@ READS = "every-state-can-be-read"
 PROMISES: Mapping[str, tuple[str, bool]] = {
     DECODES: ("every recorded batch, record and observation can be decoded", False),
     APPLIES: ("every row can be applied to the state, and the state evaluated after it", True),
+    PASSED_OVER: ("no offset between two rows of the log is missing", True),
     EVALUATES: ("every rule can be evaluated on every state", False),
     RENDERS: ("every status and alert can be rendered", False),
     READS: ("the stored state of a cluster can be read", True),
 }
 """The contracts that the replay checks on every row: the promise, and whether an operator must act now."""
+SKIPPED = frozenset({APPLIES, DECODES})
+"""Of the rows that violate them, some are skipped."""
 AGAIN_MS = Millis(60_000)
 """A rule that fails is counted again after this long: it fails at every evaluation."""
 REMEMBERED_MS = Millis(3_600_000)
@@ -63,6 +68,10 @@ class ContractViolations:
     def is_new(self, contract: str, example: str, now_ms: Millis) -> bool:
         """Returns whether this violation was not recorded within AGAIN_MS."""
         return not any(each.example == example and now_ms - each.last_at_ms < AGAIN_MS for each in self._of(contract))
+
+    def has(self, contracts: Collection[str]) -> bool:
+        """Returns whether one of these contracts was violated."""
+        return any(each.contract in contracts for each in self.violations)
 
     def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
         """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""

@@ -21,6 +21,8 @@ each wins. The *log* reports decisions, in order; it is replayed as Kafka's own 
   new header discards an unfinished snapshot. Its records have offsets and timestamps of their own; the position of its
   content is "at the latest" its last contained offset and timestamp. A snapshot of what is already applied is a re-read
   and is skipped. A snapshot does not change the results of polls and probes.
+- Records after missing ones are not applied until the log is read again from there on, or a newer snapshot is. The log
+  stays as it was and is not current, and the missing offsets are kept as a violation of a contract.
 - After a loss of committed metadata (METADATA_LOST) the log is read from the beginning, and lower epochs are accepted.
 
 Rules see a new image of the log only when the log is read up to the high watermark. Before that, the machine replays
@@ -32,7 +34,7 @@ monitored.
 `leadership` decides the leader from evidence. Undecodable records are counted, and replay continues.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from connectors.observations.log_event import (
@@ -57,7 +59,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.replay import registrations, state_codec
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import APPLIES
+from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
 from streaming.replay.image import SnapshotOrigin
 from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
@@ -98,6 +100,10 @@ class Machine(MachineState):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
+        items = tuple(items)
+        if (missing := self._missing(items)) is not None:
+            self._records_missing(missing)
+            return True
         for item in items:
             if item.type == "partition-run":
                 self._apply_run(item)
@@ -202,6 +208,28 @@ class Machine(MachineState):
             epoch = Epoch(run.leader_epoch)
             self.invariants.appended(offset=run.first_offset, epoch=epoch, before=log.epoch, now_ms=self.now_ms)
             log.apply_run(run)
+
+    def _missing(self, items: Sequence[DecodedItem]) -> str | None:
+        """Returns which offsets are missing between the log and an observation of it; None if none are."""
+        last, position = items[-1] if items else None, self.log.position
+        if last is None or last.type != "log-advanced" or last.base_offset is None or position < 0:
+            return None
+        if last.base_offset <= position + 1 or self.contract_violations.has(SKIPPED):
+            # A row that was skipped may be the missing one: it is reported, and the log goes on.
+            return None
+        return f"offsets {position + 1} to {last.base_offset - 1} of the metadata log"
+
+    def _records_missing(self, missing: str) -> None:
+        failed = ObservationFailed(
+            source=ObservationSource.LOG, endpoint="", reason=Reason.RECORDS_MISSING, detail=f"missing: {missing}"
+        )
+        self.probe_state.observation_failed(failed, self.now_ms)
+        if self.behind_since_ms is None:
+            self.behind_since_ms = self.now_ms
+        example = f"{missing} are missing"
+        # Every further observation of the log finds them missing: further ones do not, and the alert lasts as long.
+        if self.contract_violations.is_new(PASSED_OVER, example, self.now_ms):
+            self.record_failure(PASSED_OVER, example)
 
     def _log_rewritten(self, offset: Offset, epoch: Epoch) -> None:
         log = self.log

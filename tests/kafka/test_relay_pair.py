@@ -2,13 +2,15 @@
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from connectors.relay.relay_message import RelayMessage
+from connectors.observations.observation import ObservationKind
+from connectors.relay.relay_message import RelayEpoch, RelayMessage
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
@@ -166,3 +168,28 @@ def test_rows_of_a_cluster_stay_in_their_partition_when_partitions_are_added(
 
     assert {one.partition() for one in pair.first.raw_messages()} == {0}
     counted(messages)
+
+
+@pytest.mark.long
+def test_missing_records_of_the_topic_are_followed_by_a_new_baseline(pair: Pair) -> None:
+    pair.first.start()
+    pair.first.wait_for_rows(10)
+    newest = counted(pair.first.messages())[-1]
+    row = newest.observation
+    end = 1_000_000
+    records = replace(
+        row,
+        kind=ObservationKind.RECORDS,
+        sequence=row.sequence + 100_000,
+        base_offset=end,
+        last_offset=end,
+        payload=b"whatever follows the missing records",
+    )
+    pair.first.write(replace(newest, observation=records, epoch=RelayEpoch(sequence=records.sequence, relay="another")))
+
+    def again() -> None:
+        written = pair.first.messages()[-1]
+        assert (written.epoch.relay, written.baseline != newest.baseline) == (pair.first.name, True)
+
+    eventually(again, within_s=90, every_s=1)
+    counted([one for one in pair.first.messages() if one.baseline != newest.baseline])

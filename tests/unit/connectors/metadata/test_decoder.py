@@ -123,6 +123,7 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         "voters-replaced": sidecar["control_by_type"]["KRAFT_VOTERS"],
     }
     assert decoded[-1] == LogAdvanced(
+        base_offset=Offset(0),
         last_offset=sidecar["last_offset"],
         leader_epoch=Epoch(7),
         high_watermark=Offset(99),
@@ -181,7 +182,13 @@ def test_a_log_split_at_any_batch_gives_the_same_events() -> None:
 
 def test_an_empty_payload_still_gives_a_log_advanced() -> None:
     assert events(b"", base=10, last=9) == [
-        LogAdvanced(last_offset=Offset(9), leader_epoch=Epoch(7), high_watermark=Offset(99), newest_timestamp_ms=None)
+        LogAdvanced(
+            base_offset=Offset(10),
+            last_offset=Offset(9),
+            leader_epoch=Epoch(7),
+            high_watermark=Offset(99),
+            newest_timestamp_ms=None,
+        )
     ]
 
 

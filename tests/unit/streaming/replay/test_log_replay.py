@@ -376,3 +376,54 @@ def test_an_undecodable_record_is_counted_once_and_replay_continues() -> None:
 
     assert replay.undecodable == 1
     assert replay.quorum().last_offset == 1
+
+
+def test_records_after_missing_ones_are_not_applied_until_the_log_is_read_again() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    first = from_offset(script.read(), 0)
+    script.broker(101)
+    missing = script.read()
+    script.voters("1-a", "2-b")
+    later = from_offset(script.read(), 3)
+    before = apply(replay, [first])
+
+    after = apply(replay, [later, replace_sequence(later, later.sequence + 1, later.observed_at_ms + 60_000)])
+    assert (after.committed, after.last_offset) == (before.committed, before.last_offset)
+    assert after.log_seen_at_ms == before.log_seen_at_ms, "the log is not current"
+    (violation,) = after.contract_violations
+    assert (violation.contract, violation.rows, violation.grave) == ("no-offset-is-passed-over", 2, True)
+    assert violation.example == "offsets 2 to 2 of the metadata log are missing"
+    (failure,) = after.failures
+    assert failure.reason is Reason.RECORDS_MISSING
+
+    at_ms = later.observed_at_ms + 61_000
+    read_again = (
+        replace_sequence(row, number, at_ms) for number, row in enumerate((first, missing, later), later.sequence + 2)
+    )
+    whole = apply(replay, list(read_again))
+    assert whole.committed is not None
+    assert (set(whole.brokers), set(whole.committed.keys)) == ({NodeId(101)}, {key("1-a"), key("2-b")})
+    assert (whole.failures, whole.log_seen_at_ms) == ((), at_ms)
+
+
+def test_a_row_that_is_skipped_is_no_missing_one() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    apply(replay, [from_offset(script.read(), 0)])
+    script.voters("1-a")
+    skipped = from_offset(script.read(), 1)
+    script.voters("2-b")
+
+    replay.skip(sequence=skipped.sequence, observed_at_ms=START, reason="a bug")
+    after = apply(replay, [from_offset(script.read(), 2)])
+    assert after.committed is not None
+    assert after.committed.keys == {key("2-b")}
+
+
+def from_offset(row: DecodedRow, offset: int) -> DecodedRow:
+    """Returns a row of the log that was read from this offset on."""
+    *records, end = row.events
+    assert end.type == "log-advanced"
+    return row._replace(events=(*records, replace(end, base_offset=Offset(offset))))

@@ -1,4 +1,7 @@
-"""The job in cluster mode on YARN: its driver runs in a container, from one archive, and is started again by YARN."""
+"""The job in cluster mode on YARN: its driver runs in a container, from one archive, and is started again by YARN.
+
+Nothing outlives the container: observations are in a topic, Spark's files in HDFS, alerts in PostgreSQL.
+"""
 
 import subprocess
 import sysconfig
@@ -16,8 +19,9 @@ from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs
 from tests.job.spark_cluster import HOME
 from tests.job.test_relay_job import THRESHOLDS, transitions
+from tests.postgres_server import PostgresServer, needs_postgres
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
 ROOT = Path(__file__).parents[2]
 JAVA = "-Xss16m -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -52,6 +56,12 @@ def storage(folder: Path) -> Iterator[RemoteStorage]:
 
 
 @pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def archive(folder: Path) -> Path:
     subprocess.run(
         ["make", "--silent", "spark-archive", f"ARCHIVE={folder / 'kraftwatch.tar.gz'}"], cwd=ROOT, check=True
@@ -60,7 +70,13 @@ def archive(folder: Path) -> Path:
 
 
 def test_driver_in_a_container_is_started_again_and_continues(
-    lab: Lab, relay: RelayProcess, storage: RemoteStorage, archive: Path, folder: Path, tmp_path: Path
+    lab: Lab,
+    relay: RelayProcess,
+    storage: RemoteStorage,
+    server: PostgresServer,
+    archive: Path,
+    folder: Path,
+    tmp_path: Path,
 ) -> None:
     relay.wait_for_rows(1)
     job = ClusterModeJob(
@@ -75,7 +91,8 @@ def test_driver_in_a_container_is_started_again_and_continues(
         relay={**relay.section, "jars": "kraftwatch/jars"},
         thresholds=THRESHOLDS,
         checkpoint=f"{storage.uri}/kraftwatch",
-        work_dir=str(tmp_path / "work"),
+        work_dir="work",
+        store=server.database("kraftwatch").url,
         spark=dict(storage.settings),
     )
     with job:

@@ -30,8 +30,9 @@ def doctor(opts: ClusterOptions) -> None:
     For each address of each cluster it checks name resolution, the connection,
     TLS, the login, and the permissions for DescribeQuorum, Fetch and
     DescribeCluster. Then it checks the clock, this machine, the checkpoint and
-    the address of the page, reads the topics of the relays, and connects to the
-    servers of the heartbeat and of each sink. It writes nothing and sends no
+    the address of the page, reads the topics of the relays, their settings and
+    permissions and the rows that wait in the relay's folder, and connects to
+    the servers of the heartbeat and of each sink. It writes nothing and sends no
     notification and no heartbeat. Each problem is printed with the command or
     setting that fixes it.
 
@@ -46,7 +47,8 @@ def doctor(opts: ClusterOptions) -> None:
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
     from connectors.kafka.kafka_python import limit_kafka_logging
     from streaming.doctor.check_result import worst_status
-    from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, check_topics
+    from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
+    from streaming.doctor.topic_checks import check_topics
 
     limit_kafka_logging()
     config = opts.resolve_config()

@@ -15,8 +15,7 @@ from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from connectors.errors import JournalError, KraftwatchError, UsageError
-from connectors.relay.relay_message import append_time_advice
+from connectors.errors import JournalError, UsageError
 from connectors.sinks.sink_config import SinkConfig, connected, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
@@ -31,8 +30,7 @@ JAVA = 17
 FAILING_FREE_BYTES, WARNING_FREE_BYTES = 1 << 30, 5 << 30
 """Free disk space: the journal keeps some gigabytes, and a full disk stops the job."""
 DESCRIPTORS = 1024
-MACHINE, SINKS, RELAY = "machine", "sinks", "relay"
-_SURVEY_S = 10.0
+MACHINE, SINKS = "machine", "sinks"
 _HEARTBEAT_FIX = (
     "correct heartbeat.url, or permit connections from this machine to it: without heartbeats its service alarms"
 )
@@ -75,35 +73,6 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
             if one.problem is None:
                 yield from _connections(spec.config, one.name)
-
-
-def check_topics(config: Config) -> Iterator[CheckResult]:
-    """Yields whether the topics of the relays can be read, and whether the brokers set the times of their messages."""
-    section = config.relay
-    if section is None:
-        return
-    # Imported here: other configurations need no library of Kafka's in this process.
-    from connectors.relay.topic_survey import survey_topic
-
-    for topic in sorted({section.topic_of(one.name) for one in config.watched}):
-        remedy: tuple[str, ...] = ()
-        try:
-            append_time = survey_topic(section.connection(topic), {}, within_s=_SURVEY_S).append_time
-        except KraftwatchError as problem:
-            # A relay needs no permission to read.
-            status = CheckStatus.FAILS if config.source == "kafka" else CheckStatus.WARNING
-            message = str(problem)
-        else:
-            status = CheckStatus.WARNING if append_time is False else CheckStatus.OK
-            if append_time is False:
-                message = append_time_advice(topic)
-                remedy = (
-                    f"kafka-configs.sh --bootstrap-server {section.bootstrap[0]} --alter --entity-type topics "
-                    f"--entity-name {topic} --add-config message.timestamp.type=LogAppendTime",
-                )
-            else:
-                message = "has no messages" if append_time is None else "the brokers set the times of its messages"
-        yield CheckResult(scope=RELAY, subject=topic, name="topic", status=status, message=message, remedy=remedy)
 
 
 def check_heartbeat(config: Config) -> Iterator[CheckResult]:

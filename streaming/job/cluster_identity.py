@@ -19,6 +19,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
+from streaming.pipeline.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -178,3 +179,9 @@ class LateClusters:
             if found.ids:
                 self._answered.set()
                 return
+
+
+def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
+    """Writes the cluster ids, those of clusters that are no longer configured included; returns them by name."""
+    checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
+    return {**recorded, **answered.ids}

@@ -30,14 +30,14 @@ from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
-from streaming.job.cluster_identity import ClusterIds, identify_clusters
+from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
 from streaming.job.own_alerts import OwnAlerts
 from streaming.job.signals import StopSignal
-from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare, record_ids
+from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,

@@ -32,10 +32,9 @@ from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
-from streaming.job.cluster_identity import LateClusters, identify_clusters
+from streaming.job.cluster_identity import LateClusters, identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.signals import StopSignal
-from streaming.job.start_up import record_ids
 from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source

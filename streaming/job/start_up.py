@@ -14,7 +14,7 @@ from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.database import Database
 from streaming.config import Config
-from streaming.job.cluster_identity import ClusterIds, identify_clusters
+from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.signals import StopSignal
 from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
 from streaming.pipeline.checkpoint import Checkpoint
@@ -130,12 +130,6 @@ def _identified(
     require_source(checkpoint, CheckpointSource())
     checkpoint.check_journal()
     return None, identify_clusters(spec.clusters, recorded, identify)
-
-
-def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
-    """Writes the cluster ids, those of clusters that are no longer configured included; returns them by name."""
-    checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
-    return {**recorded, **answered.ids}
 
 
 def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:

@@ -21,7 +21,7 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
 from streaming.config import checked
-from streaming.doctor.host_checks import check_topics
+from streaming.doctor.topic_checks import check_topics
 from streaming.job.relay_job import Relay
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.eventually import eventually
@@ -116,8 +116,12 @@ def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
 def assert_surveyed(relay: RelayProcess, kafka: Lab) -> SurveyedCluster:
     config = checked({"clusters": [section("test", kafka)], "relay": relay.section}, "test")
     assert config.relay is not None
-    (checked_topic,) = check_topics(config)
-    assert (checked_topic.status, checked_topic.message) == ("ok", "the brokers set the times of its messages")
+    assert {one.name: (one.status, one.message) for one in check_topics(config)} == {
+        "topic": ("ok", "the brokers set the times of its messages"),
+        "permissions": ("ok", "a relay needs READ, WRITE, DESCRIBE"),
+        "settings": ("ok", "4 partitions, rows are kept 7 days, messages of up to 16777216 bytes"),
+        "waiting rows": ("ok", "0 rows wait for the topic"),
+    }
     survey = survey_topic(config.relay.connection(), {"test": None, "missing": None}, within_s=4)
     (surveyed,) = survey.clusters.values()
     assert (surveyed.cluster_id, surveyed.whole) == (kafka.cluster_id, True)
@@ -234,3 +238,23 @@ def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: P
     eventually(all_accepted, within_s=60)
     assert accepted.counts.rows == 2
     accepted.close(0)
+
+
+def test_doctor_names_what_is_wrong_with_a_topic_and_its_fix(kafka: Lab, topic_lab: Lab, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
+    wrong = {"retention.ms": "60000", "cleanup.policy": "compact", "max.message.bytes": "1000000"}
+    admin.create_topics([NewTopic("wrong", 2, 1, config=wrong)])["wrong"].result(60)
+    relay = {"bootstrap": list(topic_lab.broker_bootstrap), "topic": "wrong", "folder": str(tmp_path / "none")}
+    config = checked({"clusters": [section("test", kafka)], "relay": relay}, "test")
+
+    found = {one.name: one for one in check_topics(config)}
+    assert {name: one.status.value for name, one in found.items()} == {
+        "topic": "ok",
+        "permissions": "ok",
+        "retention": "fails",
+        "cleanup": "fails",
+        "message size": "warning",
+        "settings": "ok",
+    }
+    assert found["retention"].message.startswith("retention.ms is 60 s")
+    assert found["cleanup"].remedy[0].endswith("--entity-name wrong --add-config cleanup.policy=delete")

@@ -1,6 +1,5 @@
 """Spark's files in HDFS and in S3: a killed job continues from there, with a folder that has none of them."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs, s3
 from tests.job.spark_cluster import standalone_cluster
 from tests.job.test_cluster import executor_processes, python_without_kraftwatch
-from tests.job.test_relay_job import assert_alert_continues, reading_job, transitions
+from tests.job.test_relay_job import assert_alert_continues, delete_logs, reading_job, transitions
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
@@ -86,7 +85,7 @@ def test_workers_that_share_no_folder_with_the_driver(
             lab.pause(*lab.controllers[:2])
             job.wait_for("no-leader", within_s=180)
             job.kill()
-            shutil.rmtree(tmp_path / "work" / "log")
+            delete_logs(tmp_path / "work")
             job.start()
             for executor in executor_processes(folder / "spark"):
                 executor.kill()

@@ -50,8 +50,8 @@ class ClusterGatherer:
         """
         self._cluster = cluster
         self._loop = loop
-        self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        self.client = Client(loop, cluster, resolver=self._resolver, rate_limiter=rate_limiter)
+        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        self.client = Client(loop, cluster, resolver=resolver, rate_limiter=rate_limiter)
         configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
         self._nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
@@ -127,7 +127,6 @@ class ClusterGatherer:
             self.client,
             self._nodes,
             self._writer,
-            resolver=self._resolver,
             interval_ms=self._cluster.probe_interval_ms,
             timeout_ms=self._cluster.request_timeout_ms,
         ).run()

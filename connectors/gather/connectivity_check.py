@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import ClusterDescription, query_cluster
 from connectors.kafka.error_classification import classify
@@ -19,8 +19,6 @@ from connectors.kafka.messages import (
     parse_describe_quorum,
     parse_fetch,
 )
-from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.observations.observation import QuorumPolled
 from connectors.wall_clock import wall_ms
@@ -72,24 +70,14 @@ def check_connectivity(cluster: ClusterConnection) -> Sequence[ConnectivityCheck
     Raises:
         UsageError: an unknown option.
     """
-    loop = EventLoop()
-    try:
-        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
-        checker = _Checker(loop, client, resolver, cluster)
-        try:
-            return loop.run(checker.run)
-        finally:
-            client.close()
-    finally:
-        loop.close()
+    with short_client(cluster) as (loop, client):
+        return loop.run(_Checker(loop, client, cluster).run)
 
 
 class _Checker:
-    def __init__(self, loop: EventLoop, client: Client, resolver: Resolver, cluster: ClusterConnection) -> None:
+    def __init__(self, loop: EventLoop, client: Client, cluster: ClusterConnection) -> None:
         self._loop = loop
         self._client = client
-        self._resolver = resolver
         self._cluster = cluster
 
     async def run(self) -> Sequence[ConnectivityCheck]:
@@ -111,7 +99,7 @@ class _Checker:
         return list(checks.values())
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:
-        addresses = await _result(lambda: self._resolver.addresses(address.host))
+        addresses = await _result(lambda: self._client.resolver.addresses(address.host))
         if isinstance(addresses, ObservationError):
             return ConnectivityCheck(address=address, configured=configured, addresses=addresses)
         transport = await _result(lambda: self._open_transport(address, addresses))

@@ -12,12 +12,10 @@ from typing import Protocol
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
-from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.observations.observation import EndpointProbed, ObservationFailed
 from rules.model.identifiers import NodeId
@@ -63,7 +61,6 @@ class EndpointProbe:
         nodes: NodeDirectory,
         output: ProbeOutput,
         *,
-        resolver: Resolver,
         interval_ms: int,
         timeout_ms: int,
     ) -> None:
@@ -71,7 +68,6 @@ class EndpointProbe:
         self._client = client
         self._nodes = nodes
         self._output = output
-        self._resolver = resolver
         self._interval_s = interval_ms / 1000
         self._timeout_s = timeout_ms / 1000
         self._results: dict[ProbeTarget, _ProbeResult] = {}
@@ -104,7 +100,7 @@ class EndpointProbe:
             detail="",
         )
         try:
-            addresses = await self._resolver.addresses(target.endpoint.host)
+            addresses = await self._client.resolver.addresses(target.endpoint.host)
         except ObservationError as problem:
             self._results.pop(target, None)
             if problem.reason is Reason.RESOLVER_FAILED:
@@ -233,24 +229,14 @@ def probe_once(
         cluster: gives the cluster id, the login and the name resolution.
         targets: the endpoints, with the node that should answer at each.
     """
-    loop, output = EventLoop(threads=max(1, len(targets))), _Collected()
-    try:
-        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+    output, timeout_ms = _Collected(), cluster.request_timeout_ms
+    with short_client(cluster, threads=max(1, len(targets))) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
-        timeout_ms = cluster.request_timeout_ms
-        probe = EndpointProbe(
-            loop, client, nodes, output, resolver=resolver, interval_ms=timeout_ms, timeout_ms=timeout_ms
-        )
+        probe = EndpointProbe(loop, client, nodes, output, interval_ms=timeout_ms, timeout_ms=timeout_ms)
 
         async def probe_all() -> None:
             futures = [loop.spawn(probe.probe(target)) for target in targets]
             await loop.wait_until(lambda: all(one.done for one in futures), futures, within_s)
 
-        try:
-            loop.run(probe_all)
-        finally:
-            client.close()
-        return output.probes
-    finally:
-        loop.close()
+        loop.run(probe_all)
+    return output.probes

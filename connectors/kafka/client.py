@@ -5,7 +5,8 @@ after any error it starts an endless Metadata bootstrap, which controllers do no
 a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -176,7 +177,7 @@ class Client:
         self._options = {"client_id": "kraftwatch", **cluster.options}
         self.timeout_ms = cluster.request_timeout_ms
         self._setup_s = cluster.request_timeout_ms / 1000
-        self._resolver = resolver
+        self.resolver = resolver
         self._rate_limiter = rate_limiter
         self._work = WorkBudget(loop)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
@@ -236,7 +237,7 @@ class Client:
         if self._options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
             return None
         try:
-            addresses = await self._resolver.addresses(address.host)
+            addresses = await self.resolver.addresses(address.host)
             deadline = self._loop.now() + self._setup_s
             sock = await connect(self._loop, addresses, address.port, deadline=deadline)
             return await presented_certificate(self._loop, sock, address.host, deadline=deadline)
@@ -277,7 +278,7 @@ class Client:
         transport: Any = None
         connection: _Connection | None = None
         try:
-            addresses = await self._resolver.addresses(address.host)
+            addresses = await self.resolver.addresses(address.host)
             deadline = self._loop.now() + self._setup_s
             sock = await connect(self._loop, addresses, address.port, deadline=deadline)
             transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
@@ -307,6 +308,25 @@ class Client:
         # A loop that ends still runs coroutines that are ready: a connection opened then would never be closed.
         if self._closed:
             raise _closed_by_us()
+
+
+@contextmanager
+def short_client(cluster: ClusterConnection, *, threads: int = 256) -> Iterator[tuple[EventLoop, Client]]:
+    """Yields an event loop, with so many threads at most, and a client of its own for a few requests to a cluster.
+
+    Raises:
+        UsageError: an unknown option.
+    """
+    loop = EventLoop(threads=threads)
+    try:
+        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+        try:
+            yield loop, client
+        finally:
+            client.close()
+    finally:
+        loop.close()
 
 
 def _closed_by_us() -> ObservationError:

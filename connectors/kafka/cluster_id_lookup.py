@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
-from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.kafka.response_limits import invalid, port
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -94,16 +92,8 @@ def identify(cluster: ClusterConnection, timeout_s: float) -> str:
             no node answered within `timeout_s`.
         UsageError: an unknown option.
     """
-    loop = EventLoop()
-    try:
-        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
-        try:
-            return loop.run(lambda: _identify(loop, client, cluster, timeout_s))
-        finally:
-            client.close()
-    finally:
-        loop.close()
+    with short_client(cluster) as (loop, client):
+        return loop.run(lambda: _identify(loop, client, cluster, timeout_s))
 
 
 async def query_cluster(client: Client, address: Address) -> ClusterDescription:

@@ -82,7 +82,6 @@ class ProbeRunner:
             self.client,
             nodes,
             self.output,
-            resolver=resolver,
             interval_ms=interval_ms,
             timeout_ms=timeout_ms,
         )
@@ -210,7 +209,7 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop
     voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
     nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
     output = RecordedProbes()
-    probe = EndpointProbe(loop, client, nodes, output, resolver=resolver, interval_ms=50, timeout_ms=1_000)
+    probe = EndpointProbe(loop, client, nodes, output, interval_ms=50, timeout_ms=1_000)
 
     async def until_recorded() -> None:
         loop.spawn(probe.run())

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,14 @@ test: $(READY) check ## run checks and all tests except the long ones: unit, rea
 
 test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15
+
+test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark
+	@test -x .venv-pyspark/bin/python || $(PYTHON) -m venv .venv-pyspark
+	@grep -v '^#' requirements.lock | awk '/^pyspark==/{skip=1; next} /^[a-z]/{skip=0} !skip' >.venv-pyspark/others.lock
+	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --require-hashes --no-deps -r .venv-pyspark/others.lock
+	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps "pyspark==$(or $(VERSION),4.3.0)"
+	@VIRTUAL_ENV=.venv-pyspark $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@.venv-pyspark/bin/pytest tests/spark -m "not long" --durations=15
 
 check: $(READY) ## check format, lint, types, imports, layout, and that documents and code agree (under a minute)
 	@$(BIN)/ruff format --check --quiet .

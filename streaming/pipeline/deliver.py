@@ -106,6 +106,8 @@ class Deliver:
         """None while another job notifies."""
         self._seen: deque[Alert] = deque(maxlen=_SEEN_MAX)
         """What a standby job found, and the active one had not recorded in time."""
+        self._reported = False
+        """A store that does not answer was reported."""
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
@@ -194,9 +196,12 @@ class Deliver:
         self._refresh_at = time.monotonic() + _REFRESH_S
         try:
             self._refresh()
-        except UnavailableStoreError:
-            # The thread that renews the lease reports it.
-            return None if alerts else ()
+        except UnavailableStoreError as problem:
+            if not alerts:
+                return ()
+            self._report_waiting(problem)
+            return None
+        self._reported = False
         recorded = {alert.key for alert in self._history()}
         return [each for each in continued(alerts, self._newest, every_rule=True) if each.key not in recorded]
 
@@ -229,13 +234,20 @@ class Deliver:
                 if failed:
                     # The write whose answer was lost may have taken effect.
                     self._refresh()
-                return write()
+                done = write()
             except UnavailableStoreError as problem:
-                if not failed:
-                    log.warning("%s; batches wait for it, nothing is lost", problem)
+                self._report_waiting(problem)
                 failed = True
                 if self._wait(_RETRY_S):
                     raise
+            else:
+                self._reported = False
+                return done
+
+    def _report_waiting(self, problem: UnavailableStoreError) -> None:
+        if not self._reported:
+            log.warning("%s; batches wait for it, nothing is lost", problem)
+        self._reported = True
 
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = wall_ms()

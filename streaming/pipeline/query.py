@@ -30,6 +30,8 @@ TOO_SLOW = "Python worker failed to connect back"
 """Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
 (`streaming.pipeline.planner_connection`)."""
 
+QUERY_NAME = "kraftwatch"
+"""Of the query, in Spark's UI, event log and metrics."""
 _WAITING = "Waiting for data"
 """The message of a query's status between two batches (MicroBatchExecution)."""
 STATE_ERRORS = (
@@ -185,6 +187,7 @@ def start(
         output = _evaluated(topic.observations(spark), TopicStep(step))
     return (
         output.writeStream.foreachBatch(deliver)
+        .queryName(QUERY_NAME)
         .option("checkpointLocation", checkpoint.location)
         .outputMode("append")
         .start()

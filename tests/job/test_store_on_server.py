@@ -63,11 +63,11 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
         lab.pause(*lab.controllers)
         eventually(lambda: assert_logged(job, "batches wait for it, nothing is lost"), within_s=60)
         job.kill()
+        # The job ends with the thread that starts it.
         with ThreadPoolExecutor(1) as pool:
-            started = pool.submit(job.start)
-            eventually(lambda: assert_logged(job, "waiting for it"), within_s=60)
-            server.start()
-            started.result()
+            returned = pool.submit(start_once_awaited, server, job)
+            job.start()
+            returned.result()
         fired = [("quorum-shape", "firing"), ("monitor-blind", "firing")]
         eventually(lambda: assert_notified(webhook, fired), within_s=120)
 
@@ -75,6 +75,11 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
         eventually(lambda: assert_notified(webhook, [*fired, ("monitor-blind", "resolved")]), within_s=60)
     assert not list(job.checkpoint.glob("kraftwatch.db*"))
     assert server.sql("SELECT count(*) FROM alerts", "kraftwatch") == "3"
+
+
+def start_once_awaited(server: PostgresServer, job: ConfiguredJob) -> None:
+    eventually(lambda: assert_logged(job, "waiting for it"), within_s=60)
+    server.start()
 
 
 def assert_notified(webhook: HttpDouble, expected: list[tuple[str, str]]) -> None:

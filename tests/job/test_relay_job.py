@@ -151,7 +151,13 @@ def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: 
         finally:
             lab.resume(*lab.controllers[:2])
         job.wait_for("no-leader", "resolved", within_s=120)
-    assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]
+    assert_fired_and_resolved_once(job)
+
+
+def assert_fired_and_resolved_once(job: JobProcess) -> None:
+    """The end of no-leader may find a voter that does not fetch yet: that is an alert of another rule."""
+    states = [alert.state for alert in job.alerts() if alert.rule == "no-leader"]
+    assert states == ["firing", "resolved"]
 
 
 def delete_logs(work: Path) -> None:

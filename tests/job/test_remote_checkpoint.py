@@ -12,7 +12,12 @@ from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs, s3
 from tests.job.spark_cluster import standalone_cluster
 from tests.job.test_cluster import executor_processes, python_without_kraftwatch
-from tests.job.test_relay_job import assert_alert_continues, delete_logs, reading_job, transitions
+from tests.job.test_relay_job import (
+    assert_alert_continues,
+    assert_fired_and_resolved_once,
+    delete_logs,
+    reading_job,
+)
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
@@ -91,4 +96,4 @@ def test_workers_that_share_no_folder_with_the_driver(
                 executor.kill()
             lab.resume(*lab.controllers[:2])
             job.wait_for("no-leader", "resolved", within_s=180)
-        assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]
+        assert_fired_and_resolved_once(job)

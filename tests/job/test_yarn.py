@@ -18,7 +18,7 @@ from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
 from tests.job.remote_storage import RemoteStorage, hdfs
 from tests.job.spark_cluster import HOME
-from tests.job.test_relay_job import THRESHOLDS, transitions
+from tests.job.test_relay_job import THRESHOLDS, assert_fired_and_resolved_once
 from tests.postgres_server import PostgresServer, needs_postgres
 
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
@@ -102,7 +102,7 @@ def test_driver_in_a_container_is_started_again_and_continues(
             process.kill()
         lab.resume(*lab.controllers[:2])
         job.wait_for("no-leader", "resolved", within_s=240)
-    assert transitions(job.alerts()) == [("no-leader", "critical", state) for state in ("firing", "resolved")]
+    assert_fired_and_resolved_once(job)
 
 
 def in_containers(folder: Path) -> list[psutil.Process]:

@@ -78,10 +78,12 @@ class PostgresServer:
             [program, *arguments],
             check=False,
             stdin=subprocess.DEVNULL,
-            capture_output=name not in ("pg_ctl",),
+            # The server would keep a pipe open.
+            stdout=subprocess.DEVNULL if name == "pg_ctl" else subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             user=self._user,
             cwd=self.folder,
         )
-        assert done.returncode == 0 or not check, f"{name}: {done.stderr}"
+        assert done.returncode == 0 or not check, f"{name}: {done.stdout}"
         return (done.stdout or "").strip()

@@ -16,7 +16,7 @@ from tests.job.configured_job import ConfiguredJob, section
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.sinks.server import HttpDouble, serving
 
-pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 THRESHOLDS = {
     "failure-tolerance": {"hold": 3600},

@@ -14,6 +14,7 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.slack_blocks import escaped, message
+from connectors.store import sqlite_file
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -269,7 +270,11 @@ def test_an_unwritable_message_store_does_not_repeat_messages(
     assert caplog.text.count("after a restart, incidents that are firing are posted again") == 1
 
 
-def test_a_damaged_message_store_costs_one_more_message(workspace: SlackWorkspace, tmp_path: Path) -> None:
+def test_a_damaged_message_store_costs_one_more_message(
+    workspace: SlackWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The sink before the restart still has the file open in this process.
+    monkeypatch.setattr(sqlite_file, "LOCK_WAIT_S", 0.2)
     workspace.send(STARTED)
     (tmp_path / "kraftwatch.db").write_bytes(b"")
     (tmp_path / "kraftwatch.db-wal").unlink()

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -185,9 +185,11 @@ class SharedCampaign:
 
     def _kill_worker(self) -> Callable[[], object]:
         job = self._jobs[self._active()]
-        workers = [one for one in psutil.Process(job.pid).children(recursive=True) if "pyspark.daemon" in one.cmdline()]
-        for worker in workers:
-            worker.kill()
+        for process in psutil.Process(job.pid).children(recursive=True):
+            # A process may end meanwhile.
+            with suppress(psutil.Error):
+                if "pyspark.daemon" in process.cmdline():
+                    process.kill()
         return lambda: None
 
     def _kill_relay(self) -> Callable[[], object]:

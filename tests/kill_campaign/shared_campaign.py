@@ -128,6 +128,11 @@ class SharedCampaign:
         told = self._await(lambda: len(self._told()) >= len(self._expected))
         delay_s = time.monotonic() - began
         ended.result()
+        for job in self._jobs:
+            if not psutil.pid_exists(job.pid) or psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE:
+                # As its supervisor would.
+                job.stop()
+                job.start()
         self._await(self._is_whole)
         self._result.delays_s.setdefault(fault, []).append(delay_s)
         place = f"{fault}, {'before' if before else 'after'} the change by {pause_s:.1f} s"
@@ -151,7 +156,7 @@ class SharedCampaign:
         return [body["reason"] for body in bodies if body["alerts"][0]["rule"] == "no-leader"]
 
     def _active(self) -> int:
-        return 0 if notifies(self._jobs[0]) else 1
+        return 0 if notifies(self._jobs[0]) == 1 else 1
 
     def _is_whole(self) -> bool:
         return sorted(map(notifies, self._jobs)) == [0, 1]

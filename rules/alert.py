@@ -2,12 +2,16 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis, Offset
+
+LATE_MS: Final = Millis(60_000)
+"""A row that is evaluated so long after it was observed is late: people are told by how much."""
 
 
 class AlertState(StrEnum):
@@ -43,6 +47,11 @@ class Alert:
     """observed_at of the row that made this transition."""
     offset: Offset | None
     """The newest committed offset known at that row."""
+    late_ms: Millis | None = field(default=None, compare=False)
+    """How long after it was observed that row was evaluated, if it was late: the job worked off a backlog.
+
+    It is no part of the alert's identity: the ledger notes it when it records the transition.
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -57,6 +66,11 @@ class Alert:
         """
         transition = (self.started_at_ms, self.state, self.severity, self.observed_at_ms)
         return (self.cluster_id, self.rule, self.subject, *transition)
+
+    def recorded(self, now_ms: Millis) -> "Alert":
+        """Returns the transition with its lateness, where it is recorded at this time of the wall clock."""
+        late_ms = Millis(now_ms - self.observed_at_ms)
+        return replace(self, late_ms=late_ms) if late_ms >= LATE_MS else self
 
 
 @lru_cache(maxsize=20_000)

@@ -83,6 +83,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def late_text(late_ms: Millis) -> str:
+    """Returns, for people, that an alert is about an observation of some time ago."""
+    return f"read {ms_text(late_ms)} late: the job was catching up"
+
+
 def alert_text(alert: Alert) -> str:
     """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
     state = alert.severity.upper() if alert.state is AlertState.FIRING else "RESOLVED"
@@ -91,6 +96,7 @@ def alert_text(alert: Alert) -> str:
         f"{state} {alert.rule} · {alert.subject} · {alert.cluster}",
         alert.summary,
         f"first observed {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
+        *([] if alert.late_ms is None else [late_text(alert.late_ms)]),
         "Evidence" if alert.state is AlertState.FIRING else "Evidence while it was firing",
         *(f"  {line}" for line in _evidence(alert.evidence)),
     ]

@@ -103,7 +103,7 @@ class Ledger:
         self._active_sinks.discard(sink)
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
-        """Records the alerts that are new, for every known sink; returns them in order, on disk.
+        """Records the alerts that are new, for every known sink; returns them in order, on disk, with their lateness.
 
         Raises:
             StoreError: the database cannot be written; none of the alerts was recorded.
@@ -111,7 +111,7 @@ class Ledger:
         new: dict[Key, Alert] = {}
         for alert in alerts:
             if alert.key not in self._by_key:
-                new.setdefault(alert.key, alert)
+                new.setdefault(alert.key, alert.recorded(now_ms))
         records = self._numbered([*new.values()], now_ms)
         self._store.add(records, self._sinks.keys())
         for record in records:

@@ -1,7 +1,8 @@
 """The JSON object of one alert, which jsonl and every other machine-readable sink writes.
 
 Other programs rely on its fields: cluster, cluster_id, rule, subject, severity, state, summary, evidence, remedy,
-started_at, observed_at, sent_at, offset, fingerprint. The object of a silence is here too.
+started_at, observed_at, sent_at, offset, fingerprint, and late_ms where the job was late. The object of a silence is
+here too.
 """
 
 import json
@@ -49,6 +50,7 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
         "sent_at": iso(sent_at_ms),
         "offset": alert.offset,
         "fingerprint": alert.fingerprint,
+        **({} if alert.late_ms is None else {"late_ms": alert.late_ms}),
     }
 
 

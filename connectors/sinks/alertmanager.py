@@ -29,6 +29,7 @@ from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
+from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
@@ -246,6 +247,7 @@ def postable_alert(
     annotations = {
         "summary": alert.summary,
         "evidence": "\n".join(f"{name}: {value}" for name, value in evidence_lines(alert.evidence)),
+        "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(alert.remedy),
         "docs": links.rule(alert.rule) or "",
     }

@@ -20,6 +20,7 @@ from connectors.sinks.sink_config import MessageLinks, SinkConfig, SinkSection
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -141,7 +142,8 @@ def _headline(alert: Alert, badge: str, badge_style: str, style: str) -> Text:
     text.append(f" {badge} ", badge_style)
     text.append(f" {visible(alert.cluster)}  {visible(alert.rule)}", style)
     text.append(f"  {visible(alert.subject)}", style)
-    text.append(f"  {iso(alert.observed_at_ms)}\n", "dim")
+    late = "" if alert.late_ms is None else f", {late_text(alert.late_ms)}"
+    text.append(f"  {iso(alert.observed_at_ms)}{late}\n", "dim")
     return text
 
 

@@ -1,13 +1,15 @@
-"""Formats evidence for people: names and values in lines, readable times and durations."""
+"""Formats for people what several sinks show: evidence in lines, readable times and durations, other alerts."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
 
 from connectors.sinks.alert_json import iso
 from connectors.store.stored_json import json_safe
-from rules.alert import Alert
+from rules.alert import Alert, AlertState
 from rules.finding import Plain
+from rules.formatting import late_text
 from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification
 
 _INDENT = "  "
 _MAX_INLINE = 96
@@ -57,6 +59,14 @@ def other_alert_lines(alerts: Sequence[Alert], cluster: str, limit: int) -> list
         for alert in alerts[:limit]
     ]
     return [*lines, f"and {len(alerts) - limit} more"] if len(alerts) > limit else lines
+
+
+def delay_text(notification: Notification, service: str) -> str | None:
+    """Returns why a notification comes later than what it reports; None if it does not."""
+    missed = notification.state is AlertState.RESOLVED and not notification.previously_notified
+    if notification.late_ms is not None:
+        return f"{'fired and resolved unnoticed, ' if missed else ''}{late_text(notification.late_ms)}"
+    return f"fired and resolved while {service} was unreachable" if missed else None
 
 
 def readable_time(name: str, value: Plain) -> Plain:

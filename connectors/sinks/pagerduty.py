@@ -8,7 +8,7 @@ while the incident is still open, the event opens a new one
 An incident that escalates has a new `dedup_key`: a new alert pages again, and then the one before it is resolved. Both
 are repeated until both are accepted, which changes nothing in PagerDuty.
 
-An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
+An incident that fired and resolved before PagerDuty could be notified is triggered as `info` and resolved immediately.
 A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page
 anybody for something that is over. The sink stores that it was triggered before it resolves it: a trigger that is sent
 again after the resolve, because the job was killed or a response was lost, would open a second alert.
@@ -27,7 +27,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import other_alert_lines, readable_time, visible
+from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
@@ -168,7 +168,8 @@ def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
     """Returns the content of a trigger without its key, in PagerDuty's common event format."""
     root = notification.root
     resolved = notification.state is AlertState.RESOLVED
-    suffix = " It fired and resolved while PagerDuty was unreachable." if resolved else ""
+    delay = delay_text(notification, "PagerDuty")
+    suffix = "" if delay is None else f" {delay[0].upper()}{delay[1:]}."
     payload = {
         "summary": _truncated(f"{root.cluster}: {notification.summary}{suffix}", _MAX_SUMMARY),
         "source": _truncated(root.cluster, _MAX_FIELD),

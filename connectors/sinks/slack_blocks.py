@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, evidence_lines, visible
+from connectors.sinks.evidence_format import delay_text, duration, evidence_lines, visible
 from connectors.sinks.sink_config import MessageLinks
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -141,9 +141,8 @@ def _origin(notification: Notification) -> str:
     parts = [f"`{root.rule}`", escaped(root.subject, _MAX_LINE), f"first observed {when}"]
     if notification.state is AlertState.RESOLVED:
         parts.append(f"open for {duration(notification.lasted_ms)}")
-        if not notification.previously_notified:
-            parts.append("fired and resolved while Slack was unreachable")
-    return " · ".join(parts)
+    delay = delay_text(notification, "Slack")
+    return " · ".join(parts if delay is None else [*parts, delay])
 
 
 def _link_texts(root: Alert, links: MessageLinks) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Notification:
     previously_notified: bool = True
     """Whether the sink was notified of this incident before.
 
-    False for a resolved incident means: it fired and resolved while the sink could not be reached.
+    False for a resolved incident means: it fired and resolved while the sink could not be reached, or in a backlog.
     """
     worse: bool = False
     """Whether an open incident got worse, or another alert that is as severe joined it: people must notice it."""
@@ -79,9 +79,16 @@ class Notification:
 
         The text of an alert that resolved earlier describes the quorum of that moment.
         """
-        if self.firing:
-            return self.root.summary
-        return max(self.alerts, key=lambda alert: alert.observed_at_ms).summary
+        return self._described.summary
+
+    @property
+    def late_ms(self) -> Millis | None:
+        """How late the job read what the summary says; None if it was not late."""
+        return self._described.late_ms
+
+    @property
+    def _described(self) -> Alert:
+        return self.root if self.firing else max(self.alerts, key=lambda alert: alert.observed_at_ms)
 
     @property
     def started_at_ms(self) -> Millis:

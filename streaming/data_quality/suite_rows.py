@@ -63,8 +63,10 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "evidence": dict,
     "remedy": list,
     "offset": (int, type(None)),
+    "late_ms": int,
 }
 """The fields of an alert and the type of each: `connectors.sinks.alert_json` and docs/alert.schema.json."""
+_OPTIONAL = {"late_ms"}
 _PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
 
 
@@ -258,7 +260,8 @@ class AlertRows:
 
 
 def _odd_fields(fields: Mapping[str, Any]) -> str | None:
-    odd = [name for name, kind in FIELDS.items() if name not in fields or not isinstance(fields[name], kind)]
+    wanted = ((name, kind) for name, kind in FIELDS.items() if name in fields or name not in _OPTIONAL)
+    odd = [name for name, kind in wanted if name not in fields or not isinstance(fields[name], kind)]
     return ", ".join([*odd, *(str(name)[:40] for name in fields if name not in FIELDS)]) or None
 
 

@@ -8,7 +8,7 @@ from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, late_text, ms_text, plural
 from rules.model.history import Interruption
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -184,11 +184,12 @@ def _recoveries(observed: ObservedHistory) -> Iterator[TimelineEntry]:
 
 def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
     for alert in alerts:
+        late = "" if alert.late_ms is None else f" ({late_text(alert.late_ms)})"
         state = f"{alert.severity.value} " if alert.state.value == "firing" else "resolved: "
         yield TimelineEntry(
             at_ms=alert.observed_at_ms,
             kind=EntryKind.ALERT,
-            text=f"{state}{alert.rule} · {alert.subject}: {alert.summary}",
+            text=f"{state}{alert.rule} · {alert.subject}: {alert.summary}{late}",
             offset=alert.offset,
         )
 

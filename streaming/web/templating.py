@@ -20,6 +20,7 @@ from markupsafe import Markup
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, evidence_lines, visible
 from rules.evaluate import RULES
+from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
 from streaming.status.history_types import RecoveringPartition
@@ -70,6 +71,7 @@ def _environment() -> Environment:
         ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
         iso=iso,
         clock=_clock,
+        late=late_text,
         count=_count,
         evidence=evidence_lines,
         field_name=_field_name,

@@ -215,7 +215,18 @@ def test_an_incident_that_resolved_while_unreachable_is_in_the_history_as_info(s
     assert found.state == "resolved"
     payload = found.events[0]["payload"]
     assert payload["severity"] == "info"
-    assert payload["summary"] == "alpha: No leader elected. It fired and resolved while PagerDuty was unreachable."
+    assert payload["summary"] == "alpha: No leader elected. Fired and resolved while PagerDuty was unreachable."
+
+
+def test_an_alert_that_was_found_in_a_backlog_says_how_late_it_was_read(service: PagerdutyService) -> None:
+    late = tuple(replace(one, late_ms=Millis(47 * 60_000)) for one in (FIRING, RESOLVED))
+    service.send(replace(STARTED, incident="first", alerts=late[:1], new_transitions=late[:1]))
+    missed = replace(ENDED, incident="second", alerts=late[1:], new_transitions=late, previously_notified=False)
+    service.send(missed)
+    assert [found.events[0]["payload"]["summary"] for found in service.pagerduty.alerts] == [
+        "alpha: No leader elected. Read 47 min late: the job was catching up.",
+        "alpha: No leader elected. Fired and resolved unnoticed, read 47 min late: the job was catching up.",
+    ]
 
 
 MISSED = replace(ENDED, new_transitions=(FIRING, RESOLVED), previously_notified=False)

@@ -95,6 +95,21 @@ JOBS = Table(
 )
 """The jobs that share the database, as each last reported itself."""
 
+AUDITS = Table(
+    "audits",
+    TABLES,
+    Column("number", Integer, primary_key=True),
+    Column("audited_at_ms", BigInteger, nullable=False),
+    Column("suite", String, nullable=False),
+    Column("contract", String, nullable=False),
+    Column("severity", String, nullable=False),
+    Column("checked_rows", BigInteger, nullable=False),
+    Column("broken_rows", BigInteger, nullable=False),
+    Column("clusters", JSON, nullable=False),
+    Column("example", String),
+)
+"""What each audit found about each data contract."""
+
 HEAD = "0001"
 """The version of the tables, which is the newest in `migrations`."""
 _VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))

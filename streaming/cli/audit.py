@@ -9,6 +9,7 @@ import typer
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
+from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.options import AsJson, configured_store
 from streaming.cli.output import print_json, print_message, progress
 
@@ -42,12 +43,18 @@ def audit(
         typer.Option(help="Write an HTML page with the results into this folder.", metavar="DIR"),
     ] = None,
     *,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record", help="Record the result of each contract in the job's store, for /metrics and `export`."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check all recorded observations and alerts against the data contracts.
 
-    Only reads. Queries no cluster and does not disturb a running job. Memory is
-    bounded; a million rows take minutes.
+    Queries no cluster and does not disturb a running job; only --record writes.
+    Memory is bounded; a million rows take minutes.
 
     Exit codes: 0 no contract is violated, 1 some are violated, 2 invalid usage,
     3 no result: this machine failed (a full disk, an unreadable folder).
@@ -59,7 +66,13 @@ def audit(
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
     if docs is not None:
         _create_docs_folder(docs)
-    found = _run_audit(reader, configured_store(config) or checkpoint, alerts, frozenset(cluster or ()))
+    store = configured_store(config) or checkpoint
+    if record and (store is None or cluster or alerts):
+        raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
+    found = _run_audit(reader, store, alerts, frozenset(cluster or ()))
+    if record:
+        assert store is not None
+        _record(found, store)
     page = None if docs is None else _write_page(docs, found)
     if as_json:
         broken = [one.plain() for one in found.broken]
@@ -107,6 +120,16 @@ def _run_audit(
     if alerts is not None:
         run.alerts(of_clusters(jsonl_alerts(alerts)))
     return run
+
+
+def _record(found: "Audit", store: "StorePlace") -> None:
+    from connectors.store.audit_results import AuditResults
+    from connectors.store.tables import job_database
+    from connectors.wall_clock import wall_ms
+
+    if isinstance(store, Path):
+        refuse_root_for_other_owner(store)
+    AuditResults(job_database(store)).add(found.results(wall_ms()))
 
 
 def _rows(journal: "JournalReader", clusters: frozenset[str]) -> "Iterator[Observation]":

@@ -19,7 +19,9 @@ import yaml
 from connectors.errors import JournalError
 from connectors.observations.observation import BrokenContract, Observation
 from connectors.observations.partition_run import each_event
+from connectors.store.audit_results import ContractResult
 from rules.finding import Plain, Severity
+from rules.model.identifiers import Millis
 from streaming.data_quality.suite_rows import JOURNAL, ROW_KEYS, AlertRows, ObservationRows, Row, event_rows
 from streaming.replay.decoded_row import decoded_row
 
@@ -186,6 +188,28 @@ class Audit:
     def broken(self) -> Sequence[ViolatedContract]:
         """The violated contracts, the most severe first, then by name."""
         return sorted(self._broken.values(), key=lambda one: (-one.contract.severity.rank, one.contract.name))
+
+    def results(self, audited_at_ms: Millis) -> Sequence[ContractResult]:
+        """Returns what was found about each contract of the suites that had rows."""
+        return [
+            self._result(contract, audited_at_ms)
+            for suite, contracts in CONTRACTS.items()
+            if self.rows[suite]
+            for contract in contracts.values()
+        ]
+
+    def _result(self, contract: Contract, audited_at_ms: Millis) -> ContractResult:
+        violated = self._broken.get(contract.name, ViolatedContract(contract=contract))
+        return ContractResult(
+            audited_at_ms=audited_at_ms,
+            suite=contract.suite,
+            contract=contract.name,
+            severity=contract.severity,
+            checked_rows=self.rows[contract.suite],
+            broken_rows=violated.rows,
+            clusters=tuple(sorted({str(one["cluster"]) for one in violated.examples if one.get("cluster")})),
+            example=row_text(violated.examples[-1])[:_EXAMPLE_CHARACTERS] if violated.examples else None,
+        )
 
     def _add(self, contract: Contract, found: Any, rows: Sequence[Row]) -> None:
         if found.exception_info.get("raised_exception") or "unexpected_count" not in found.result:

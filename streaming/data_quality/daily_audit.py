@@ -1,7 +1,7 @@
 """The job's audit: at most once a day a process of its own audits the newest rows, and its result is recorded.
 
 No batch waits for it: the scheduler has its own thread, and only the process, which ends within seconds, loads Great
-Expectations: `python -m streaming.data_quality.daily_audit JOURNAL CHECKPOINT` prints the result of each cluster.
+Expectations: `python -m streaming.data_quality.daily_audit` reads an `AuditSource` and prints an `AuditSample`.
 """
 
 import logging
@@ -12,19 +12,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pydantic import TypeAdapter
 
+from connectors.errors import StoreError
 from connectors.observations.observation import ObservationsAudited
+from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.journal_reader import JournalReader
+from connectors.store.store_place import StorePlace
+from connectors.wall_clock import wall_ms
 from streaming.replay.contract_violations import DECODES
 
 log = logging.getLogger(__name__)
 
-AUDIT_RESULTS: TypeAdapter[dict[str, ObservationsAudited]] = TypeAdapter(dict[str, ObservationsAudited])
-"""By cluster name."""
 INTERVAL_S = 86_400.0
 """The shortest time between two audits, also across restarts."""
 TIMEOUT_S = 300.0
@@ -43,15 +46,45 @@ Record = Callable[[str, ObservationsAudited], None]
 """Records the audit's result of a cluster in the journal."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSource:
+    """What the process reads. It is passed on its standard input: the store may have a password."""
+
+    journal: Path
+    store: StorePlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSample:
+    """What an audit of the newest rows found."""
+
+    clusters: Mapping[str, ObservationsAudited]
+    contracts: tuple[ContractResult, ...]
+
+
+_SOURCE = TypeAdapter(AuditSource)
+_SAMPLE = TypeAdapter(AuditSample)
+
+
 class DailyAudit:
     """Starts audits at an interval while entered."""
 
-    def __init__(self, *, journal: Path, checkpoint: Path, record: Record, every_s: Callable[[], float]) -> None:
-        """`every_s` returns the current interval in seconds; 0 turns audits off."""
-        self._paths = journal, checkpoint
-        self._newest = journal.parent / "last-audit"
+    def __init__(
+        self, source: AuditSource, *, record: Record, results: AuditResults, every_s: Callable[[], float]
+    ) -> None:
+        """Prepares the audits of a job.
+
+        Args:
+            source: what is audited.
+            record: is called for each cluster.
+            results: the table in which each audit is recorded.
+            every_s: returns the current interval in seconds; 0 turns audits off.
+        """
+        self._source = source
+        self._newest = source.journal.parent / "last-audit"
         """A file whose time is that of the last audit."""
         self._record = record
+        self._results = results
         self._every_s = every_s
         self._stopping = threading.Event()
         self.process: subprocess.Popen[bytes] | None = None
@@ -71,14 +104,18 @@ class DailyAudit:
     def audit(self) -> None:
         """Runs one audit, waits for it and records its result; an error is logged."""
         try:
-            found = AUDIT_RESULTS.validate_json(self._output())
+            found = _SAMPLE.validate_json(self._output())
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             self._kill()
             if not self._stopping.is_set():
                 log.warning("the daily audit failed: %s: %s", type(problem).__name__, problem)
             return
-        for cluster, audited in found.items():
+        for cluster, audited in found.clusters.items():
             self._record(cluster, audited)
+        try:
+            self._results.add(found.contracts)
+        except StoreError as problem:
+            log.warning("the results of the daily audit are not in the store: %s", problem)
 
     def due(self) -> bool:
         """Returns whether an audit is due, and if so begins the next interval."""
@@ -98,10 +135,10 @@ class DailyAudit:
                     self.audit()
 
     def _output(self) -> bytes:
-        command = [sys.executable, "-m", "streaming.data_quality.daily_audit", *map(str, self._paths)]
-        none, pipe = subprocess.DEVNULL, subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True)
-        out, errors = self.process.communicate(timeout=TIMEOUT_S)
+        command = [sys.executable, "-m", "streaming.data_quality.daily_audit"]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        out, errors = self.process.communicate(_SOURCE.dump_json(self._source), timeout=TIMEOUT_S)
         if code := self.process.returncode:
             last = errors.decode(errors="replace").strip().splitlines()[-1:]
             raise subprocess.SubprocessError(f"exit code {code}: {' '.join(last)[:300]}")
@@ -112,25 +149,27 @@ class DailyAudit:
             self.process.kill()
 
 
-def audit_sample(journal: JournalReader, checkpoint: Path) -> Mapping[str, ObservationsAudited]:
-    """Evaluates every contract on a sample; returns the result of each cluster in it.
+def audit_sample(source: AuditSource) -> AuditSample:
+    """Evaluates every contract on a sample.
 
     Raises:
         JournalError: there is no journal.
+        StoreError: the store cannot be read.
     """
     # Imported here: only the process of an audit loads Great Expectations.
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.suite_rows import ledger_alerts
 
+    journal = JournalReader(source.journal)
     end = journal.published_end()
     first = max(journal.first_sequence(), end - SAMPLE_ROWS_MAX)
     names = {row.cluster for row in journal.read(first, end)}
     audit = Audit()
     audit.journal(journal.read(first, end), journal.restarted_at())
-    audit.alerts([*ledger_alerts(checkpoint)][-SAMPLE_ALERTS_MAX:])
+    audit.alerts([*ledger_alerts(source.store)][-SAMPLE_ALERTS_MAX:])
     # The replay itself reports what does not decode.
     violated = [one for one in audit.broken if one.contract.name != DECODES]
-    return {
+    clusters = {
         name: ObservationsAudited(
             rows=end - first,
             first_sequence=first,
@@ -139,9 +178,9 @@ def audit_sample(journal: JournalReader, checkpoint: Path) -> Mapping[str, Obser
         )
         for name in sorted(names)
     }
+    return AuditSample(clusters=clusters, contracts=tuple(audit.results(wall_ms())))
 
 
 if __name__ == "__main__":
     os.nice(_NICE)
-    results = audit_sample(JournalReader(Path(sys.argv[1])), Path(sys.argv[2]))
-    sys.stdout.buffer.write(AUDIT_RESULTS.dump_json(dict(results)))
+    sys.stdout.buffer.write(_SAMPLE.dump_json(audit_sample(_SOURCE.validate_json(sys.stdin.buffer.read()))))

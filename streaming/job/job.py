@@ -16,6 +16,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
+from connectors.store.audit_results import AuditResults
 from connectors.store.collection import quarantine_of
 from connectors.store.database import Database
 from connectors.store.durable_file import private_files
@@ -26,7 +27,7 @@ from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
-from streaming.data_quality.daily_audit import DailyAudit
+from streaming.data_quality.daily_audit import AuditSource, DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
@@ -189,7 +190,7 @@ class Job:
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
         stack.callback(database.close)
-        self._quarantine = quarantine_of(database)
+        self._quarantine, self._audits = quarantine_of(database), AuditResults(database)
         lease = None if start_up.config.store is None else Lease(database, job_id(checkpoint.folder))
         self.role = None if lease is None else ActiveRole(lease, self._job_report, settle=self._settle)
         """Whether this job notifies; None where it is the only one."""
@@ -240,10 +241,8 @@ class Job:
         self.deliver.settle(give_up)
 
     def _job_report(self) -> JobReport:
-        delivery = self._delivery
-        return JobReport(
-            evaluated_ms=self._evaluated_ms, sinks_fail=delivery is not None and delivery.people_not_reached
-        )
+        fail = self._delivery is not None and self._delivery.people_not_reached
+        return JobReport(evaluated_ms=self._evaluated_ms, sinks_fail=fail)
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
@@ -269,8 +268,8 @@ class Job:
     def daily_audit(self) -> DailyAudit:
         """Returns the scheduler of audits, which re-reads the configured interval."""
         return DailyAudit(
-            journal=self._checkpoint.journal,
-            checkpoint=self._checkpoint.folder,
+            AuditSource(journal=self._checkpoint.journal, store=self.config.store_place),
+            results=self._audits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             # Audits read the journal, which only a gatherer writes.
             every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
@@ -313,6 +312,7 @@ class Job:
             gatherer_pid=lambda: self.gatherer.pid,
             journal=checkpoint.journal,
             quarantine=self._quarantine,
+            audits=self._audits,
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
             notifies=lambda: self.deliver.notifies,

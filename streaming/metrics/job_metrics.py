@@ -2,7 +2,7 @@
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from connectors.errors import StoreError
 from connectors.gather.gatherer_stats import WrittenStats, read_stats
+from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from rules.finding import Severity
@@ -49,6 +50,7 @@ class JobSources:
     """The process id of the newest gatherer; None where there is none."""
     journal: Path
     quarantine: Collection[dict[str, Any]]
+    audits: AuditResults
     stats: Path
     """The file of `connectors.gather.gatherer_stats`."""
     heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
@@ -69,6 +71,8 @@ class JobSample:
     now_ms: int
     gatherer_stats: WrittenStats | None
     """None where the gatherer wrote none in the last 10 s."""
+    audited: Sequence[ContractResult] | None
+    """The newest audit; None where the store cannot be read."""
 
     @staticmethod
     def of(sources: JobSources) -> "JobSample":
@@ -79,6 +83,7 @@ class JobSample:
             totals=sources.batch_stats.totals,
             now_ms=now_ms,
             gatherer_stats=_gatherer_stats(sources.stats, now_ms),
+            audited=_audited(sources.audits),
         )
 
     @property
@@ -111,6 +116,25 @@ def _quarantine_size(job: JobSample) -> Values:
         return len(job.sources.quarantine)
     except StoreError:
         return None
+
+
+def _audited(audits: AuditResults) -> Sequence[ContractResult] | None:
+    try:
+        return audits.newest()
+    except StoreError:
+        return None
+
+
+def _audited_at(job: JobSample) -> Values:
+    return job.audited[0].audited_at_ms / 1000 if job.audited else None
+
+
+def _audited_rows(job: JobSample) -> Values:
+    return {(one.suite,): one.checked_rows for one in job.audited or ()}
+
+
+def _contract_violations(job: JobSample) -> Values:
+    return {(one.suite, one.contract, one.severity.value): one.broken_rows for one in job.audited or ()}
 
 
 def _config_refused(job: JobSample) -> Values:
@@ -174,6 +198,23 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         name="quarantine_files",
         help="Descriptions in quarantine, of all clusters and all runs.",
         read=_quarantine_size,
+    ),
+    MetricSpec(
+        name="audit_timestamp_seconds",
+        help="When the newest audit of the data contracts was made.",
+        read=_audited_at,
+    ),
+    MetricSpec(
+        name="audit_rows",
+        help="Rows that the newest audit checked.",
+        read=_audited_rows,
+        labels=("suite",),
+    ),
+    MetricSpec(
+        name="audit_broken_rows",
+        help="Rows that violate a data contract, in the newest audit.",
+        read=_contract_violations,
+        labels=("suite", "contract", "severity"),
     ),
 )
 

@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.sinks.alert_json import to_line
+from connectors.store.audit_results import AuditResults
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
@@ -64,6 +66,7 @@ def test_full_disk_is_exit_code_3_and_not_a_violated_contract(tmp_path: Path) ->
         (["--checkpoint", "nowhere"], "--checkpoint nowhere: no journal is there"),
         (["--checkpoint", ".", "--journal", "."], "give --checkpoint or --journal, not both"),
         (["--checkpoint", ".", "--alerts", "nowhere"], "--alerts nowhere: no such file"),
+        (["--checkpoint", ".", "--record", "--cluster", "prod"], "--record is for an audit of everything"),
         (["--checkpoint", ".", "--docs", "."], "--docs . contains other files"),
         (["--checkpoint", ".", "--docs", "journal/lock/x"], "--docs journal/lock/x: not a directory; name a"),
     ],
@@ -112,3 +115,13 @@ def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None
     assert (ended.returncode, ended.stdout) == (0, "")
     assert "no contract is violated; checked: 2 observations, 2 events, 0 alerts" in ended.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"journal"}
+
+
+def test_recorded_results_are_in_the_store(tmp_path: Path) -> None:
+    write_journal(tmp_path, observation(), observation(kind=ObservationKind.PROBE))
+
+    ended = audit(tmp_path, "--checkpoint", ".", "--record")
+
+    assert ended.returncode == 1, ended.stderr
+    results = {one.contract: one.broken_rows for one in AuditResults(job_database(tmp_path)).newest()}
+    assert (results["observation-is-of-its-kind"], results["offsets-ascend"]) == (1, 0)

@@ -10,6 +10,7 @@ from connectors.errors import KraftwatchError
 from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenStats, read_stats, write_stats
 from connectors.gather.node_directory import stored_endpoints
 from connectors.sinks.jsonl import JsonlSink
+from connectors.store.audit_results import AuditResults
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.silences import SilenceStore
@@ -53,6 +54,7 @@ class DamagedCheckpoint:
             gatherer_pid=lambda: 1,
             journal=checkpoint.journal,
             quarantine=quarantine_of(job_database(self._folder, read_only=True)),
+            audits=AuditResults(job_database(self._folder, read_only=True)),
             stats=self._folder / "log" / "gather-stats.json",
             wall_ms=lambda: NOON_MS,
         )

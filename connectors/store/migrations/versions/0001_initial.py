@@ -57,3 +57,19 @@ def upgrade() -> None:
         sa.Column("evaluated_ms", sa.BigInteger, nullable=False),
         sa.Column("sinks_fail", sa.Boolean, nullable=False),
     )
+    _create_audits()
+
+
+def _create_audits() -> None:
+    op.create_table(
+        "audits",
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("audited_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("suite", sa.String, nullable=False),
+        sa.Column("contract", sa.String, nullable=False),
+        sa.Column("severity", sa.String, nullable=False),
+        sa.Column("checked_rows", sa.BigInteger, nullable=False),
+        sa.Column("broken_rows", sa.BigInteger, nullable=False),
+        sa.Column("clusters", sa.JSON, nullable=False),
+        sa.Column("example", sa.String),
+    )

@@ -12,7 +12,7 @@ from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.cli import app
-from streaming.data_quality.daily_audit import audit_sample
+from streaming.data_quality.daily_audit import AuditSource, audit_sample
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 
 NOW = 1_800_000_000_000
@@ -49,7 +49,7 @@ def journal(tmp_path: Path) -> Path:
 
 def violated(journal: Path) -> set[str]:
     """Returns the contracts that the job's sample and the command find violated; both find the same."""
-    sampled = audit_sample(JournalReader(journal), journal.parent)["prod"].broken
+    sampled = audit_sample(AuditSource(journal=journal, store=journal.parent)).clusters["prod"].broken
     ended = CliRunner().invoke(app, ["audit", "--journal", str(journal)])
     found = {one.contract for one in sampled}
     assert {name for name in found if name in ended.stdout} == found

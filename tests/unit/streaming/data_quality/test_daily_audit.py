@@ -15,10 +15,12 @@ from connectors.observations.observation import (
     ObservationsAudited,
     to_json,
 )
+from connectors.store.audit_results import AuditResults
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.tables import job_database
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import daily_audit
-from streaming.data_quality.daily_audit import INTERVAL_S, DailyAudit
+from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit
 from tests.eventually import eventually
 
 NOW = 1_800_000_000_000
@@ -40,11 +42,15 @@ class Job:
 
     def daily_audit(self) -> DailyAudit:
         return DailyAudit(
-            journal=self.folder / "journal",
-            checkpoint=self.folder,
+            AuditSource(journal=self.folder / "journal", store=self.folder),
+            results=self.results,
             record=self.found.__setitem__,
             every_s=lambda: self.every_s,
         )
+
+    @property
+    def results(self) -> AuditResults:
+        return AuditResults(job_database(self.folder))
 
     def last_audit(self, ago_s: float) -> None:
         at = time.time() - ago_s
@@ -72,6 +78,21 @@ def test_a_violation_is_reported_for_its_cluster_only(job: Job) -> None:
     (broken,) = job.found["prod"].broken
     assert (broken.contract, broken.rows, broken.sequence) == ("observation-is-of-its-kind", 1, 1)
     assert broken.example == "row 1, misfiled observation-failed"
+
+
+def test_the_result_of_each_contract_is_a_row_of_the_store(job: Job) -> None:
+    job.recorded(row("prod", ObservationKind.FAILED), row("prod", ObservationKind.PROBE))
+
+    job.daily_audit().audit()
+    job.daily_audit().audit()
+
+    newest = {one.contract: one for one in job.results.newest()}
+    broken = newest["observation-is-of-its-kind"]
+    assert (broken.suite, broken.checked_rows, broken.broken_rows, broken.clusters) == ("observations", 2, 1, ("prod",))
+    assert broken.example == "row 1, misfiled observation-failed"
+    assert newest["offsets-ascend"].broken_rows == 0, "a kept contract is a row too"
+    assert {one.suite for one in newest.values()} == {"observations", "events"}, "no alert was sent"
+    assert len([*job.results.all()]) == 2 * len(newest)
 
 
 def test_a_failed_audit_is_logged_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from connectors.store.audit_results import AuditResults
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -44,6 +45,7 @@ class MetricsFixture:
             gatherer_pid=lambda: self.gatherer_pid,
             journal=folder / "journal",
             quarantine=quarantine_of(job_database(folder)),
+            audits=AuditResults(job_database(folder)),
             stats=folder / "stats.json",
             heartbeats=lambda: self.heartbeats,
             wall_ms=lambda: self.now_ms,

@@ -13,6 +13,7 @@ import requests
 from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UsageError
 from connectors.gather.gatherer_stats import LoopCounts, WrittenStats, write_stats
+from connectors.store.audit_results import ContractResult
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.finding import Severity
@@ -102,6 +103,26 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     assert reader(running.samples())("gathered_rows_total") is None, (
         "statistics of a gatherer that no longer runs are not exported"
     )
+
+
+def test_the_newest_audit(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path)
+    assert not names(running.samples()) & {"audit_timestamp_seconds", "audit_rows", "audit_broken_rows"}
+
+    found = ContractResult(
+        audited_at_ms=Millis(NOW),
+        suite="events",
+        contract="every-record-decodes",
+        severity=Severity.WARNING,
+        checked_rows=500,
+        broken_rows=2,
+    )
+    running.sources.audits.add([replace(found, audited_at_ms=Millis(NOW - 1_000), broken_rows=9)])
+    running.sources.audits.add([found])
+    read = reader(running.samples())
+
+    assert (read("audit_timestamp_seconds"), read("audit_rows", suite="events")) == (NOW / 1000, 500)
+    assert read("audit_broken_rows", suite="events", contract="every-record-decodes", severity="warning") == 2
 
 
 def write_loop(folder: Path, *, pid: int, turned_s_ago: float, longest_stall_s: float) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
+from tests.own_network import OwnNetwork
 
 
 class ConfiguredJob(JobProcess):
@@ -35,6 +37,21 @@ class ConfiguredJob(JobProcess):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         document: dict[str, Any] = json.loads(done.stdout)
         return document
+
+
+@dataclass(kw_only=True)
+class SeparateJob(ConfiguredJob):
+    """A configured job in a network of its own."""
+
+    network: OwnNetwork
+
+    def __post_init__(self) -> None:
+        self.prefix = self.network.prefix
+        self.page = self.network.publish()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.page}"
 
 
 def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:

@@ -5,8 +5,10 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
@@ -14,8 +16,9 @@ import requests
 
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
+from tests.own_network import OwnNetwork, needs_own_network
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.sinks.server import HttpDouble, HttpReply, serving
 
@@ -28,6 +31,9 @@ THRESHOLDS = {
     "stale-voter-endpoint": {"hold": 3_600},
     "epoch-churn": {"hold": 3_600},
 }
+JobT = TypeVar("JobT", bound=ConfiguredJob)
+SETTLES_S = 15
+"""Until the quorum notices, and the hold of the rule."""
 FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
 
 
@@ -56,14 +62,17 @@ def webhook() -> Iterator[HttpDouble]:
 
 
 def job_named(name: str, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble, folder: Path) -> ConfiguredJob:
-    job = ConfiguredJob(folder=folder / name, bootstrap=(), name="test")
+    return configured(ConfiguredJob(folder=folder / name, bootstrap=(), name="test"), lab, relay, store, webhook)
+
+
+def configured(job: JobT, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble) -> JobT:
     job.write_config(
         clusters=[section("test", lab)],
         source="kafka",
         relay={**relay.section, "rows_per_batch": 500},
         thresholds=THRESHOLDS,
         store=store,
-        sinks=[{"webhook": {"url": f"{webhook.url}/{name}", "repeat": "never", "name": "people"}}],
+        sinks=[{"webhook": {"url": f"{webhook.url}/{job.folder.name}", "repeat": "never", "name": "people"}}],
     )
     return job
 
@@ -114,6 +123,47 @@ def test_people_are_notified_once_whatever_happens_to_the_active_job(
         moved.append(("/second", *RESOLVED))
         eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=60)
     relay.stop()
+
+
+@needs_own_network
+def test_people_are_notified_once_when_a_job_is_cut_off(
+    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+) -> None:
+    relay = RelayProcess(tmp_path / "relay", topic_lab, topic="cut-off", clusters=[section("test", lab)])
+    relay.start("--only", "test")
+    relay.wait_for_rows(1)
+    database = server.database("cut_off").url
+    store, topic, sink = server.port, port_of(topic_lab.broker_bootstrap[0]), port_of(webhook.url)
+    with ExitStack() as stack:
+        stack.callback(relay.stop)
+        networks = [stack.enter_context(OwnNetwork()) for _ in range(2)]
+        jobs: list[SeparateJob] = []
+        for name, network in zip(("first", "second"), networks, strict=True):
+            network.reach(store, topic, sink)
+            job = SeparateJob(folder=tmp_path / name, bootstrap=(), name="test", network=network)
+            jobs.append(configured(job, lab, relay, database, webhook))
+            stack.enter_context(job)
+        active, standby = jobs
+        eventually(lambda: assert_notifies(active, standby), within_s=30)
+        expected: list[tuple[str, str, str]] = []
+        for ports in ((store,), (topic,), (sink,), (store, topic, sink)):
+            # Of the standby: the active job goes on. Then of the active job: the other one takes over.
+            for job in (standby, active):
+                job.network.cut(*ports)
+                (lab.resume if expected and expected[-1][1:] == FIRED else lab.pause)(*lab.controllers[:2])
+                notifying = active if job is standby else standby
+                change = RESOLVED if expected and expected[-1][1:] == FIRED else FIRED
+                expected.append((f"/{notifying.folder.name}", *change))
+                eventually(lambda: assert_sent(webhook, expected), within_s=30 + SETTLES_S)
+                job.network.restore()
+                other = standby if notifying is active else active
+                eventually(partial(assert_notifies, notifying, other), within_s=60)
+                assert_sent(webhook, expected)
+            active, standby = standby, active
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def assert_sent(

@@ -1,4 +1,4 @@
-"""Kills among everything that a job on a cluster consists of: two jobs, two relays, the store, the sink.
+"""Faults among everything that a job on a cluster consists of: two jobs, two relays, the store, the sink, the network.
 
 A real quorum loses its leader and gets it back, once in each round; meanwhile one part is killed, stopped or does not
 answer. People must be told of each change once, by one webhook. `make kill-campaign HALF=shared SEED= COUNT=`.
@@ -19,8 +19,9 @@ import psutil
 import requests
 
 from deploy.lab.lab import Lab
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
+from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 from tests.sinks.server import HttpDouble, HttpReply, NoReply, ReceivedRequest, serving
 
@@ -86,7 +87,10 @@ class SharedCampaign:
             relay.start()
         self._relays[0].wait_for_rows(1)
         store = self._server.database("kraftwatch").url
-        self._jobs = [self._job(number, store) for number in (1, 2)]
+        topic = topic_lab.broker_bootstrap[0]
+        ports = [int(each.rpartition(":")[2]) for each in (str(self._server.port), topic, self._webhook.url)]
+        self._ports = dict(zip(("store", "topic", "sink"), ports, strict=True))
+        self._jobs = [self._job(number, store, stack.enter_context(OwnNetwork())) for number in (1, 2)]
         for job in self._jobs:
             stack.enter_context(job)
         self._faults: dict[str, Callable[[], Callable[[], object]]] = {
@@ -98,10 +102,17 @@ class SharedCampaign:
             "store killed": self._stop_store,
             "sink refuses": lambda: self._sink(HttpReply(status=503)),
             "sink does not answer": lambda: self._sink(NoReply()),
+            "active job cut from the store": lambda: self._cut(self._active(), "store"),
+            "active job cut from the topic": lambda: self._cut(self._active(), "topic"),
+            "active job cut from the sink": lambda: self._cut(self._active(), "sink"),
+            "active job cut from everything": lambda: self._cut(self._active(), "store", "topic", "sink"),
+            "standby job cut from everything": lambda: self._cut(1 - self._active(), "store", "topic", "sink"),
         }
 
-    def _job(self, number: int, store: str) -> ConfiguredJob:
-        job = ConfiguredJob(folder=self._folder / f"job-{number}", bootstrap=(), name="test", start_s=START_S)
+    def _job(self, number: int, store: str, network: OwnNetwork) -> SeparateJob:
+        network.reach(*self._ports.values())
+        folder = self._folder / f"job-{number}"
+        job = SeparateJob(folder=folder, bootstrap=(), name="test", start_s=START_S, network=network)
         job.write_config(
             clusters=[section("test", self._lab)],
             source="kafka",
@@ -187,6 +198,17 @@ class SharedCampaign:
                 os.kill(pid, signal.SIGCONT)
 
         return go_on
+
+    def _cut(self, number: int, *places: str) -> Callable[[], object]:
+        network = self._jobs[number].network
+        network.cut(*(self._ports[each] for each in places))
+        until = time.monotonic() + 3 * FAULT_S
+
+        def restore() -> None:
+            time.sleep(max(0.0, until - time.monotonic()))
+            network.restore()
+
+        return restore
 
     def _kill_worker(self) -> Callable[[], object]:
         job = self._jobs[self._active()]

@@ -74,13 +74,12 @@ kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check th
 screenshots: $(READY) ## update the screenshots of the web page (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser
 
-goldens: $(READY) ## update goldens, generated documentation and the Grafana dashboard; review every diff
+goldens: $(READY) ## update goldens and generated documentation; review every diff
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts
 	@$(BIN)/python -m tests.rule_pages
 	@$(BIN)/python -m tests.configuration_page
 	@$(BIN)/python -m tests.metric_page
 	@$(BIN)/python -m tests.status_schema
-	@$(BIN)/python -m deploy.grafana.dashboard
 
 schemas: $(READY) ## update the record schemas from the jars of every Kafka version (45 MB each, downloaded once)
 	@$(BIN)/python -m deploy.schemas

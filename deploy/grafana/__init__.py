@@ -1,1 +1,0 @@
-"""The Grafana dashboard: `make goldens` writes kraftwatch.json, which Grafana imports."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from connectors.gather.gatherer_stats import read_stats
 from streaming.metrics.job_metrics import JobSample
-from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
+from streaming.metrics.metric_spec import CLUSTER, MetricSpec, Values
 
 
 def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
@@ -67,76 +67,38 @@ def _lag_s(job: JobSample) -> Values:
 
 GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
-        name="cluster_configured",
-        help="1 for each cluster in the configuration, whether it was observed or not.",
-        read=lambda job: dict.fromkeys(((name,) for name in job.sources.store.names), 1),
-        labels=(CLUSTER,),
+        "cluster_configured",
+        "1 for each cluster in the configuration, whether it was observed or not.",
+        lambda job: dict.fromkeys(((name,) for name in job.sources.store.names), 1),
+        (CLUSTER,),
     ),
     MetricSpec(
-        name="staleness_seconds",
-        help="Time since a leader of this cluster last answered; absent if none ever did.",
-        read=_staleness,
-        labels=(CLUSTER,),
+        "staleness_seconds",
+        "Time since a leader of this cluster last answered; absent if none ever did.",
+        _staleness,
+        (CLUSTER,),
     ),
+    MetricSpec("status_age_seconds", "Time since a micro-batch last evaluated this cluster.", _status_age, (CLUSTER,)),
+    MetricSpec("log_lag_records", "Committed records that are not applied yet.", _lag_records, (CLUSTER,)),
     MetricSpec(
-        name="status_age_seconds",
-        help="Time since a micro-batch last evaluated this cluster.",
-        read=_status_age,
-        labels=(CLUSTER,),
-    ),
-    MetricSpec(
-        name="log_lag_records",
-        help="Committed records that are not applied yet.",
-        read=_lag_records,
-        labels=(CLUSTER,),
-    ),
-    MetricSpec(
-        name="log_lag_seconds",
-        help="Age of the newest applied record: the monitor's clock minus the record's timestamp, so it includes any "
+        "log_lag_seconds",
+        "Age of the newest applied record: the monitor's clock minus the record's timestamp, so it includes any "
         "clock difference. An idle log gets a record twice a second.",
-        read=_lag_s,
-        labels=(CLUSTER,),
+        _lag_s,
+        (CLUSTER,),
     ),
+    MetricSpec("gatherer_up", "1 while the gatherer process runs.", lambda job: job.sources.gatherer_runs()),
+    MetricSpec("gatherer_cpu_seconds_total", "CPU time of the gatherer.", _of_gatherer("cpu_s")),
+    MetricSpec("gatherer_resident_memory_bytes", "Resident memory of the gatherer.", _of_gatherer("rss_bytes")),
     MetricSpec(
-        name="gatherer_up",
-        help="1 while the gatherer process runs.",
-        read=lambda job: job.sources.gatherer_runs(),
-    ),
-    MetricSpec(
-        name="gatherer_cpu_seconds_total",
-        help="CPU time of the gatherer.",
-        read=_of_gatherer("cpu_s"),
-        kind=MetricKind.COUNTER,
-    ),
-    MetricSpec(
-        name="gatherer_resident_memory_bytes",
-        help="Resident memory of the gatherer.",
-        read=_of_gatherer("rss_bytes"),
-    ),
-    MetricSpec(
-        name="gatherer_loop_stall_seconds",
-        help="Longest time in the last minute for which the event loop of the gatherer, which serves all clusters, did "
+        "gatherer_loop_stall_seconds",
+        "Longest time in the last minute for which the event loop of the gatherer, which serves all clusters, did "
         "not run; it also grows while the loop is frozen. Above 5 s /healthz fails.",
-        read=_loop_stall,
+        _loop_stall,
     ),
+    MetricSpec("gathered_rows_total", "Observations that were written to the journal.", _of_gatherer("rows")),
+    MetricSpec("gather_requests_total", "Requests that were sent to the nodes of a cluster.", _requests, (CLUSTER,)),
     MetricSpec(
-        name="gathered_rows_total",
-        help="Observations that were written to the journal.",
-        read=_of_gatherer("rows"),
-        kind=MetricKind.COUNTER,
-    ),
-    MetricSpec(
-        name="gather_requests_total",
-        help="Requests that were sent to the nodes of a cluster.",
-        read=_requests,
-        labels=(CLUSTER,),
-        kind=MetricKind.COUNTER,
-    ),
-    MetricSpec(
-        name="gather_errors_total",
-        help="Failed observations, by data source and reason.",
-        read=_errors,
-        labels=(CLUSTER, "source", "reason"),
-        kind=MetricKind.COUNTER,
+        "gather_errors_total", "Failed observations, by data source and reason.", _errors, (CLUSTER, "source", "reason")
     ),
 )

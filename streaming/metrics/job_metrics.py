@@ -17,7 +17,7 @@ from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from streaming.metrics.batch_stats import BatchStats, BatchTotals
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
+from streaming.metrics.metric_spec import CLUSTER, MetricSpec, Values
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_store import StatusStore
 
@@ -154,67 +154,35 @@ def _quarantined(job: JobSample) -> Values:
 
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
-        name="watchdog",
-        help="1 while batches complete and the gatherer runs, else 0. An alert on 1 always fires; if it stops, "
+        "watchdog",
+        "1 while batches complete and the gatherer runs, else 0. An alert on 1 always fires; if it stops, "
         "kraftwatch is down or stuck.",
-        read=lambda job: job.sources.is_healthy(),
+        lambda job: job.sources.is_healthy(),
     ),
+    MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),
     MetricSpec(
-        name="build_info",
-        help="1, with the versions in use.",
-        read=lambda job: _build(),
-        labels=("version", "python", "spark"),
+        "config_refused",
+        "1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
+        _config_refused,
     ),
+    MetricSpec("config_loaded_timestamp_seconds", "When the configuration in effect was read.", _config_loaded),
+    MetricSpec("batches_total", "Micro-batches that were delivered.", lambda job: job.totals.batches),
+    MetricSpec("journal_bytes", "Size of the journal on the disk.", lambda job: _bytes(job.sources.journal)),
     MetricSpec(
-        name="config_refused",
-        help="1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
-        read=_config_refused,
-    ),
-    MetricSpec(
-        name="config_loaded_timestamp_seconds",
-        help="When the configuration in effect was read.",
-        read=_config_loaded,
-    ),
-    MetricSpec(
-        name="batches_total",
-        help="Micro-batches that were delivered.",
-        read=lambda job: job.totals.batches,
-        kind=MetricKind.COUNTER,
-    ),
-    MetricSpec(
-        name="journal_bytes",
-        help="Size of the journal on the disk.",
-        read=lambda job: _bytes(job.sources.journal),
-    ),
-    MetricSpec(
-        name="quarantined_total",
-        help="Entries in quarantine since the job started: records that did not decode, rows on which "
+        "quarantined_total",
+        "Entries in quarantine since the job started: records that did not decode, rows on which "
         "kraftwatch failed, and damaged states.",
-        read=_quarantined,
-        labels=(CLUSTER,),
-        kind=MetricKind.COUNTER,
+        _quarantined,
+        (CLUSTER,),
     ),
+    MetricSpec("quarantine_files", "Descriptions in quarantine, of all clusters and all runs.", _quarantine_size),
+    MetricSpec("audit_timestamp_seconds", "When the newest audit of the data contracts was made.", _audited_at),
+    MetricSpec("audit_rows", "Rows that the newest audit checked.", _audited_rows, ("suite",)),
     MetricSpec(
-        name="quarantine_files",
-        help="Descriptions in quarantine, of all clusters and all runs.",
-        read=_quarantine_size,
-    ),
-    MetricSpec(
-        name="audit_timestamp_seconds",
-        help="When the newest audit of the data contracts was made.",
-        read=_audited_at,
-    ),
-    MetricSpec(
-        name="audit_rows",
-        help="Rows that the newest audit checked.",
-        read=_audited_rows,
-        labels=("suite",),
-    ),
-    MetricSpec(
-        name="audit_broken_rows",
-        help="Rows that violate a data contract, in the newest audit.",
-        read=_contract_violations,
-        labels=("suite", "contract", "severity"),
+        "audit_broken_rows",
+        "Rows that violate a data contract, in the newest audit.",
+        _contract_violations,
+        ("suite", "contract", "severity"),
     ),
 )
 
@@ -253,59 +221,40 @@ def _last_heartbeat(job: JobSample) -> Values:
 
 
 NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
+    MetricSpec("alerts_firing", "Firing alerts, by severity.", _alerts_firing, (CLUSTER, "severity")),
     MetricSpec(
-        name="alerts_firing",
-        help="Firing alerts, by severity.",
-        read=_alerts_firing,
-        labels=(CLUSTER, "severity"),
+        "rule_firing",
+        "Subjects with a firing alert, by rule and severity. Absent for a rule without a firing alert.",
+        _rules_firing,
+        (CLUSTER, "rule", "severity"),
     ),
     MetricSpec(
-        name="rule_firing",
-        help="Subjects with a firing alert, by rule and severity. Absent for a rule without a firing alert.",
-        read=_rules_firing,
-        labels=(CLUSTER, "rule", "severity"),
+        "sink_pending_alerts",
+        "Alert transitions in the ledger that the sink has not received yet.",
+        _of_sinks("pending"),
+        ("sink",),
     ),
     MetricSpec(
-        name="sink_pending_alerts",
-        help="Alert transitions in the ledger that the sink has not received yet.",
-        read=_of_sinks("pending"),
-        labels=("sink",),
+        "sink_silenced_alerts",
+        "Firing alerts that a silence withholds from this sink.",
+        _of_sinks("silenced"),
+        ("sink",),
     ),
+    MetricSpec("sink_failing", "1 while deliveries to the sink fail.", _failing, ("sink",)),
     MetricSpec(
-        name="sink_silenced_alerts",
-        help="Firing alerts that a silence withholds from this sink.",
-        read=_of_sinks("silenced"),
-        labels=("sink",),
-    ),
-    MetricSpec(
-        name="sink_failing",
-        help="1 while deliveries to the sink fail.",
-        read=_failing,
-        labels=("sink",),
-    ),
-    MetricSpec(
-        name="sink_notifications_total",
-        help="Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected (sent "
+        "sink_notifications_total",
+        "Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected (sent "
         "again as a minimal document).",
-        read=lambda job: job.totals.notifications,
-        labels=("sink", "outcome"),
-        kind=MetricKind.COUNTER,
+        lambda job: job.totals.notifications,
+        ("sink", "outcome"),
     ),
     MetricSpec(
-        name="notifies",
-        help="1 while this job notifies, 0 while another job that shares its store does.",
-        read=lambda job: job.sources.notifies(),
+        "notifies",
+        "1 while this job notifies, 0 while another job that shares its store does.",
+        lambda job: job.sources.notifies(),
     ),
+    MetricSpec("heartbeats_total", "Requests of the dead-man heartbeat, sent or failed.", _heartbeats, ("outcome",)),
     MetricSpec(
-        name="heartbeats_total",
-        help="Requests of the dead-man heartbeat, sent or failed.",
-        read=_heartbeats,
-        labels=("outcome",),
-        kind=MetricKind.COUNTER,
-    ),
-    MetricSpec(
-        name="heartbeat_last_sent_timestamp_seconds",
-        help="When the heartbeat's URL last accepted a request.",
-        read=_last_heartbeat,
+        "heartbeat_last_sent_timestamp_seconds", "When the heartbeat's URL last accepted a request.", _last_heartbeat
     ),
 )

@@ -1,4 +1,4 @@
-"""The metrics that KIP-595, KIP-853 and KIP-856 name and that are visible from outside; the names of the others.
+"""The metrics that KIP-595, KIP-853 and KIP-856 name and that are visible from outside.
 
 Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 """
@@ -66,142 +66,97 @@ def _fetch_rates(sample: ClusterSample) -> Values:
     return rates if sample.polled else None
 
 
-_595, _853, _856 = "KIP-595 ", "KIP-853 ", "KIP-856 "
-
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
+    MetricSpec("current_leader", "Node id of the leader, while it answers.", _leader),
+    MetricSpec("current_epoch", "Newest known leader epoch.", value(lambda status: status.leader_epoch)),
     MetricSpec(
-        name="current_leader",
-        help="Node id of the leader, while it answers.",
-        read=_leader,
-        named_by=_595 + "current-leader",
-    ),
-    MetricSpec(
-        name="current_epoch",
-        help="Newest known leader epoch.",
-        read=value(lambda status: status.leader_epoch),
-        named_by=_595 + "current-epoch",
-    ),
-    MetricSpec(
-        name="current_state",
-        help="1 for the role of a node (leader, follower, observer) as the leader reports it. "
+        "current_state",
+        "1 for the role of a node (leader, follower, observer) as the leader reports it. "
         "From outside, candidates cannot be distinguished from voted or unattached nodes.",
-        read=_states,
-        labels=(*NODE, "state"),
-        named_by=_595 + "current-state",
+        _states,
+        (*NODE, "state"),
     ),
     MetricSpec(
-        name="high_watermark",
-        help="Records below this offset are committed.",
-        read=value(lambda status: status.high_watermark),
-        named_by=_595 + "high-watermark",
+        "high_watermark", "Records below this offset are committed.", value(lambda status: status.high_watermark)
     ),
     MetricSpec(
-        name="log_end_offset",
-        help="End offset of a replica's log, as the leader reports it.",
-        read=of_replicas(lambda row: row.log_end_offset),
-        labels=REPLICA,
-        named_by=_595 + "log-end-offset",
+        "log_end_offset",
+        "End offset of a replica's log, as the leader reports it.",
+        of_replicas(lambda row: row.log_end_offset),
+        REPLICA,
     ),
     MetricSpec(
-        name="log_end_epoch",
-        help="Leader epoch of the first poll that showed this log end offset: the replica's last record is not newer.",
-        read=of_replicas(lambda row: row.log_end_epoch),
-        labels=REPLICA,
-        named_by=_595 + "log-end-epoch",
+        "log_end_epoch",
+        "Leader epoch of the first poll that showed this log end offset: the replica's last record is not newer.",
+        of_replicas(lambda row: row.log_end_epoch),
+        REPLICA,
     ),
     MetricSpec(
-        name="election_latency_avg_seconds",
-        help="Average duration of the elections of the last 10 minutes, by record timestamps: from the last record "
+        "election_latency_avg_seconds",
+        "Average duration of the elections of the last 10 minutes, by record timestamps: from the last record "
         "before an election to its LeaderChangeMessage. Up to a second too long.",
-        read=_average(Rates.elections_s),
-        named_by=_595 + "election-latency-avg",
+        _average(Rates.elections_s),
     ),
+    MetricSpec("election_latency_max_seconds", "Longest of those elections.", _longest(Rates.elections_s)),
     MetricSpec(
-        name="election_latency_max_seconds",
-        help="Longest of those elections.",
-        read=_longest(Rates.elections_s),
-        named_by=_595 + "election-latency-max",
-    ),
-    MetricSpec(
-        name="commit_latency_avg_seconds",
-        help="Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
+        "commit_latency_avg_seconds",
+        "Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
         "polls of the last minute (one a second).",
-        read=_average(Rates.commit_waits_s),
-        named_by=_595 + "commit-latency-avg, ReplicationLatencyAvg (struck out)",
+        _average(Rates.commit_waits_s),
+    ),
+    MetricSpec("commit_latency_max_seconds", "Longest of those times.", _longest(Rates.commit_waits_s)),
+    MetricSpec(
+        "fetch_records_rate",
+        "Records per second that a follower or observer fetched in the last minute.",
+        _fetch_rates,
+        NODE,
     ),
     MetricSpec(
-        name="commit_latency_max_seconds",
-        help="Longest of those times.",
-        read=_longest(Rates.commit_waits_s),
-        named_by=_595 + "commit-latency-max, ReplicationLatencyMax (struck out)",
+        "append_records_rate",
+        "Records per second that the leader appended in the last minute, if one node led all the time.",
+        lambda sample: sample.rates.append_rate() if sample.polled else None,
     ),
     MetricSpec(
-        name="fetch_records_rate",
-        help="Records per second that a follower or observer fetched in the last minute.",
-        read=_fetch_rates,
-        labels=NODE,
-        named_by=_595 + "fetch-records-rate, FetchRecordsPerSec (struck out)",
+        "boot_timestamp_seconds",
+        "When a controller last registered, which it does at its start, by the record's timestamp.",
+        _boot_times,
+        ("node_id",),
     ),
     MetricSpec(
-        name="append_records_rate",
-        help="Records per second that the leader appended in the last minute, if one node led all the time.",
-        read=lambda sample: sample.rates.append_rate() if sample.polled else None,
-        named_by=_595 + "append-records-rate, AppendRecordsPerSec (struck out)",
+        "number_of_voters",
+        "Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
+        value(lambda status: status.voters),
     ),
     MetricSpec(
-        name="boot_timestamp_seconds",
-        help="When a controller last registered, which it does at its start, by the record's timestamp.",
-        read=_boot_times,
-        labels=("node_id",),
-        named_by=_595 + "BootTimestamp (struck out)",
+        "number_of_observers",
+        "Observers that the leader reports, brokers included.",
+        length_while_polled(lambda status: status.current_observers),
     ),
     MetricSpec(
-        name="number_of_voters",
-        help="Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
-        read=value(lambda status: status.voters),
-        named_by=f"{_856}and {_853}number-of-voters, {_595}NumQuorumVoters (struck out)",
+        "number_of_possible_voters",
+        "Observers that can be added to the voters: registered controllers with a directory id.",
+        length_while_polled(lambda status: status.could_be_voters),
+    ),
+    MetricSpec("number_of_offline_voters", "Committed voters that do not fetch from the leader.", _offline),
+    MetricSpec(
+        "pending_add_voter",
+        "1 while the leader's voter set holds a voter that the committed set does not, else 0.",
+        _pending(lambda pending: bool(pending.added)),
     ),
     MetricSpec(
-        name="number_of_observers",
-        help="Observers that the leader reports, brokers included.",
-        read=length_while_polled(lambda status: status.current_observers),
-        named_by=_853 + "number-of-observers",
+        "pending_remove_voter",
+        "1 while the committed voter set holds a voter that the leader's set does not, else 0.",
+        _pending(lambda pending: bool(pending.removed)),
     ),
     MetricSpec(
-        name="number_of_possible_voters",
-        help="Observers that can be added to the voters: registered controllers with a directory id.",
-        read=length_while_polled(lambda status: status.could_be_voters),
-        named_by=_856 + "number-of-possible-voters (never shipped)",
+        "uncommitted_voter_change",
+        "1 while the leader's voter set differs from the committed set, else 0.",
+        _pending(lambda pending: bool(pending.added or pending.removed or pending.moved)),
     ),
     MetricSpec(
-        name="number_of_offline_voters",
-        help="Committed voters that do not fetch from the leader.",
-        read=_offline,
-        named_by=_853 + "number-of-offline-voters (never shipped)",
-    ),
-    MetricSpec(
-        name="pending_add_voter",
-        help="1 while the leader's voter set holds a voter that the committed set does not, else 0.",
-        read=_pending(lambda pending: bool(pending.added)),
-        named_by=_856 + "pending-add-voter (never shipped)",
-    ),
-    MetricSpec(
-        name="pending_remove_voter",
-        help="1 while the committed voter set holds a voter that the leader's set does not, else 0.",
-        read=_pending(lambda pending: bool(pending.removed)),
-        named_by=_856 + "pending-remove-voter (never shipped)",
-    ),
-    MetricSpec(
-        name="uncommitted_voter_change",
-        help="1 while the leader's voter set differs from the committed set, else 0.",
-        read=_pending(lambda pending: bool(pending.added or pending.removed or pending.moved)),
-        named_by=_853 + "uncommitted-voter-change",
-    ),
-    MetricSpec(
-        name="ignored_static_voters",
-        help="1 if the voters come from the log, so that controller.quorum.voters is ignored; "
+        "ignored_static_voters",
+        "1 if the voters come from the log, so that controller.quorum.voters is ignored; "
         "0 if they come from that configuration.",
-        read=_dynamic,
-        named_by=_853 + "ignored-static-voters",
+        _dynamic,
     ),
 )

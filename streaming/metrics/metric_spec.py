@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
 
+from flask import Blueprint, Response, request
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from streaming.metrics.rates import Rates, node_of
 from streaming.status.cluster_status import ClusterStatus, StatusSource
@@ -24,28 +27,17 @@ NODE = ("node_id", "directory_id")
 REPLICA = (*NODE, "role")
 
 
-class MetricKind(Enum):
-    """The metric's Prometheus type."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    """It only grows, and starts at 0 with the process that counts. Its name ends in `_total`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MetricSpec(Generic[SampleT]):
-    """One metric. An unknown value is left out; it is never 0."""
+    """One metric: a row of the tables of metrics. An unknown value is left out; it is never 0."""
 
     name: str
-    """Without the prefix; units are seconds and bytes."""
+    """Without the prefix; units are seconds and bytes. That of a counter, which only grows, ends in `_total`."""
     help: str
     """The HELP text, on one line."""
     read: Callable[[SampleT], Values]
     labels: tuple[str, ...] = ()
     """Its own labels, without `cluster`."""
-    kind: MetricKind = MetricKind.GAUGE
-    named_by: str = ""
-    """KIP and its name of the metric; empty where no KIP names it."""
 
     @property
     def full_name(self) -> str:
@@ -62,19 +54,40 @@ def family(
         samples: what to read it from, each with the values of `labels`.
         labels: the labels before the metric's own: `cluster`, or none.
     """
-    made: GaugeMetricFamily | CounterMetricFamily
-    names = [*labels, *spec.labels]
-    match spec.kind:
-        case MetricKind.GAUGE:
-            made = GaugeMetricFamily(spec.full_name, spec.help, labels=names)
-        case MetricKind.COUNTER:
-            made = CounterMetricFamily(spec.full_name, spec.help, labels=names)
+    form = CounterMetricFamily if spec.name.endswith("_total") else GaugeMetricFamily
+    made = form(spec.full_name, spec.help, labels=[*labels, *spec.labels])
     for leading, sample in samples:
         values = spec.read(sample)
         for own, value in (values if isinstance(values, Mapping) else {(): values}).items():
             if value is not None:
                 made.add_metric([*leading, *own], float(value))
     return made
+
+
+class _TableCollector(Collector):
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._collect = collect
+
+    def collect(self) -> Iterable[Metric]:
+        """Yields every metric with its known values."""
+        return self._collect()
+
+
+def registry(collect: Callable[[], Iterable[Metric]], *more: Collector) -> CollectorRegistry:
+    """Returns a registry without the process-wide default metrics; `collect` is called at each scrape."""
+    made = CollectorRegistry()
+    for each in (_TableCollector(collect), *more):
+        made.register(each)
+    return made
+
+
+def add_endpoint(blueprint: Blueprint, exported: CollectorRegistry) -> None:
+    """Adds /metrics in the requested format: Prometheus' text format or OpenMetrics."""
+
+    @blueprint.get("/metrics")
+    def scrape() -> Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return Response(encode(exported), content_type=content_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,15 @@
 """/metrics, /healthz and /readyz of the relay: whether it gathers, and whether the topic accepts its rows."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, request
+from flask import Blueprint
 from flask.typing import ResponseReturnValue
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from connectors.gather.loop_heartbeat import STALLED_S
 from connectors.relay.forwarder import ForwardCounts
-from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, family
+from streaming.metrics.metric_spec import CLUSTER, MetricSpec, add_endpoint, family, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,97 +35,68 @@ def _acknowledged_age(relay: RelaySources) -> float | None:
 
 RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
-        name="relay_cluster",
-        help="1 for each cluster that this relay gathers.",
-        read=lambda relay: dict.fromkeys(((name,) for name in relay.clusters), 1),
-        labels=(CLUSTER,),
+        "relay_cluster",
+        "1 for each cluster that this relay gathers.",
+        lambda relay: dict.fromkeys(((name,) for name in relay.clusters), 1),
+        (CLUSTER,),
     ),
     MetricSpec(
-        name="relay_writes_cluster",
-        help="1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
-        read=lambda relay: {(name,): name in relay.writes() for name in relay.clusters},
-        labels=(CLUSTER,),
+        "relay_writes_cluster",
+        "1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
+        lambda relay: {(name,): name in relay.writes() for name in relay.clusters},
+        (CLUSTER,),
     ),
     MetricSpec(
-        name="relay_takeovers_total",
-        help="How often this relay took over a cluster that another relay wrote.",
-        read=lambda relay: relay.takeovers(),
-        kind=MetricKind.COUNTER,
+        "relay_takeovers_total",
+        "How often this relay took over a cluster that another relay wrote.",
+        lambda relay: relay.takeovers(),
     ),
-    MetricSpec(name="relay_gatherer_up", help="1 while the gatherer runs.", read=lambda relay: relay.gatherer_runs()),
+    MetricSpec("relay_gatherer_up", "1 while the gatherer runs.", lambda relay: relay.gatherer_runs()),
     MetricSpec(
-        name="relay_failing",
-        help="1 while the topic does not accept rows: /healthz and the log have the reason.",
-        read=lambda relay: relay.counts.failing is not None,
-    ),
-    MetricSpec(
-        name="relay_acknowledged_rows_total",
-        help="Rows of this relay that the topic has.",
-        read=lambda relay: relay.counts.rows,
-        kind=MetricKind.COUNTER,
+        "relay_failing",
+        "1 while the topic does not accept rows: /healthz and the log have the reason.",
+        lambda relay: relay.counts.failing is not None,
     ),
     MetricSpec(
-        name="relay_acknowledged_bytes_total",
-        help="The same in bytes of payload, before compression.",
-        read=lambda relay: relay.counts.payload_bytes,
-        kind=MetricKind.COUNTER,
+        "relay_acknowledged_rows_total", "Rows of this relay that the topic has.", lambda relay: relay.counts.rows
     ),
     MetricSpec(
-        name="relay_acknowledged_age_seconds",
-        help="Time since the newest acknowledgement; absent before the first one.",
-        read=_acknowledged_age,
+        "relay_acknowledged_bytes_total",
+        "The same in bytes of payload, before compression.",
+        lambda relay: relay.counts.payload_bytes,
     ),
     MetricSpec(
-        name="relay_waiting_rows",
-        help="Rows in the relay's folder that the topic may not have, of this relay or another one.",
-        read=lambda relay: relay.waiting_rows(),
+        "relay_acknowledged_age_seconds",
+        "Time since the newest acknowledgement; absent before the first one.",
+        _acknowledged_age,
     ),
     MetricSpec(
-        name="relay_dropped_rows_total",
-        help="Rows that were given up because more than buffer_bytes waited.",
-        read=lambda relay: relay.dropped_rows(),
-        kind=MetricKind.COUNTER,
+        "relay_waiting_rows",
+        "Rows in the relay's folder that the topic may not have, of this relay or another one.",
+        lambda relay: relay.waiting_rows(),
     ),
     MetricSpec(
-        name="relay_restated_total",
-        help="How often the metadata logs were read again from their start.",
-        read=lambda relay: relay.restated(),
-        kind=MetricKind.COUNTER,
+        "relay_dropped_rows_total",
+        "Rows that were given up because more than buffer_bytes waited.",
+        lambda relay: relay.dropped_rows(),
     ),
     MetricSpec(
-        name="relay_errors_total",
-        help="How often the connection to the topic failed and was opened again.",
-        read=lambda relay: relay.counts.errors,
-        kind=MetricKind.COUNTER,
+        "relay_restated_total",
+        "How often the metadata logs were read again from their start.",
+        lambda relay: relay.restated(),
+    ),
+    MetricSpec(
+        "relay_errors_total",
+        "How often the connection to the topic failed and was opened again.",
+        lambda relay: relay.counts.errors,
     ),
 )
-
-
-class RelayCollector(Collector):
-    """Reads every value at each scrape."""
-
-    def __init__(self, sources: RelaySources) -> None:
-        self._sources = sources
-
-    def describe(self) -> Iterable[Metric]:
-        """Yields every metric without values."""
-        yield from (family(spec, (), []) for spec in RELAY_METRICS)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yields every metric with its known values."""
-        yield from (family(spec, [((), self._sources)], []) for spec in RELAY_METRICS)
 
 
 def relay_endpoints(sources: RelaySources) -> Blueprint:
     """Returns the relay's paths. /healthz fails for what a restart of the relay may correct: not for the brokers."""
     blueprint = Blueprint("relay", __name__)
-    exported = CollectorRegistry()
-    exported.register(RelayCollector(sources))
-
-    @blueprint.get("/metrics")
-    def scrape() -> Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return Response(encode(exported), content_type=content_type)
+    add_endpoint(blueprint, registry(lambda: (family(spec, [((), sources)], []) for spec in RELAY_METRICS)))
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:

@@ -19,7 +19,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.silence import Silence
 from streaming.metrics.batch_stats import BatchStats
-from streaming.metrics.exporter import registry
+from streaming.metrics.exporter import job_registry
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
@@ -58,7 +58,7 @@ class DamagedCheckpoint:
             stats=self._folder / "log" / "gather-stats.json",
             wall_ms=lambda: NOON_MS,
         )
-        self._metrics = registry(sources)
+        self._metrics = job_registry(sources)
         self._checkpoint = checkpoint
 
     def _write_others(self, checkpoint: Checkpoint) -> None:

@@ -19,7 +19,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BATCH_DURATION
 from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS
-from streaming.metrics.metric_spec import MetricKind, MetricSpec
+from streaming.metrics.metric_spec import MetricSpec
 from tests.unit.rules.situation import healthy, leaderless, voter_not_fetching
 from tests.unit.streaming.metrics.exposition import MetricsFixture, reader
 
@@ -241,4 +241,3 @@ def test_rules_and_reasons_that_alerts_name_exist() -> None:
 
     assert set(re.findall(r"explain ([a-z-]+)", texts)) <= set(RULES)
     assert {one for each in reasons for one in each.split("|")} <= {reason.value for reason in Reason}
-    assert {one.kind for one in OWN_METRICS if one.name.endswith("_total")} == {MetricKind.COUNTER}

@@ -15,7 +15,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
-from streaming.metrics.exporter import registry
+from streaming.metrics.exporter import job_registry
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import JobSources
 from streaming.status.build_status import job_cluster_status
@@ -70,7 +70,7 @@ class MetricsFixture:
 
     def text(self) -> str:
         """The text of /metrics."""
-        return generate_latest(registry(self.sources)).decode()
+        return generate_latest(job_registry(self.sources)).decode()
 
     def samples(self) -> Samples:
         """Every sample: name without prefix and labels without cluster `prod`."""

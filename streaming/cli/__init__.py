@@ -21,6 +21,7 @@ from streaming.cli import (
     demo,
     doctor,
     explain,
+    export,
     lab,
     quarantine,
     relay,
@@ -112,6 +113,7 @@ app.command("timeline", rich_help_panel=_RECORDED)(timeline.timeline)
 app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
 app.command("bundle", rich_help_panel=_RECORDED)(bundle.bundle)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
+app.command("export", rich_help_panel=_RECORDED)(export.export)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)
 app.command("decode", rich_help_panel=_RECORDED)(decode.decode)
 apply_help_format(app)

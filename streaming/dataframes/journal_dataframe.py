@@ -197,10 +197,7 @@ class JournalDataFrameReader(DataSourceReader):
         rows = self._matching(self._journal.read(*partition.value))
         schema = to_arrow_schema(self._schema, timezone="UTC")
         while some := list(islice(rows, ROWS_PER_BATCH)):
-            if self._events:
-                yield _event_batch(event_batch(some), schema)
-            else:
-                yield observations_to_arrow(some).select(schema.names).cast(schema)
+            yield arrow_rows(some, schema, events=self._events)
 
     def _matching(self, rows: Iterator[Observation]) -> Iterator[Observation]:
         clusters, kinds = matching_values(self._filters, "cluster"), matching_values(self._filters, "kind")
@@ -215,6 +212,13 @@ class JournalDataFrameReader(DataSourceReader):
                 and may_overlap(shown_times, row.observed_at_ms, row.observed_at_ms)
             ):
                 yield row
+
+
+def arrow_rows(rows: Sequence[Observation], schema: pa.Schema, *, events: bool) -> pa.RecordBatch:
+    """Returns the requested columns of observations, or of the events that they decode to."""
+    if events:
+        return _event_batch(event_batch(rows), schema)
+    return observations_to_arrow(rows).select(schema.names).cast(schema)
 
 
 def _event_batch(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -254,7 +258,11 @@ def _journal(options: MutableMapping[str, str]) -> JournalReader:
     """
     if not options.get("path"):
         raise UsageError("no path is given: use load(PATH) with a journal, the folder journal in a checkpoint")
-    folder: Path = local_path(options["path"])
+    return require_journal(local_path(options["path"]))
+
+
+def require_journal(folder: Path) -> JournalReader:
+    """Returns the reader of an existing journal; errors as of `_journal`."""
     journal = JournalReader(folder)
     if not journal.created:
         raise UsageError(f"{folder} holds no journal: name the folder journal in the checkpoint of a kraftwatch job")

@@ -158,17 +158,31 @@ class TopicSource:
         Raises:
             UsageError: a file of the login cannot be read.
         """
-        messages = (
-            spark.readStream.format("kafka")
-            .options(**connection_options(self.connection))
-            .option("subscribe", ",".join(self.starting_offsets))
-            .option("startingOffsets", json.dumps({name: {**at} for name, at in self.starting_offsets.items()}))
+        reader = spark.readStream.format("kafka").options(**self._options)
+        return self._packed(
+            reader.option("startingOffsets", json.dumps({name: {**at} for name, at in self.starting_offsets.items()}))
             .option("maxOffsetsPerTrigger", self.rows_per_batch)
-            .option("includeHeaders", "true")
             # Without the rows that retention has deleted, the log would have a gap.
             .option("failOnDataLoss", "true")
             .load()
         )
+
+    def recorded(self, spark: SparkSession, since_ms: int) -> DataFrame:
+        """Returns the packed observations that were made since then and are in the topics now.
+
+        Raises:
+            UsageError: a file of the login cannot be read.
+        """
+        # No row is more than a minute after the broker's time of its message: such a row is refused.
+        begin = {"startingTimestamp": str(max(0, since_ms - 60_000)), "startingOffsetsByTimestampStrategy": "latest"}
+        return self._packed(spark.read.format("kafka").options(**self._options, **begin).load())
+
+    @property
+    def _options(self) -> dict[str, str]:
+        topics = {"subscribe": ",".join(self.starting_offsets), "includeHeaders": "true"}
+        return {**connection_options(self.connection), **topics}
+
+    def _packed(self, messages: DataFrame) -> DataFrame:
         at_ms = F.unix_millis("timestamp").alias("at_ms")
         columns = messages.select(
             "key", "value", "headers", "topic", "partition", "offset", at_ms, F.col("timestampType").alias("time_type")

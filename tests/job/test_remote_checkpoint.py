@@ -1,14 +1,18 @@
 """Spark's files in HDFS and in S3: a killed job continues from there, with a folder that has none of them."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow.dataset
 import pytest
+import yaml
 
 from deploy.lab.lab import Lab
 from tests.job.configured_job import section
-from tests.job.relay_process import RelayProcess
+from tests.job.relay_process import RelayProcess, counted
 from tests.job.remote_storage import RemoteStorage, hdfs, s3
 from tests.job.spark_cluster import standalone_cluster
 from tests.job.test_cluster import executor_processes, python_without_kraftwatch
@@ -20,6 +24,8 @@ from tests.job.test_relay_job import (
 )
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+
+SECRET_KEY = "spark.hadoop.fs.s3a.secret.key"
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +103,41 @@ def test_workers_that_share_no_folder_with_the_driver(
             lab.resume(*lab.controllers[:2])
             job.wait_for("no-leader", "resolved", within_s=180)
         assert_fired_and_resolved_once(job)
+
+
+def test_export_of_a_topic_to_hdfs_and_to_s3(
+    lab: Lab, relay: RelayProcess, name_node: RemoteStorage, folder: Path, tmp_path: Path
+) -> None:
+    relay.wait_for_rows(30)
+    relay.stop()
+    sequences = sorted(one.observation.sequence for one in counted(relay.messages()))
+    with s3(folder / "s3-of-export") as bucket:
+        for storage in (name_node, bucket):
+            config = exporting_config(relay, lab, tmp_path, spark=dict(storage.settings))
+            for expected in (len(sequences), 0):
+                assert f", {expected} observations, {expected} events, " in exported(config, f"{storage.uri}/lake")
+        written = pyarrow.dataset.dataset(
+            folder / "s3-of-export" / "bucket" / "lake" / "observations", format="parquet"
+        )
+        assert sorted(written.to_table(columns=["sequence"])["sequence"].to_pylist()) == sequences
+        denied = exporting_config(relay, lab, tmp_path, spark={**bucket.settings, SECRET_KEY: "wrong"})
+        sentence = exported(denied, f"{bucket.uri}/lake", exit_code=2)
+        assert "--to s3a://bucket/lake: Spark cannot read alerts there: " in sentence
+        assert "wrong" not in sentence
+
+
+def exporting_config(relay: RelayProcess, lab: Lab, tmp_path: Path, **keys: Any) -> Path:
+    clusters = [section("test", lab, cluster_id=relay.messages()[0].cluster_id)]
+    work = {"checkpoint": "hdfs://nowhere.example/job", "work_dir": str(tmp_path / "work")}
+    config = {"clusters": clusters, "source": "kafka", "relay": relay.section, **work, **keys}
+    file = tmp_path / "export.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def exported(config: Path, to: str, exit_code: int = 0) -> str:
+    command = [sys.executable, "-m", "streaming", "export", "--config", str(config), "--to", to]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == exit_code, done.stderr
+    assert "do-not-print-me" not in done.stderr
+    return done.stderr

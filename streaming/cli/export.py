@@ -1,0 +1,139 @@
+"""`kraftwatch export`: the tables of a job as parquet files, for a data team."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.errors import KraftwatchError, UsageError
+from streaming.cli import options
+from streaming.cli.output import print_message, print_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.config import Config
+    from streaming.dataframes.export import ExportSpan
+    from streaming.dataframes.job_tables import JobTables
+
+
+def export(
+    to: Annotated[
+        str,
+        typer.Option("--to", help="The folder of the tables: a path, hdfs://… or s3a://…", metavar="URI"),
+    ],
+    config: options.ConfigFile = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="The job's --checkpoint folder, for a job without a configuration file.", metavar="DIR"),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this table: alerts, observations, events or audits. May be repeated.", metavar="NAME"),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only rows from this time on, ISO 8601; default time zone: UTC.", metavar="TIME")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only rows before this time.", metavar="TIME")] = None,
+) -> None:
+    """Append what is new in a job's tables to parquet files.
+
+    Writes alerts, observations, events and audits to a folder each, partitioned
+    by cluster and date; the job may run. Run it again to append what is new. A
+    reader finds each file whole or not at all, also after a killed export. Run
+    one at a time. Queries no cluster; needs Java.
+
+    Exit codes: 0 exported, 1 Spark failed (run it again), 2 invalid usage.
+
+      kraftwatch export --config kraftwatch.yaml --to s3a://lake/kraftwatch
+    """
+    if (config is None) == (checkpoint is None):
+        raise UsageError("give --config FILE or --checkpoint DIR, but not both")
+    place = _place(to)
+    begin, end = options.parse_time_option("--since", since), options.parse_time_option("--until", until)
+    if begin is not None and end is not None and begin >= end:
+        raise UsageError("--until is not after --since: give the later time as --until")
+    # Imported here: Spark takes a second to import.
+    from streaming.dataframes.export import ExportSpan
+    from streaming.dataframes.job_tables import SCHEMAS, JobTables
+
+    names = [*dict.fromkeys(table or SCHEMAS)]
+    for name in names:
+        if name not in SCHEMAS:
+            raise UsageError(f"--table {name}: there is no such table; the tables are {', '.join(SCHEMAS)}")
+    resolved = None if config is None else _loaded(config)
+    folder = None if checkpoint is None else options.existing_checkpoint(str(checkpoint))
+    tables = JobTables.of_config(resolved) if resolved is not None else JobTables.of_folder(folder or Path())
+    tables.require(names)
+    span = ExportSpan(since_ms=begin, until_ms=end)
+    written = _export(resolved, tables, names, place, span)
+    print_message(f"exported to {to}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")
+
+
+def _export(
+    config: "Config | None", tables: "JobTables", names: Sequence[str], to: str, span: "ExportSpan"
+) -> Mapping[str, int]:
+    """Writes the tables, and returns the number of new rows of each; of `events`, that of their observations."""
+    from streaming.dataframes import register
+    from streaming.dataframes.export import EXPORT_SETTINGS, TableExport
+    from streaming.job.topic_input import spark_settings
+    from streaming.pipeline.query import SPARK_ERRORS, error_cause
+    from streaming.pipeline.spark_session import start_spark
+
+    print_progress("starting Spark")
+    own = {} if config is None else spark_settings(config)
+    settings = {**EXPORT_SETTINGS, "spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}", **own}
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-") as logs:
+        spark: SparkSession = start_spark(master="local[2]", logs=Path(logs), settings=settings)
+        try:
+            register(spark)
+            exports = {name: TableExport(spark=spark, tables=tables, table=name, to=to, span=span) for name in names}
+            for name, one in exports.items():
+                try:
+                    one.check()
+                except SPARK_ERRORS as problem:
+                    raise UsageError(f"--to {to}: Spark cannot read {name} there: {error_cause(problem)}") from problem
+            return {name: one.run(print_progress) for name, one in exports.items()}
+        except SPARK_ERRORS as problem:
+            raise KraftwatchError(
+                f"the export failed; what is in {to} is whole, run it again: {error_cause(problem)}"
+            ) from problem
+        finally:
+            spark.stop()
+
+
+def _place(to: str) -> str:
+    """Returns the URI of the folder, for Spark."""
+    from connectors.settings import uri_scheme
+    from streaming.config import checkpoint_place
+
+    try:
+        place = checkpoint_place(to)
+    except ValueError as problem:
+        raise UsageError(f"--to: {problem}") from None
+    if uri_scheme(place) is not None:
+        return place
+    folder = Path(place).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"--to {to}: {(problem.strerror or 'unusable').lower()}; give a writable folder") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--to {to}: permission denied; give a writable folder")
+    return f"file://{folder}"
+
+
+def _loaded(config: Path) -> "Config":
+    from streaming.config import load
+
+    return load(config)
+
+
+def _umask() -> int:
+    """Returns the mode bits that this user withholds from new files: others read an export, unlike a checkpoint."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

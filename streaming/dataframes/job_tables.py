@@ -1,0 +1,205 @@
+"""The tables of a job as DataFrames: alerts, observations, events and audits, wherever the job keeps them.
+
+Alerts and audits are in its database: SQLite or PostgreSQL. Observations and events are in its journal, or in the topic
+of a relay. docs/dataframes.md describes each column.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
+
+from connectors.errors import UsageError
+from connectors.sinks.alert_json import compact_json
+from connectors.store.alert_store import AlertRecord, AlertStore
+from connectors.store.audit_results import AuditResults, ContractResult
+from connectors.store.database import Database
+from connectors.store.store_place import StorePlace
+from connectors.store.stored_json import json_safe
+from connectors.store.tables import job_database
+from streaming.config import Config
+from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameSource, arrow_rows, require_journal
+from streaming.dataframes.requested_data import timestamp_us
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
+from streaming.pipeline.output_rows import TOPIC
+from streaming.pipeline.schema import OBSERVATION, unpacked
+
+ALERT = StructType(
+    [
+        StructField("number", LongType(), nullable=False),
+        *(StructField(name, StringType(), nullable=False) for name in ("cluster", "cluster_id", "rule", "subject")),
+        *(StructField(name, StringType(), nullable=False) for name in ("severity", "state", "summary", "evidence")),
+        StructField("remedy", ArrayType(StringType()), nullable=False),
+        *(StructField(name, TimestampType()) for name in ("started_at", "observed_at", "sent_at")),
+        StructField("offset", LongType()),
+        StructField("fingerprint", StringType(), nullable=False),
+        StructField("incident", StringType(), nullable=False),
+    ]
+)
+AUDIT = StructType(
+    [
+        StructField("audited_at", TimestampType()),
+        *(StructField(name, StringType(), nullable=False) for name in ("suite", "contract", "severity")),
+        *(StructField(name, LongType(), nullable=False) for name in ("checked_rows", "broken_rows")),
+        StructField("clusters", ArrayType(StringType()), nullable=False),
+        StructField("example", StringType()),
+    ]
+)
+SCHEMAS: Final[Mapping[str, StructType]] = {
+    "alerts": ALERT,
+    "observations": OBSERVATION,
+    "events": EVENT_ROW,
+    "audits": AUDIT,
+}
+"""By the name of the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTables:
+    """Where a job keeps its data."""
+
+    store: StorePlace
+    observations: Path | TopicSource
+    """The journal's folder, or a relay's topics."""
+
+    @staticmethod
+    def of_folder(checkpoint: Path) -> "JobTables":
+        """Returns the tables of a checkpoint folder."""
+        return JobTables(store=checkpoint.absolute(), observations=Checkpoint(folder=checkpoint.absolute()).journal)
+
+    @staticmethod
+    def of_config(config: Config) -> "JobTables":
+        """Returns the tables of a configured job.
+
+        Raises:
+            UsageError: the id of a cluster is not known, or the store cannot be read.
+        """
+        checkpoint = Checkpoint(folder=config.folder.absolute(), store=config.server)
+        if config.relay is None or config.source != "kafka":
+            return JobTables(store=config.store_place, observations=checkpoint.journal)
+        ids = {one.name: one.cluster_id for one in config.watched} | checkpoint.cluster_ids()
+        clusters = {}
+        for name in (one.name for one in config.watched):
+            cluster_id = ids[name]
+            if cluster_id is None:
+                raise UsageError(f"cluster {name}: its id is not known: set its cluster_id, or start the job first")
+            topic = config.relay.topic_of(name)
+            clusters[name] = RelayedCluster(topic=topic, cluster_id=cluster_id, baseline=0)
+        source = TopicSource(
+            connection=config.relay.connection(),
+            rows_per_batch=config.relay.rows_per_batch,
+            starting_offsets={one.topic: {} for one in clusters.values()},
+            clusters=clusters,
+        )
+        return JobTables(store=config.store_place, observations=source)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Checks, without Spark, that these tables can be read.
+
+        Raises:
+            UsageError: there is no journal.
+            StoreError: the database cannot be read.
+        """
+        if isinstance(self.observations, Path) and {"observations", "events"} & {*names}:
+            require_journal(self.observations)
+        if self._database.exists:
+            with self._database.reading():
+                pass
+
+    def read(self, spark: SparkSession, table: str, since_ms: int = 0) -> DataFrame:
+        """Returns a table; of observations and events, at least the rows that were observed since then.
+
+        Raises:
+            UsageError: there is no such table or no journal, or a file of the topic's login cannot be read.
+            StoreError: the database cannot be read.
+        """
+        match table:
+            case "alerts":
+                return self._stored(spark, ALERT, map(_alert_row, AlertStore(self._database).alerts()))
+            case "audits":
+                return self._stored(spark, AUDIT, map(_audit_row, AuditResults(self._database).all()))
+            case "observations" | "events":
+                return self._observed(spark, since_ms, events=table == "events")
+            case _:
+                raise UsageError(f"there is no table {table}: the tables are {', '.join(SCHEMAS)}")
+
+    @property
+    def _database(self) -> Database:
+        return job_database(self.store, read_only=True)
+
+    @staticmethod
+    def _stored(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+        # Few and read at once, in the driver: a password of the store stays in this process.
+        return spark.createDataFrame(
+            pa.Table.from_pylist([*rows], schema=to_arrow_schema(schema, timezone="UTC")), schema
+        )
+
+    def _observed(self, spark: SparkSession, since_ms: int, *, events: bool) -> DataFrame:
+        schema = EVENT_ROW if events else OBSERVATION
+        if isinstance(self.observations, Path):
+            reader = spark.read.format(JournalDataFrameSource.NAME).option("events", str(events).lower())
+            rows = reader.load(str(self.observations))
+        else:
+            rows = self.observations.recorded(spark, since_ms).mapInArrow(_Unpack(since_ms, events=events), schema)
+        return rows.where(F.col("observed_at_ms") >= since_ms)
+
+
+class _Unpack:
+    """`mapInArrow`: packed observations to a table. Spark pickles it."""
+
+    def __init__(self, since_ms: int, *, events: bool) -> None:
+        self._since_ms = since_ms
+        self._events = events
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(EVENT_ROW if self._events else OBSERVATION, timezone="UTC")
+        for batch in batches:
+            packed = zip(batch.column("cluster").to_pylist(), batch.column("observation").to_pylist(), strict=True)
+            # What is refused has no cluster.
+            rows = (unpacked(cluster, value) for cluster, value in packed if not cluster.startswith(TOPIC))
+            if wanted := [row for row in rows if row.observed_at_ms >= self._since_ms]:
+                yield arrow_rows(wanted, schema, events=self._events)
+
+
+def _alert_row(record: AlertRecord) -> Mapping[str, object]:
+    alert = record.alert
+    texts = {name: getattr(alert, name) for name in ("cluster", "cluster_id", "rule", "subject", "summary")}
+    return {
+        "number": record.number,
+        **{name: _utf8(text) for name, text in texts.items()},
+        "severity": alert.severity.value,
+        "state": alert.state.value,
+        "evidence": compact_json(json_safe(alert.evidence)).decode(),
+        "remedy": [_utf8(line) for line in alert.remedy],
+        "started_at": timestamp_us(alert.started_at_ms),
+        "observed_at": timestamp_us(alert.observed_at_ms),
+        "sent_at": timestamp_us(record.recorded_at_ms),
+        "offset": alert.offset,
+        "fingerprint": alert.fingerprint,
+        "incident": record.incident,
+    }
+
+
+def _audit_row(result: ContractResult) -> Mapping[str, object]:
+    return {
+        "audited_at": timestamp_us(result.audited_at_ms),
+        "suite": result.suite,
+        "contract": result.contract,
+        "severity": result.severity.value,
+        "checked_rows": result.checked_rows,
+        "broken_rows": result.broken_rows,
+        "clusters": [_utf8(name) for name in result.clusters],
+        "example": None if result.example is None else _utf8(result.example),
+    }
+
+
+def _utf8(text: str) -> str:
+    """Returns the text with each half of a surrogate pair, which UTF-8 cannot encode, as its JSON escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

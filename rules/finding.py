@@ -63,8 +63,9 @@ class UnknownResult:
     """The rule cannot be evaluated now. Its firing alerts keep firing until it can be evaluated again."""
 
     rule: str
+    """Rule id."""
     subject: str | None
-    """The one subject whose state is unknown; None for all subjects of the rule."""
+    """The one subject whose state is unknown; without it, all subjects of the rule."""
     why: str
     """One sentence: what is not observed, and since when."""
 
@@ -74,7 +75,9 @@ class NotApplicable:
     """The rule has nothing to evaluate on this cluster, for example on a static quorum. This does not mean healthy."""
 
     rule: str
+    """Rule id."""
     why: str
+    """Why it does not apply."""
 
 
 RuleResult: TypeAlias = Finding | UnknownResult | NotApplicable

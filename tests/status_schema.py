@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from streaming.status.status_json import status_adapter
 
 PATH = Path(__file__).parents[1] / "docs" / "status.schema.json"
@@ -16,9 +18,16 @@ _HEAD = {
 }
 
 
+class _EveryFieldRequired(GenerateJsonSchema):
+    """Every field is written."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return True
+
+
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the status object."""
-    plain = status_adapter().json_schema(by_alias=True, mode="serialization")
+    plain = status_adapter().json_schema(by_alias=True, mode="serialization", schema_generator=_EveryFieldRequired)
     return {**_HEAD, **_tidy(plain)}
 
 
@@ -36,7 +45,7 @@ def _tidy(value: Any) -> Any:
     return {
         key: " ".join(each.split()) if key == "description" and isinstance(each, str) else _tidy(each)
         for key, each in value.items()
-        if not (key == "title" and isinstance(each, str)) and not (key == "default" and each == [])
+        if not (key == "title" and isinstance(each, str)) and not (key == "default" and each in ([], None))
     }
 
 

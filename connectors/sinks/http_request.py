@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from threading import Lock, Timer
-from types import TracebackType
 from typing import Any
 
 import requests
@@ -70,9 +69,7 @@ class CallDeadline:
         self._timer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the supervision; the call's own connections stay open."""
         self._timer.cancel()
         with self._lock:

@@ -68,7 +68,9 @@ class ReplicaKey:
     """
 
     id: NodeId
+    """Node id."""
     directory_id: DirectoryId | None = None
+    """Directory id as Kafka prints it; none in a static quorum."""
 
     def __lt__(self, other: "ReplicaKey") -> bool:
         """Returns whether this key is sorted before the other one: lists from Kafka may mix both kinds of keys."""

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TypeAlias
 
 from connectors.errors import UnavailableStoreError, UsageError
@@ -50,9 +50,7 @@ class ConfigFile:
         self._former = signal.signal(signal.SIGHUP, lambda *_: self._signalled.set())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Restores the former handler of SIGHUP."""
         signal.signal(signal.SIGHUP, self._former)
 

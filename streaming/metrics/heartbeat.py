@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 import requests
 
@@ -74,9 +73,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The thread is not joined: a URL that hangs must not delay the end of the job.
         self._stopping.set()
 

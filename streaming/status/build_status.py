@@ -2,29 +2,28 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
 from rules.finding import HOLD, Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
-from rules.model.history import RecentHistory, Recovery
+from rules.model.history import Reconfiguration, Recovery, UncleanElections
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
 from streaming.status import build_voters
-from streaming.status.build_voters import replica_ids
 from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import ClusterStatus, QuorumMode
-from streaming.status.evaluation_types import (
+from streaming.status.cluster_status import (
     ChangedSeverity,
+    ClusterStatus,
     FailingObservation,
     FindingStatus,
-    NotApplicableRule,
     PendingCondition,
-    UnknownRule,
+    QuorumMode,
 )
 from streaming.status.health import worst_first
 from streaming.status.history_types import (
@@ -38,12 +37,18 @@ from streaming.status.history_types import (
 )
 from streaming.status.log_dir_status import log_dir_status
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 RECOVERING_LIMIT = 2_000
 """Recovering partitions that a status names; `recovering_partitions` counts all."""
 PENDING_LIMIT = 200
 """Pending conditions that a status names."""
-_LIVE_MS = 10_000
+TOPIC_LIMIT = 200
+"""Topics with recovering partitions that a status names."""
+LIVE_MS = 10_000
 """For a job, `source` is `live` while a leader answered the log or a poll within this time."""
+StatusT = TypeVar("StatusT", bound="DataclassInstance")
 
 
 def job_cluster_status(
@@ -58,7 +63,7 @@ def job_cluster_status(
         evaluation=evaluate(quorum, thresholds) if evaluation is None else evaluation,
         thresholds=thresholds,
         taken_at_ms=quorum.now_ms,
-        queried_since_ms=Millis(quorum.now_ms - _LIVE_MS),
+        queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
         recorded_at_ms=quorum.now_ms,
         missing=(),
     )
@@ -74,28 +79,36 @@ def cluster_status(
         tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
         recovering_limit: how many recovering partitions are named; None: all.
     """
-    quorum, evaluation = state.quorum, state.evaluation
+    quorum, evaluation, history = state.quorum, state.evaluation, state.quorum.history
     longest = _longest_recovering(quorum)
     return replace(
         _present_state(state),
-        elections=_elections(quorum.history),
-        voter_changes=_voter_changes(quorum.history),
-        findings=_findings(evaluation, state.thresholds),
-        unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
+        elections=tuple(_copied(ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
+        voter_changes=tuple(_copied(VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes),
+        findings=tuple(
+            _copied(FindingStatus, one, hold_s=state.thresholds[one.rule][HOLD])
+            for one in worst_first(evaluation.findings)
+        ),
+        unknown=tuple(evaluation.unknown),
         failing=_failing(quorum),
         recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
         recoveries=_topic_recoveries(longest),
-        reconfigurations=_forced_reconfigurations(quorum.history),
-        starts=_controller_starts(quorum.history),
-        unclean=_unclean_elections(quorum.history),
+        reconfigurations=tuple(map(_forced_reconfiguration, history.reconfigurations)),
+        starts=tuple(_copied(ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
+        unclean=tuple(map(_unclean_elections, history.unclean)),
         pending=_pending(tracked) if tracked else (),
-        not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
+        not_applicable=tuple(evaluation.not_applicable),
         changed_severities=tuple(
             ChangedSeverity(rule=rule, severity=one.severity)
             for rule, one in state.thresholds.items()
             if one.severity is not None and one.enabled
         ),
     )
+
+
+def _copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
+    """Returns a part of the status: its fields are those of the model under the same names, and the others."""
+    return kind(**others, **{each.name: getattr(one, each.name) for each in fields(kind) if each.name not in others})
 
 
 def _present_state(state: ClusterState) -> ClusterStatus:
@@ -117,7 +130,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         max_follower_lag=lag,
         max_follower_lag_time_ms=lag_time_ms,
         current_voters=build_voters.current_voters(poll),
-        current_observers=build_voters.replica_ids(row.key for row in poll.observers) if poll else (),
+        current_observers=tuple(row.key for row in poll.observers) if poll else (),
         could_be_voters=build_voters.possible_voters(state),
         committed_voters=build_voters.committed_voters(quorum),
         pending_voters=build_voters.pending_voters(quorum),
@@ -159,19 +172,6 @@ def _mode(quorum: Quorum) -> QuorumMode | None:
     return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC
 
 
-def _findings(evaluation: Evaluation, thresholds: Mapping[str, Thresholds]) -> tuple[FindingStatus, ...]:
-    return tuple(
-        FindingStatus(
-            rule=one.rule,
-            subject=one.subject,
-            severity=one.severity,
-            summary=one.summary,
-            hold_s=thresholds[one.rule][HOLD],
-        )
-        for one in worst_first(evaluation.findings)
-    )
-
-
 def _failing(quorum: Quorum) -> tuple[FailingObservation, ...]:
     poll = quorum.poll
     return tuple(
@@ -186,103 +186,32 @@ def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
     pending = sorted(
         (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
     )
-    return tuple(
-        PendingCondition(
-            rule=one.rule,
-            subject=one.subject,
-            summary=one.summary,
-            started_at_ms=one.started_at_ms,
-            due_at_ms=one.due_at_ms,
-        )
-        for one in pending[:PENDING_LIMIT]
-    )
-
-
-TOPIC_LIMIT = 200
-"""Topics with recovering partitions that a status names."""
-
-
-def _elections(history: RecentHistory) -> tuple[ElectionStatus, ...]:
-    return tuple(
-        ElectionStatus(
-            leader_id=one.leader_id,
-            leader_epoch=one.leader_epoch,
-            voter_ids=one.voter_ids,
-            granting_voter_ids=one.granting_voter_ids,
-            offset=one.offset,
-            at_ms=one.timestamp_ms,
-        )
-        for one in history.elections
-    )
-
-
-def _voter_changes(history: RecentHistory) -> tuple[VoterChangeStatus, ...]:
-    return tuple(
-        VoterChangeStatus(
-            added=replica_ids(one.added),
-            removed=replica_ids(one.removed),
-            moved=tuple(one.moved),
-            leader_epoch=one.leader_epoch,
-            offset=one.offset,
-            at_ms=one.timestamp_ms,
-        )
-        for one in history.voter_changes
-    )
-
-
-def _forced_reconfigurations(history: RecentHistory) -> tuple[ForcedReconfigurationStatus, ...]:
-    return tuple(
-        ForcedReconfigurationStatus(
-            at_ms=one.timestamp_ms,
-            offset=one.offset,
-            before=tuple(key.id for key in one.before),
-            after=tuple(key.id for key in one.after),
-        )
-        for one in history.reconfigurations
-    )
-
-
-def _controller_starts(history: RecentHistory) -> tuple[ControllerStartStatus, ...]:
-    return tuple(ControllerStartStatus(at_ms=one.timestamp_ms, offset=one.offset, id=one.id) for one in history.starts)
-
-
-def _unclean_elections(history: RecentHistory) -> tuple[UncleanElectionStatus, ...]:
-    return tuple(
-        UncleanElectionStatus(
-            topic=one.topic,
-            topic_id=one.topic_id,
-            elections=one.elections,
-            first_at_ms=one.first_timestamp_ms,
-            last_at_ms=one.last_timestamp_ms,
-        )
-        for one in history.unclean
-    )
+    return tuple(_copied(PendingCondition, one) for one in pending[:PENDING_LIMIT])
 
 
 def _longest_recovering(quorum: Quorum) -> list[Recovery]:
     return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
 
 
+def _forced_reconfiguration(one: Reconfiguration) -> ForcedReconfigurationStatus:
+    before, after = (tuple(key.id for key in keys) for keys in (one.before, one.after))
+    return _copied(ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
+
+
+def _unclean_elections(one: UncleanElections) -> UncleanElectionStatus:
+    times = {"first_at_ms": one.first_timestamp_ms, "last_at_ms": one.last_timestamp_ms}
+    return _copied(UncleanElectionStatus, one, **times)
+
+
 def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
     """Returns one recovering partition and which of its replicas' brokers are alive."""
     newest = quorum.newest_timestamp_ms
-    return RecoveringPartition(
-        topic=one.topic,
-        topic_id=one.topic_id,
-        partition=one.partition,
+    return _copied(
+        RecoveringPartition,
+        one,
         since_ms=one.since_timestamp_ms,
-        since_offset=one.since_offset,
-        at_least=one.at_least,
         for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
-        leader=one.leader,
-        leader_epoch=one.leader_epoch,
-        partition_epoch=one.partition_epoch,
-        leader_changes=one.leader_changes,
-        isr=tuple(one.isr),
-        replicas=tuple(one.replicas),
         replicas_alive=tuple(node for node in one.replicas if _alive(quorum, node)),
-        previous_isr=None if one.previous_isr is None else tuple(one.previous_isr),
-        previous_elr=None if one.previous_elr is None else tuple(one.previous_elr),
     )
 
 
@@ -292,13 +221,7 @@ def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
     for one in longest:
         oldest.setdefault(one.topic_id, one)
     return tuple(
-        TopicRecovery(
-            topic=one.topic,
-            topic_id=one.topic_id,
-            since_ms=one.since_timestamp_ms,
-            at_least=one.at_least,
-            partitions=counts[one.topic_id],
-        )
+        _copied(TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
         for one in [*oldest.values()][:TOPIC_LIMIT]
     )
 

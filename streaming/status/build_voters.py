@@ -32,7 +32,6 @@ from streaming.status.voter_types import (
     PendingVoters,
     PossibleVoter,
     RegistrationWithoutVoter,
-    ReplicaId,
     ReplicaRole,
     ReplicaStatus,
     VoterEndpoints,
@@ -78,11 +77,6 @@ def _present_poll(state: ClusterState) -> Poll | None:
     return None if leaderless(state.quorum) else fresh_poll(state.quorum, state.thresholds[ENDPOINT_RULE])
 
 
-def replica_ids(keys: Iterable[ReplicaKey]) -> tuple[ReplicaId, ...]:
-    """Returns node id and directory id of each replica."""
-    return tuple(ReplicaId(id=key.id, directory_id=key.directory_id) for key in keys)
-
-
 def current_voters(poll: Poll | None) -> tuple[VoterEndpoints, ...]:
     """Returns the leader's voter set with the endpoints that DescribeQuorum names."""
     rows = poll.voters if poll else ()
@@ -106,8 +100,8 @@ def pending_voters(quorum: Quorum) -> PendingVoters | None:
         return None
     latest, committed = {row.key for row in quorum.poll.voters}, quorum.committed.keys
     return PendingVoters(
-        added=replica_ids(sorted(latest - committed)),
-        removed=replica_ids(sorted(committed - latest)),
+        added=tuple(sorted(latest - committed)),
+        removed=tuple(sorted(committed - latest)),
         moved=tuple(moving_voters(quorum.poll, quorum.committed)),
     )
 

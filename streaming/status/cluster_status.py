@@ -12,16 +12,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from streaming.status.evaluation_types import (
-    ChangedSeverity,
-    FailingObservation,
-    FindingStatus,
-    NotApplicableRule,
-    PendingCondition,
-    UnknownRule,
-    UtcTime,
-)
+from rules.finding import NotApplicable, Severity, UnknownResult
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import ObservationSource, Reason
 from streaming.status.history_types import (
     ControllerStartStatus,
     ElectionStatus,
@@ -39,8 +32,8 @@ from streaming.status.voter_types import (
     PendingVoters,
     PossibleVoter,
     RegistrationWithoutVoter,
-    ReplicaId,
     ReplicaStatus,
+    UtcTime,
     VoterEndpoints,
     VoterEndpointStatus,
 )
@@ -63,13 +56,65 @@ class QuorumMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindingStatus:
+    """A condition that a rule finds now. Holds are not applied."""
+
+    rule: str
+    """Rule id."""
+    subject: str
+    """What the finding is about, for example `voter 2`."""
+    severity: Severity
+    """critical, warning or info."""
+    summary: str
+    """The finding in one or two sentences."""
+    hold_s: float = 0.0
+    """How long the condition must last before a job's alert fires."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSeverity:
+    """A rule whose severity the configuration changes. A rule that it disables is not applicable."""
+
+    rule: str
+    """Rule id."""
+    severity: Severity
+    """The severity of all findings of the rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingObservation:
+    """A data source of the cluster that fails now."""
+
+    source: ObservationSource
+    """log: the metadata log; quorum: DescribeQuorum; probe: an endpoint probe; view: a node's view of the leader."""
+    endpoint: str | None
+    """HOST:PORT that was asked; null where none was."""
+    reason: Reason
+    """Why it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCondition:
+    """A condition whose hold has not expired: it becomes an alert at `due_at_ms`."""
+
+    rule: str
+    """Rule id."""
+    subject: str
+    """What the condition is about."""
+    summary: str
+    """The condition in one or two sentences."""
+    started_at_ms: Millis
+    """When it was first found, by the monitor's clock."""
+    due_at_ms: Millis
+    """When its hold expires, by the monitor's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """The state of one cluster's metadata quorum at one time. Unknown is null, never 0 or -1."""
 
     # It holds for the dataclasses of the fields too. A field's docstring is its description in docs/status.schema.json.
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        use_attribute_docstrings=True, serialize_by_alias=True, json_schema_serialization_defaults_required=True
-    )
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True)
 
     cluster: str
     """Name of the cluster in the configuration; the folder where `--log-dir` was read."""
@@ -96,7 +141,7 @@ class ClusterStatus:
     """Time since that voter was last caught up, by the leader's clock."""
     current_voters: tuple[VoterEndpoints, ...]
     """The leader's voter set, committed or not."""
-    current_observers: tuple[ReplicaId, ...]
+    current_observers: tuple[ReplicaKey, ...]
     """Observers, brokers included."""
     could_be_voters: tuple[PossibleVoter, ...]
     """Observers that can be added to the voters: registered controllers with a directory id."""
@@ -144,7 +189,7 @@ class ClusterStatus:
     """The log directory; null unless `--log-dir` was read."""
     findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
-    unknown: Annotated[tuple[UnknownRule, ...], Field(alias="cannot_tell")] = ()
+    unknown: Annotated[tuple[UnknownResult, ...], Field(alias="cannot_tell")] = ()
     """Rules whose result is unknown."""
     failing: tuple[FailingObservation, ...] = ()
     """Data sources that fail now."""
@@ -174,7 +219,7 @@ class ClusterStatus:
     """Unclean leader elections by topic, oldest first."""
     pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
-    not_applicable: tuple[NotApplicableRule, ...] = ()
+    not_applicable: tuple[NotApplicable, ...] = ()
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
     """Rules whose severity the configuration changes."""

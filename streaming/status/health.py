@@ -15,8 +15,7 @@ from rules.evaluate import BLIND
 from rules.finding import Finding, Severity
 from rules.formatting import plural
 from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.evaluation_types import FindingStatus
+from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
 DATA_LOSS_RULES = frozenset(
     {"committed-metadata-lost", "partition-stuck-recovering", "recovery-invariant-broken", "unclean-election"}

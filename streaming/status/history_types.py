@@ -5,9 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from streaming.status.evaluation_types import UtcTime
-from streaming.status.voter_types import ReplicaId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
+from streaming.status.voter_types import UtcTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +31,9 @@ class ElectionStatus:
 class VoterChangeStatus:
     """A VotersRecord of the metadata log, compared with the one before it."""
 
-    added: tuple[ReplicaId, ...]
+    added: tuple[ReplicaKey, ...]
     """Voters that it added."""
-    removed: tuple[ReplicaId, ...]
+    removed: tuple[ReplicaKey, ...]
     """Voters that it removed."""
     moved: tuple[NodeId, ...]
     """Voters whose endpoints it changed."""

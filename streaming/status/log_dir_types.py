@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset
-from streaming.status.evaluation_types import UtcTime
-from streaming.status.voter_types import VoterEndpoints
+from streaming.status.voter_types import UtcTime, VoterEndpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.status.build_status import cluster_status, job_cluster_status
+from streaming.status.build_status import LIVE_MS, cluster_status, job_cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
@@ -33,8 +33,6 @@ KEPT_BYTES = 64 << 20
 """Stored states of one cluster; beyond this, every second one is dropped."""
 _KEEP_EVERY_S = 1.0
 """A state is stored after so much time of replaying: storing a large one takes a part of it."""
-_LIVE_MS = 10_000
-"""`source` is `live` if a leader answered within this time before the newest observation, as in the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +175,7 @@ class PastReplay:
             evaluation=evaluation,
             thresholds=thresholds,
             taken_at_ms=at_ms,
-            queried_since_ms=Millis(newest_ms - _LIVE_MS),
+            queried_since_ms=Millis(newest_ms - LIVE_MS),
             recorded_at_ms=newest_ms,
             missing=missing_of(machine),
         )

@@ -1,15 +1,28 @@
-"""Voters, observers and their endpoints in a cluster status."""
+"""Voters, observers and their endpoints in a cluster status; how its times are written."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from connectors.sinks.alert_json import from_iso, iso
 from rules.analysis.replica_lag import Liveness
-from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import CertificateFault
-from streaming.status.evaluation_types import UtcTime
+
+
+def _from_json(value: object) -> object:
+    return from_iso(value) if isinstance(value, str) else value
+
+
+UtcTime: TypeAlias = Annotated[
+    Millis,
+    BeforeValidator(_from_json),
+    PlainSerializer(iso, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""Milliseconds since the epoch in Python; ISO 8601 UTC with milliseconds in JSON."""
 
 
 class EndpointVerdict(StrEnum):
@@ -27,16 +40,6 @@ class ReplicaRole(StrEnum):
     LEADER = "Leader"
     FOLLOWER = "Follower"
     OBSERVER = "Observer"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaId:
-    """A node and its log directory."""
-
-    id: NodeId
-    """Node id."""
-    directory_id: DirectoryId | None
-    """Directory id as Kafka prints it; null in a static quorum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +68,9 @@ class CommittedVoters:
 class PendingVoters:
     """The difference between the leader's latest voter set and the committed one."""
 
-    added: tuple[ReplicaId, ...]
+    added: tuple[ReplicaKey, ...]
     """Voters of the leader's set that are not committed."""
-    removed: tuple[ReplicaId, ...]
+    removed: tuple[ReplicaKey, ...]
     """Committed voters that the leader's set no longer holds."""
     moved: tuple[NodeId, ...] = ()
     """Voters with other endpoints in the leader's set than in the committed one."""

@@ -15,12 +15,11 @@ from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
 from rules.checks.monitor_blind import observes_nothing
 from rules.evaluate import BLIND, INHIBITED
-from rules.finding import Plain, Severity
+from rules.finding import Plain, Severity, UnknownResult
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.evaluation_types import PendingCondition, UnknownRule
+from streaming.status.cluster_status import ClusterStatus, PendingCondition, StatusSource
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
 from streaming.status.status_json import selected_json, status_json
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
@@ -189,9 +188,9 @@ class ClusterView:
         return {(one.rule, one.subject): one.summary for one in (self.status.findings if self.status else ())}
 
     @property
-    def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownRule]]:
+    def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownResult]]:
         """The rules whose result is unknown, by reason."""
-        by_why: dict[str, list[UnknownRule]] = {}
+        by_why: dict[str, list[UnknownResult]] = {}
         for one in self.status.unknown if self.status else ():
             by_why.setdefault(one.why, []).append(one)
         return by_why

@@ -11,8 +11,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
-from streaming.status.cluster_status import ClusterStatus
-from streaming.status.evaluation_types import FindingStatus
+from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from streaming.status.health import quorum_unobserved
 from streaming.status.history_types import TopicRecovery
 from streaming.status.status_store import StatusStore

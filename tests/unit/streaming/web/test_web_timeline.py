@@ -8,7 +8,7 @@ import pytest
 from connectors.sinks.alert_json import from_iso
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
 from streaming.status.history_types import (
     ElectionStatus,
     ForcedReconfigurationStatus,
@@ -16,7 +16,6 @@ from streaming.status.history_types import (
     VoterChangeStatus,
 )
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
-from streaming.status.voter_types import ReplicaId
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import ALERTS_SHOWN, timeline
 from streaming.web.timeline_lanes import Shape
@@ -148,5 +147,5 @@ def test_forced_voter_change_has_its_own_shape() -> None:
     assert mark.text == "voter set changed by force: 4-d4 added, 1-d1 removed and 2-d2 removed, at offset 77"
 
 
-def replica_id(node: int) -> ReplicaId:
-    return ReplicaId(id=NodeId(node), directory_id=DirectoryId(f"d{node}"))
+def replica_id(node: int) -> ReplicaKey:
+    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(f"d{node}"))

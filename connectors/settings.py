@@ -18,6 +18,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -200,6 +201,13 @@ class LoginSection(Section):
     """A file with only the password, read at each login; not together with sasl_plain_password."""
     sasl_oauth_token_file: Path | None = None
     """A file with an OAUTHBEARER token, read at each login."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "LoginSection":
+        for key in ("sasl_plain_password", "ssl_password"):
+            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
+                raise ValueError(f"give {key} or {key}_file, not both")
+        return self
 
     def check_login(self) -> None:
         """Checks that the keys fit together: otherwise the cluster would refuse the login later.

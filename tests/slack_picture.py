@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.secret import Secret
+from pydantic import SecretStr
+
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
-from connectors.sinks.slack import SlackBot
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import CLEAR
@@ -24,6 +24,7 @@ from rules.notifications.notification import Notification, NotifyReason
 from rules.resolved_texts import resolved_text
 from tests.browser.chromium import Browser, chromium
 from tests.sinks.server import serving
+from tests.sinks.sink_kind import local_slack
 from tests.sinks.slack_double import ChannelMessage, SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import healthy
@@ -77,13 +78,10 @@ def example_messages() -> Sequence[ChannelMessage]:
         with serving(trusted.server(trusted.issue("server"))) as server:
             slack = SlackDouble()
             server.behave = slack.reply
-            config = SlackBot(
-                channel="#kafka",
-                token=Secret(text="xoxb-1"),
-                api_url=f"{server.url}/api/",
-                ca_file=Path(trusted.file),
+            config = local_slack(
+                Path(trusted.file), channel="#kafka", token=SecretStr("xoxb-1"), api_url=f"{server.url}/api/"
             )
-            sink = open_sink(SinkSpec(config=config, links=LINKS), store=folder)
+            sink = open_sink(SinkSpec(section=config, links=LINKS), store=folder)
             sink.send(notifications, sent_at_ms=worse.observed_at_ms, deadline_s=30)
     assert slack.invalid == []
     return slack.messages

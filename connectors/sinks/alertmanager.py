@@ -9,7 +9,6 @@ import base64
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,7 +22,7 @@ from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer, url_server
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
@@ -47,50 +46,14 @@ _MAX_ANNOTATION = 2_000
 """Characters of an annotation: it becomes part of mails and chat messages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alertmanager(SinkConfig):
-    """One Alertmanager."""
-
-    fixed_repeat_s = REPEAT_S
-    # Alertmanager notifies only of an alert that is still firing after `group_wait`.
-    test_resolves = False
-
-    url: Secret
-    """Without /api/v2/alerts."""
-    username: str | None = None
-    password: Secret | None = None
-    token: Secret | None = None
-    """A bearer token."""
-    ca_file: Path | None = None
-    """Certificate authorities to trust instead of the system's."""
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        _check_url(self.url)
-        return f"alertmanager:{host_of(self.url)}"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
-        """Opens the sink."""
-        return AlertmanagerSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        ends = datetime.fromtimestamp(wall_ms() / 1000 + LASTS_S, UTC)
-        return (
-            f"Alertmanager routes alertname {TEST_RULE}, cluster {JOB_CLUSTER_ID}, severity {severity}: its receiver "
-            f"is notified after the route's group_wait (30 s by default); it ends by itself at {ends:%H:%M:%S} UTC"
-        )
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the URL."""
-        return [url_server(self.url, self.ca_file)]
-
-
 class AlertmanagerSection(SinkSection):
     """One Alertmanager. Each member of an Alertmanager cluster needs an entry, because each must be notified."""
 
     form = "alertmanager:URL"
     text_key = "url"
+    fixed_repeat_s = REPEAT_S
+    # Alertmanager notifies only of an alert that is still firing after `group_wait`.
+    test_resolves = False
 
     url: SecretStr | None = None
     """http://HOST:9093, without /api/v2/alerts; only the host is ever printed."""
@@ -118,28 +81,45 @@ class AlertmanagerSection(SinkSection):
             raise ValueError("give a password or a token, not both")
         return self
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return Alertmanager(
-            url=self.required_secret("url"),
-            username=self.username,
-            password=self.secret("password"),
-            token=self.secret("token"),
-            ca_file=self.ca_file,
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        url = self.required_secret("url")
+        _check_url(url)
+        return f"alertmanager:{host_of(url)}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AlertmanagerSink":
+        """Opens the sink."""
+        return AlertmanagerSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        ends = datetime.fromtimestamp(wall_ms() / 1000 + LASTS_S, UTC)
+        return (
+            f"Alertmanager routes alertname {TEST_RULE}, cluster {JOB_CLUSTER_ID}, severity {severity}: its receiver "
+            f"is notified after the route's group_wait (30 s by default); it ends by itself at {ends:%H:%M:%S} UTC"
         )
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the URL."""
+        return [url_server(self.required_secret("url"), self.ca_file)]
 
 
 class AlertmanagerSink:
     """Posts to one Alertmanager."""
 
-    def __init__(self, config: Alertmanager, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up.
 
         Raises:
             UsageError: a secret cannot be read, or the URL is invalid.
         """
         self.options = options
-        self._config = config
+        self._url, self._ca_file = section.required_secret("url"), section.ca_file
+        self._username, self._password, self._token = (
+            section.username,
+            section.secret("password"),
+            section.secret("token"),
+        )
         self._links = links
         self._changing_labels: dict[tuple[str, str], tuple[Severity, str]] = {}
         """The labels `severity` and `incident` that a firing alert has there, by incident and fingerprint.
@@ -149,7 +129,7 @@ class AlertmanagerSink:
         """
         self._ahead_ms = 0
         """How far Alertmanager's clock is ahead of the time that is given to `send`; 0 if they count as equal."""
-        _check_url(config.url)
+        _check_url(self._url)
         for secret in self._secrets():
             secret.read()
 
@@ -180,12 +160,12 @@ class AlertmanagerSink:
 
     def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
         try:
-            url = self._config.url.read().rstrip("/") + _PATH
+            url = self._url.read().rstrip("/") + _PATH
             headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
             secrets = [secret.read() for secret in self._secrets()]
         except UsageError as problem:
             return Retry(reason=str(problem))
-        response = post(url, body, headers, seconds=left_s, ca_file=self._config.ca_file)
+        response = post(url, body, headers, seconds=left_s, ca_file=self._ca_file)
         if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
             ahead_ms = response.sent_at_ms - sent_at_ms
             if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:
@@ -216,14 +196,13 @@ class AlertmanagerSink:
                 self._changing_labels.pop((notification.incident, alert.fingerprint), None)
 
     def _secrets(self) -> Sequence[Secret]:
-        config = self._config
-        return [secret for secret in (config.url, config.password, config.token) if secret is not None]
+        return [secret for secret in (self._url, self._password, self._token) if secret is not None]
 
     def _authorization(self) -> Mapping[str, str]:
-        if self._config.token is not None:
-            return {"Authorization": f"Bearer {self._config.token.read()}"}
-        if self._config.password is not None:
-            login = f"{self._config.username}:{self._config.password.read()}".encode()
+        if self._token is not None:
+            return {"Authorization": f"Bearer {self._token.read()}"}
+        if self._password is not None:
+            login = f"{self._username}:{self._password.read()}".encode()
             return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
         return {}
 

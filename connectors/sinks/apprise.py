@@ -5,7 +5,6 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from connectors.secret import Secret
 from connectors.sinks.evidence_format import other_alert_lines, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig
+from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Severity
@@ -37,25 +36,6 @@ _MAX_OTHER_ALERTS = 10
 logging.getLogger("apprise").propagate = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apprise(SinkConfig):
-    """Any service that Apprise supports, by its URL."""
-
-    url: Secret
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return f"apprise:{_schema_of(self.url)}"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AppriseSink":
-        """Opens the sink."""
-        return AppriseSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"the recipients of {name} get two messages: firing and resolved"
-
-
 class AppriseSection(PeopleSection):
     """A service that Apprise supports: mail, Telegram, Microsoft Teams, Matrix, …"""
 
@@ -71,25 +51,33 @@ class AppriseSection(PeopleSection):
         self.required_secret("url")
         return self
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return Apprise(url=self.required_secret("url"))
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"apprise:{_schema_of(self.required_secret('url'))}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AppriseSink":
+        """Opens the sink."""
+        return AppriseSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"the recipients of {name} get two messages: firing and resolved"
 
 
 class AppriseSink:
     """Sends to one service."""
 
-    def __init__(self, config: Apprise, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: AppriseSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the URL once, so that an invalid one is reported at start-up.
 
         Raises:
             UsageError: the URL cannot be read, or Apprise does not support it.
         """
         self.options = options
-        self._config = config
+        self._url = section.required_secret("url")
         self._links = links
         self._thread: Thread | None = None
-        _client(config.url)
+        _client(self._url)
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -106,7 +94,7 @@ class AppriseSink:
         if self._thread is not None and self._thread.is_alive():
             return DEADLINE_EXCEEDED
         try:
-            client = _client(self._config.url)
+            client = _client(self._url)
         except UsageError as problem:
             return Retry(reason=str(problem))
         for server in client:
@@ -131,7 +119,7 @@ class AppriseSink:
                 )
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
                 return Retry(reason=f"the service failed: {type(problem).__name__}")
-            reason = excerpt(log.getvalue(), self._config.url.read()) if log else ""
+            reason = excerpt(log.getvalue(), self._url.read()) if log else ""
         return Delivered() if accepted else Retry(reason=reason or "the service rejected the message without a reason")
 
 

@@ -6,7 +6,6 @@ details) is never interpreted as markup or as terminal control codes.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
@@ -16,7 +15,7 @@ from rich.text import Text
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines, visible
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry, minimal_alert
-from connectors.sinks.sink_config import MessageLinks, SinkConfig, SinkSection
+from connectors.sinks.sink_config import MessageLinks, SinkSection
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -35,10 +34,10 @@ _RESOLVED_BADGE = "bold black on green"
 _MARGIN = "  "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Console(SinkConfig):
-    """The job's stderr."""
+class ConsoleSection(SinkSection):
+    """The stderr of the job."""
 
+    form = "console"
     mode = DeliveryMode.TRANSITIONS
 
     def default_name(self) -> str:
@@ -52,16 +51,6 @@ class Console(SinkConfig):
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""
         return "stderr shows two lines above: firing and resolved"
-
-
-class ConsoleSection(SinkSection):
-    """The stderr of the job."""
-
-    form = "console"
-
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return Console()
 
 
 class ConsoleSink:

@@ -10,7 +10,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from pydantic import field_validator
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.store.durable_file import append, sync_directory
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert
@@ -31,12 +30,19 @@ _READ_BYTES = 1 << 20
 _LINE_START = b'{"cluster":"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jsonl(SinkConfig):
-    """A file with one line for each transition."""
+class JsonlSection(SinkSection):
+    """A file with one line per transition."""
 
+    form = "jsonl:PATH"
+    text_key = "path"
     mode = DeliveryMode.TRANSITIONS
+
     path: Path
+
+    @field_validator("path")
+    @classmethod
+    def _home(cls, value: Path) -> Path:
+        return value.expanduser()
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""
@@ -53,24 +59,6 @@ class Jsonl(SinkConfig):
     def created_file(self) -> Path | None:
         """Returns the file, if it does not exist yet."""
         return None if self.path.exists() else self.path
-
-
-class JsonlSection(SinkSection):
-    """A file with one line per transition."""
-
-    form = "jsonl:PATH"
-    text_key = "path"
-
-    path: Path
-
-    @field_validator("path")
-    @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser()
-
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return Jsonl(path=self.path)
 
 
 class JsonlSink:

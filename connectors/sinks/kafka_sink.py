@@ -4,47 +4,22 @@ The sink itself is in `kafka_topic`, which needs librdkafka.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, model_validator
 
 from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkConfig, SinkSection, SinkServer
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaTopic(TopicConnection, SinkConfig):
-    """A topic, as a record of each transition."""
-
-    mode = DeliveryMode.TRANSITIONS
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return f"kafka:{','.join(self.bootstrap)}/{self.topic}"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
-        """Opens the sink."""
-        from connectors.sinks.kafka_topic import KafkaTopicSink
-
-        return KafkaTopicSink(self, options=options)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"topic {self.topic} has two new messages with rule {TEST_RULE}: firing and resolved"
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the brokers; their TLS handshake is librdkafka's, with its own settings."""
-        return [SinkServer(host=host, port=port) for host, port in map(host_port, self.bootstrap)]
 
 
 class KafkaSection(SinkSection, TopicLogin):
     """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
     form = "kafka:HOST:PORT,…/TOPIC"
+    mode = DeliveryMode.TRANSITIONS
 
     bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: a failing cluster may lose alerts."""
@@ -66,6 +41,23 @@ class KafkaSection(SinkSection, TopicLogin):
             raise ValueError("kafka needs brokers and a topic: write kafka:HOST:PORT,HOST:PORT/TOPIC")
         return {"bootstrap": addresses.split(","), "topic": topic}
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return KafkaTopic(bootstrap=self.bootstrap, topic=self.topic, create=self.create, **self.connection_options())
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"kafka:{','.join(self.bootstrap)}/{self.topic}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+        """Opens the sink."""
+        from connectors.sinks.kafka_topic import KafkaTopicSink
+
+        topic = TopicConnection(
+            bootstrap=self.bootstrap, topic=self.topic, create=self.create, **self.connection_options()
+        )
+        return KafkaTopicSink(topic, options=options)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"topic {self.topic} has two new messages with rule {TEST_RULE}: firing and resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the brokers; their TLS handshake is librdkafka's, with its own settings."""
+        return [SinkServer(host=host, port=port) for host, port in map(host_port, self.bootstrap)]

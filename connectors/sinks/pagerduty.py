@@ -16,10 +16,9 @@ again after the resolve, because the job was killed or a response was lost, woul
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import SecretStr, TypeAdapter, model_validator
 
@@ -30,7 +29,7 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
+from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from pagerduty import EventsApiV2Client
 
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
-_REGIONS = {"us": "https://events.pagerduty.com", "eu": "https://events.eu.pagerduty.com"}
 _MAX_SUMMARY = 1_024
 _MAX_FIELD = 255
 _MAX_DETAIL = 20_000
@@ -53,15 +51,36 @@ _MAX_DETAIL = 20_000
 _MAX_OTHER_ALERTS = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pagerduty(SinkConfig):
-    """An integration of a service (Events API v2)."""
+class PagerdutySection(PeopleSection):
+    """PagerDuty: the integration "Events API v2" of a service."""
 
+    form = "pagerduty:ROUTING-KEY"
+    text_key = "routing_key"
     test_open_s = 30.0
+    servers_of_regions: ClassVar[Mapping[str, str]] = {
+        "us": "https://events.pagerduty.com",
+        "eu": "https://events.eu.pagerduty.com",
+    }
+    ca_file: ClassVar[Path | None] = None
 
-    routing_key: Secret
-    api_url: str = _REGIONS["us"]
-    ca_file: Path | None = None
+    routing_key: SecretStr | None = None
+    """The integration key, 32 characters."""
+    routing_key_file: Path | None = None
+    region: Literal["us", "eu"] = "us"
+    """The account's region: `eu` if its address ends in eu.pagerduty.com."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "PagerdutySection":
+        self.required_secret("routing_key")
+        problem = None if self.routing_key is None else _key_problem(self.routing_key.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "routing_key")
+        return self
+
+    @property
+    def api_url(self) -> str:
+        """The Events API of the account's region."""
+        return self.servers_of_regions[self.region]
 
     def default_name(self) -> str:
         """Returns the name in the ledger."""
@@ -83,49 +102,26 @@ class Pagerduty(SinkConfig):
         return [url_server(Secret(text=self.api_url), self.ca_file)]
 
 
-class PagerdutySection(PeopleSection):
-    """PagerDuty: the integration "Events API v2" of a service."""
-
-    form = "pagerduty:ROUTING-KEY"
-    text_key = "routing_key"
-
-    routing_key: SecretStr | None = None
-    """The integration key, 32 characters."""
-    routing_key_file: Path | None = None
-    region: Literal["us", "eu"] = "us"
-    """The account's region: `eu` if its address ends in eu.pagerduty.com."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> "PagerdutySection":
-        self.required_secret("routing_key")
-        problem = None if self.routing_key is None else _key_problem(self.routing_key.get_secret_value())
-        if problem is not None:
-            raise placed_error(problem, "routing_key")
-        return self
-
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        return Pagerduty(routing_key=self.required_secret("routing_key"), api_url=_REGIONS[self.region])
-
-
 class PagerdutySink:
     """Sends to one integration of one service."""
 
-    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> None:
+    def __init__(
+        self, section: PagerdutySection, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
+    ) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up.
 
         Raises:
             UsageError: the key cannot be read, or is not an integration key.
         """
         self.options = options
-        self._config = config
+        self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
         self._triggered = SinkState(
             store, options.name, TypeAdapter(str), if_lost="PagerDuty may get a resolved incident again"
         )
-        problem = _key_problem(config.routing_key.read())
+        problem = _key_problem(self._key.read())
         if problem is not None:
-            raise UsageError(f"routing_key{config.routing_key.place} {problem}")
+            raise UsageError(f"routing_key{self._key.place} {problem}")
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -137,12 +133,12 @@ class PagerdutySink:
 
     def _send_one(self, notification: Notification, content: dict[str, Any], left_s: float) -> Outcome:
         try:
-            key = self._config.routing_key.read()
+            key = self._key.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
         with CallDeadline(left_s) as deadline:
             try:
-                with _client(key, self._config, deadline, left_s) as client:
+                with _client(key, self._section, deadline, left_s) as client:
                     self._send_events(client, notification, content)
             except _UnsuccessfulResponse as error:
                 return _outcome_of_response(error.response, key)
@@ -242,7 +238,7 @@ class _PagerdutyUnanswered(Exception):
     """The request failed before PagerDuty responded; the cause says why."""
 
 
-def _client(key: str, config: Pagerduty, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
+def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
     """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
     from pagerduty import EventsApiV2Client
     from pagerduty.errors import Error
@@ -261,7 +257,7 @@ def _client(key: str, config: Pagerduty, deadline: CallDeadline, seconds: float)
             if not response.is_success:
                 raise _UnsuccessfulResponse(response)
 
-    client = SingleCallPagerduty(key, base_url=config.api_url, verify=deadline.context(config.ca_file))
+    client = SingleCallPagerduty(key, base_url=section.api_url, verify=deadline.context(section.ca_file))
     client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
     return client
 

@@ -1,8 +1,8 @@
 """What all kinds of sinks have in common: their keys in the configuration, and what a kind supplies to use them.
 
-A kind of sink is one module with two classes beside the sink: its section of the configuration (`SinkSection`, or
-`PeopleSection` for a sink that notifies people), and its destination (`SinkConfig`), which opens the sink and says what
-the doctor and the test notification need. `sink_entry` registers it. `SinkState` keeps what a sink must remember.
+A kind of sink is one module with its section of the configuration (`SinkSection`, or `PeopleSection` for a sink that
+notifies people), which opens the sink and says what the doctor and the test notification need, and with the sink.
+`sink_entry` registers it. `SinkState` keeps what a sink must remember.
 """
 
 import logging
@@ -134,65 +134,13 @@ class MessageLinks:
         return f"{root}/" if cluster == JOB_CLUSTER_ID else f"{root}/clusters/{quote(cluster, safe='')}"
 
 
-class SinkConfig(ABC):
-    """The destination of a sink: a frozen dataclass of plain values that its section produces. Secrets are `Secret`."""
-
-    mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
-    fixed_repeat_s: ClassVar[float | None] = None
-    """The repeat interval of a kind that people cannot set."""
-    test_open_s: ClassVar[float] = 0.0
-    """How long the test notification stays open: an alert in a pager that resolves at once may page nobody."""
-    test_resolves: ClassVar[bool] = True
-    """False if the test notification ends by itself."""
-
-    @abstractmethod
-    def default_name(self) -> str:
-        """Returns the name in the ledger of a sink without a configured one: the same after a restart, no secret.
-
-        Raises:
-            UsageError: the address cannot be read, or is invalid.
-        """
-
-    @abstractmethod
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
-        """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
-
-        Raises:
-            UsageError: the destination cannot be written, or a file of the config cannot be read.
-        """
-
-    @abstractmethod
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test notification of this severity, and where; `name` is the sink's.
-
-        It contains no secret.
-        """
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the servers that the doctor connects to; none if there are none, or only a library knows them.
-
-        Raises:
-            UsageError: the URL cannot be read.
-        """
-        return []
-
-    def created_file(self) -> Path | None:
-        """Returns the file that opening the sink would create; None if there is none."""
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """A sink config, and what all kinds of sinks have in common."""
+    """What a sink is opened with."""
 
-    config: SinkConfig
+    section: "SinkSection"
     links: MessageLinks = field(default_factory=MessageLinks)
     """The links in its messages."""
-    name: str | None = None
-    """The identity in the ledger; None for the name that follows from the config."""
-    route: Route = field(default_factory=Route)
-    repeat_s: float | None = None
-    """The repeat interval of a sink that notifies people; None for never."""
 
 
 def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
@@ -202,13 +150,16 @@ def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
         store: the job's database, which holds what a sink remembers.
 
     Raises:
-        UsageError: the destination cannot be written, or a file of the config cannot be read.
+        UsageError: the destination cannot be written, or a file of the section cannot be read.
     """
-    config = spec.config
-    repeat_s = None if config.mode is DeliveryMode.TRANSITIONS else config.fixed_repeat_s or spec.repeat_s
-    name = spec.name or config.default_name()
-    options = DeliveryOptions(name=name, mode=config.mode, repeat_s=repeat_s, route=spec.route)
-    return config.open(options, spec.links, store)
+    section = spec.section
+    options = DeliveryOptions(
+        name=section.name or section.default_name(),
+        mode=section.mode,
+        repeat_s=section.fixed_repeat_s or section.repeat_s,
+        route=section.route,
+    )
+    return section.open(options, spec.links, store)
 
 
 class RuleFilter(Section):
@@ -245,13 +196,20 @@ _Rules = Annotated[
 """A list of what is included, or a mapping with include and exclude."""
 
 
-class SinkSection(Section):
-    """The keys of every kind of sink."""
+class SinkSection(Section, ABC):
+    """The keys of every kind of sink, and what the kind supplies."""
 
     form: ClassVar[str]
     """What `--sink` takes, for people: `jsonl:PATH`."""
     text_key: ClassVar[str | None] = None
     """The key that the text after the kind sets; a secret may be in a file: `@FILE`."""
+    mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
+    fixed_repeat_s: ClassVar[float | None] = None
+    """The repeat interval of a kind that people cannot set."""
+    test_open_s: ClassVar[float] = 0.0
+    """How long the test notification stays open: an alert in a pager that resolves at once may page nobody."""
+    test_resolves: ClassVar[bool] = True
+    """False if the test notification ends by itself."""
 
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$", max_length=100)
     """The name in the ledger; a renamed sink is notified again of firing alerts. Two sinks at one address need one."""
@@ -281,20 +239,60 @@ class SinkSection(Section):
         file = cls.text_key + _FILE
         return {file: text[1:]} if text.startswith("@") and file in cls.model_fields else {cls.text_key: text}
 
-    def sink_spec(self, links: MessageLinks) -> SinkSpec:
-        """Returns what the sink is opened with."""
-        route = Route(
+    @property
+    def kind(self) -> str:
+        """The kind of sink, such as `slack`."""
+        return self.form.partition(":")[0]
+
+    @property
+    def route(self) -> Route:
+        """Which alerts are sent."""
+        return Route(
             min_severity=self.min_severity,
             clusters=self.clusters,
             rules=self.rules.include,
             excluded_rules=self.rules.exclude,
         )
-        repeat_s = self.repeat if isinstance(self, PeopleSection) and self.repeat != "never" else None
-        return SinkSpec(config=self.sink_config(), links=links, name=self.name, route=route, repeat_s=repeat_s)
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        raise NotImplementedError
+    @property
+    def repeat_s(self) -> float | None:
+        """The repeat interval of a sink that notifies people; None for never."""
+        return None
+
+    @abstractmethod
+    def default_name(self) -> str:
+        """Returns the name in the ledger of a sink without a configured one: the same after a restart, no secret.
+
+        Raises:
+            UsageError: the address cannot be read, or is invalid.
+        """
+
+    @abstractmethod
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+        """Opens the sink. A library that is slow to load is imported here, so that only configured kinds load it.
+
+        Raises:
+            UsageError: the destination cannot be written, or a file of the section cannot be read.
+        """
+
+    @abstractmethod
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test notification of this severity, and where; `name` is the sink's.
+
+        It contains no secret.
+        """
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the servers that the doctor connects to; none if there are none, or only a library knows them.
+
+        Raises:
+            UsageError: the URL cannot be read.
+        """
+        return []
+
+    def created_file(self) -> Path | None:
+        """Returns the file that opening the sink would create; None if there is none."""
+        return None
 
     def secret(self, key: str) -> Secret | None:
         """Returns the secret of a key, given directly or as a file; None without one."""
@@ -320,6 +318,11 @@ class PeopleSection(SinkSection):
 
     repeat: Duration | Literal["never"] = _REPEAT_S
     """How long after a notification the same firing incident is sent again: a duration such as `4h`, or `never`."""
+
+    @property
+    def repeat_s(self) -> float | None:
+        """The repeat interval; None for never."""
+        return None if self.repeat == "never" else self.repeat
 
 
 class SinkState(Generic[ValueT]):

@@ -57,7 +57,7 @@ class SinkEntry(Section):
 
     def sink_spec(self, links: MessageLinks) -> SinkSpec:
         """Returns what the sink is opened with."""
-        return self.section.sink_spec(links)
+        return SinkSpec(section=self.section, links=links)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

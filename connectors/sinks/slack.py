@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
@@ -22,8 +22,8 @@ from pydantic import Field, SecretStr, TypeAdapter, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, send_in_order
-from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkConfig, SinkServer, SinkState, url_server
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, Sink, send_in_order
+from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
@@ -68,62 +68,12 @@ _MEANING = {
 """https://docs.slack.dev/reference/methods/chat.postMessage#errors"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackBot(SinkConfig):
-    """A channel that a bot posts to."""
-
-    channel: str
-    """The channel's id, or `#name`."""
-    token: Secret
-    api_url: str = _API_URL
-    ca_file: Path | None = None
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return f"slack:{self.channel}"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "SlackSink":
-        """Opens the sink."""
-        return SlackSink(self, options=options, links=links, store=store)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"channel {self.channel} has a new message, edited to resolved"
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the API."""
-        return [url_server(Secret(text=self.api_url), self.ca_file)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlackWebhook(SinkConfig):
-    """An incoming webhook of Slack."""
-
-    url: Secret
-    ca_file: Path | None = None
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return "slack"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "SlackWebhookSink":
-        """Opens the sink."""
-        return SlackWebhookSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return "the webhook's channel has two new messages: firing and resolved"
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the URL."""
-        return [url_server(self.url, self.ca_file)]
-
-
 class SlackSection(PeopleSection):
     """Slack: a bot token and a channel, or an incoming webhook, which cannot edit messages or use threads."""
 
     form = "slack:WEBHOOK-URL"
     text_key = "webhook_url"
+    ca_file: ClassVar[Path | None] = None
 
     token: SecretStr | None = None
     """A bot token (`xoxb-…`) with the scope `chat:write`; invite the app to the channel."""
@@ -147,12 +97,26 @@ class SlackSection(PeopleSection):
             raise ValueError("token and channel go together; a webhook has its channel in Slack")
         return self
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
-        token = self.secret("token")
-        if token is not None and self.channel is not None:
-            return SlackBot(channel=self.channel, token=token, api_url=self.api_url)
-        return SlackWebhook(url=self.required_secret("webhook_url"))
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return "slack" if self.channel is None else f"slack:{self.channel}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> Sink:
+        """Opens the sink."""
+        if self.channel is None:
+            return SlackWebhookSink(self, options=options, links=links)
+        return SlackSink(self, self.channel, options=options, links=links, store=store)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        if self.channel is None:
+            return "the webhook's channel has two new messages: firing and resolved"
+        return f"channel {self.channel} has a new message, edited to resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the API, or of the webhook's URL."""
+        url = self.required_secret("webhook_url") if self.channel is None else Secret(text=self.api_url)
+        return [url_server(url, self.ca_file)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,17 +136,19 @@ _MESSAGE = TypeAdapter(SlackMessageRecord)
 class SlackSink:
     """A bot in one channel."""
 
-    def __init__(self, config: SlackBot, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> None:
+    def __init__(
+        self, section: SlackSection, channel: str, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
+    ) -> None:
         """Reads the token once, so that a missing one is reported at start-up.
 
         Raises:
             UsageError: the token cannot be read.
         """
         self.options = options
-        self._config = config
+        self._section, self._channel, self._token = section, channel, section.required_secret("token")
         self._links = links
         self._messages = SinkState(store, options.name, _MESSAGE, if_lost="incidents that are firing are posted again")
-        config.token.read()
+        self._token.read()
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -197,10 +163,10 @@ class SlackSink:
 
     def _send_one(self, notification: Notification, document: SlackDocument, left_s: float) -> Outcome:
         try:
-            token = self._config.token.read()
+            token = self._token.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        client = _client(token, self._config, left_s)
+        client = _client(token, self._section, left_s)
         try:
             self._update_or_post(client, notification, document)
         except _NoResponse as problem:
@@ -228,7 +194,7 @@ class SlackSink:
     def _posted(
         self, client: "WebClient", notification: Notification, document: SlackDocument, digest: str
     ) -> SlackMessageRecord:
-        channel = self._config.channel
+        channel = self._channel
         try:
             response = client.chat_postMessage(channel=channel, **document.message)
         except _SlackError as error:
@@ -258,16 +224,16 @@ class SlackSink:
 class SlackWebhookSink:
     """An incoming webhook: it can only post."""
 
-    def __init__(self, config: SlackWebhook, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: SlackSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the URL once, so that an invalid one is reported at start-up.
 
         Raises:
             UsageError: the URL cannot be read, or is invalid.
         """
         self.options = options
-        self._config = config
+        self._url, self._ca_file = section.required_secret("webhook_url"), section.ca_file
         self._links = links
-        host_of(config.url)
+        host_of(self._url)
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
@@ -289,7 +255,7 @@ class SlackWebhookSink:
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         try:
-            url = self._config.url.read()
+            url = self._url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
         return post_for_outcome(
@@ -297,7 +263,7 @@ class SlackWebhookSink:
             json.dumps(body).encode(),
             {"Content-Type": "application/json", "User-Agent": "kraftwatch"},
             seconds=max(0.0, until - time.monotonic()),
-            ca_file=self._config.ca_file,
+            ca_file=self._ca_file,
             secrets=[url],
         )
 
@@ -318,7 +284,7 @@ class _SlackError(Exception):
         self.response = response
 
 
-def _client(token: str, config: SlackBot, seconds: float) -> "WebClient":
+def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
     """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
     from slack_sdk import WebClient
     from slack_sdk.errors import SlackApiError
@@ -335,12 +301,12 @@ def _client(token: str, config: SlackBot, seconds: float) -> "WebClient":
         def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
             body = req.data if isinstance(req.data, bytes) else b""
             left_s = max(0.0, until - time.monotonic())
-            response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=config.ca_file)
+            response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=section.ca_file)
             if isinstance(response, Retry):
                 raise _NoResponse(response)
             return {"status": response.status, "headers": response.headers, "body": response.text}
 
-    return SingleCallSlack(token=token, base_url=config.api_url, logger=_SDK_LOG, retry_handlers=[])
+    return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
 
 
 def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:

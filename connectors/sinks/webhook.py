@@ -10,7 +10,6 @@ Documents are sent per incident; a receiver that needs each transition reads a j
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import post_for_outcome
 from connectors.sinks.sink import DeliveryOptions, Outcome, Retry, send_in_order
-from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkConfig, SinkServer, url_server
+from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
@@ -29,34 +28,6 @@ from rules.notifications.notification import Notification
 
 SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook(SinkConfig):
-    """Any HTTP server."""
-
-    url: Secret
-    headers: tuple[tuple[str, Secret], ...] = ()
-    signing_key: Secret | None = None
-    """Signs each document (HMAC-SHA-256)."""
-    ca_file: Path | None = None
-    """Certificate authorities to trust instead of the system's."""
-
-    def default_name(self) -> str:
-        """Returns the name in the ledger."""
-        return f"webhook:{host_of(self.url)}"
-
-    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "WebhookSink":
-        """Opens the sink."""
-        return WebhookSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"{name} received two documents with rule {TEST_RULE}: firing and resolved"
-
-    def servers(self) -> Sequence[SinkServer]:
-        """Returns the server of the URL."""
-        return [url_server(self.url, self.ca_file)]
 
 
 class WebhookSection(PeopleSection):
@@ -86,30 +57,42 @@ class WebhookSection(PeopleSection):
             raise ValueError(f"the header {min(twice)} is in headers and in header_files: give it once")
         return self
 
-    def sink_config(self) -> SinkConfig:
-        """Returns the destination."""
+    def all_headers(self) -> Sequence[tuple[str, Secret]]:
+        """Returns the further headers, given directly or as files."""
         given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
-        return Webhook(
-            url=self.required_secret("url"),
-            headers=(*given, *((name, Secret(file=file)) for name, file in self.header_files.items())),
-            signing_key=self.secret("signing_key"),
-            ca_file=self.ca_file,
-        )
+        return (*given, *((name, Secret(file=file)) for name, file in self.header_files.items()))
+
+    def default_name(self) -> str:
+        """Returns the name in the ledger."""
+        return f"webhook:{host_of(self.required_secret('url'))}"
+
+    def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "WebhookSink":
+        """Opens the sink."""
+        return WebhookSink(self, options=options, links=links)
+
+    def expectation(self, name: str, severity: Severity) -> str:
+        """Returns what a person should see after a test."""
+        return f"{name} received two documents with rule {TEST_RULE}: firing and resolved"
+
+    def servers(self) -> Sequence[SinkServer]:
+        """Returns the server of the URL."""
+        return [url_server(self.required_secret("url"), self.ca_file)]
 
 
 class WebhookSink:
     """Posts documents to one URL. It does not retry within a call: the dispatcher schedules retries."""
 
-    def __init__(self, config: Webhook, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, section: WebhookSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up.
 
         Raises:
             UsageError: a secret cannot be read, or the URL is invalid.
         """
         self.options = options
-        self._config = config
+        self._url, self._ca_file = section.required_secret("url"), section.ca_file
+        self._further_headers, self._signing_key = section.all_headers(), section.secret("signing_key")
         self._links = links
-        host_of(config.url)
+        host_of(self._url)
         for secret in self._secrets():
             secret.read()
 
@@ -128,22 +111,22 @@ class WebhookSink:
         try:
             secrets = [secret.read() for secret in self._secrets()]
             headers = self._headers(body, sent_at_ms)
-            url = self._config.url.read()
+            url = self._url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        return post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._config.ca_file, secrets=secrets)
+        return post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._ca_file, secrets=secrets)
 
     def _secrets(self) -> Sequence[Secret]:
-        signing = [self._config.signing_key] if self._config.signing_key else []
-        return [self._config.url, *(value for _, value in self._config.headers), *signing]
+        signing = [self._signing_key] if self._signing_key else []
+        return [self._url, *(value for _, value in self._further_headers), *signing]
 
     def _headers(self, body: bytes, sent_at_ms: Millis) -> Mapping[str, str]:
         own = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
-        configured = {name: secret.read() for name, secret in self._config.headers}
-        if self._config.signing_key is None:
+        configured = {name: secret.read() for name, secret in self._further_headers}
+        if self._signing_key is None:
             return {**own, **configured}
         seconds = sent_at_ms // 1000
-        key = self._config.signing_key.read().encode()
+        key = self._signing_key.read().encode()
         signature = hmac.new(key, b"%d.%s" % (seconds, body), hashlib.sha256).hexdigest()
         return {**own, **configured, SIGNATURE: f"t={seconds},v1={signature}"}
 

@@ -72,13 +72,6 @@ class ClusterDefaults(LoginSection):
     sasl_kerberos_domain_name: str | None = None
     """For GSSAPI: used instead of the host name."""
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> "ClusterDefaults":
-        for key in ("sasl_plain_password", "ssl_password"):
-            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
-                raise ValueError(f"give {key} or {key}_file, not both")
-        return self
-
 
 class ClusterSection(ClusterDefaults):
     """One cluster to monitor. `defaults` supplies the keys that it does not set."""

@@ -38,9 +38,6 @@ class RelaySection(TopicLogin):
 
     @model_validator(mode="after")
     def _login(self) -> "RelaySection":
-        for key in ("sasl_plain_password", "ssl_password"):
-            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
-                raise ValueError(f"give {key} or {key}_file, not both")
         self.check_topic_login()
         return self
 

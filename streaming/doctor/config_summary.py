@@ -119,12 +119,12 @@ def _cluster_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
     return {
         "name": one.name,
-        "each_transition": spec.config.mode is DeliveryMode.TRANSITIONS,
-        "min_severity": spec.route.min_severity.value,
-        "clusters": [*spec.route.clusters],
-        "rules": [*spec.route.rules],
-        "excluded_rules": [*spec.route.excluded_rules],
-        "repeat_s": spec.repeat_s,
+        "each_transition": spec.section.mode is DeliveryMode.TRANSITIONS,
+        "min_severity": spec.section.route.min_severity.value,
+        "clusters": [*spec.section.route.clusters],
+        "rules": [*spec.section.route.rules],
+        "excluded_rules": [*spec.section.route.excluded_rules],
+        "repeat_s": spec.section.repeat_s,
         "test": None if not tested else one.test_error or one.not_sent or "delivered",
         "expect": one.expect,
     }

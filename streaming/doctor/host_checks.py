@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import JournalError, UsageError
-from connectors.sinks.sink_config import SinkConfig, connected, network_error, url_server
+from connectors.sinks.sink_config import SinkSection, connected, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
@@ -72,7 +72,7 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
             if one.problem is None:
-                yield from _connections(spec.config, one.name)
+                yield from _connections(spec.section, one.name)
 
 
 def check_heartbeat(config: Config) -> Iterator[CheckResult]:
@@ -90,9 +90,9 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
     yield _result("heartbeat", "connection", status, message, *remedy)
 
 
-def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:
+def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:
     """Yields whether each server of the sink can be reached; one broker is enough for a topic."""
-    found = list(connected(config.servers()))
+    found = list(connected(section.servers()))
     failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
     for server, problem in found:
         status = CheckStatus.OK if problem is None else failed

@@ -33,7 +33,7 @@ class NotificationTest:
 
     def severity_for(self, spec: SinkSpec) -> Severity | None:
         """Returns the severity of the test for this sink; None if the sink does not take the requested one."""
-        lowest = spec.route.min_severity
+        lowest = spec.section.route.min_severity
         if self.severity is None:
             return lowest
         return self.severity if self.severity.rank >= lowest.rank else None
@@ -62,23 +62,23 @@ def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | No
         store: a temporary folder, so that the job's own message store is not changed.
         test: the test to send; None sends nothing and creates no alert file.
     """
-    kind = type(spec.config).__name__.lower()
+    section = spec.section
     try:
-        file = spec.config.created_file()
+        file = section.created_file()
         if file is not None and test is None:
             # Not created here: the file would belong to the current user, and the job might not be able to write it.
-            return SinkCheck(name=spec.name or spec.config.default_name(), problem=_not_writable(file))
+            return SinkCheck(name=section.name or section.default_name(), problem=_not_writable(file))
         sink = open_sink(spec, store=store)
     except UsageError as problem:
-        return SinkCheck(name=spec.name or kind, problem=str(problem))
+        return SinkCheck(name=section.name or section.kind, problem=str(problem))
     name = sink.options.name
     if test is None:
         return SinkCheck(name=name)
     severity = test.severity_for(spec)
     if severity is None:
-        return SinkCheck(name=name, not_sent=f"not sent: the sink takes {spec.route.min_severity} or worse")
+        return SinkCheck(name=name, not_sent=f"not sent: the sink takes {section.route.min_severity} or worse")
     error = _send_test(sink, spec, severity, test.pause)
-    return SinkCheck(name=name, test_error=error, expect=None if error else spec.config.expectation(name, severity))
+    return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
 
 
 def _not_writable(file: Path) -> str | None:
@@ -96,11 +96,11 @@ def _send_test(sink: Sink, spec: SinkSpec, severity: Severity, pause: Callable[[
     """
     now_ms = wall_ms()
     error = _send(sink, _alert(AlertState.FIRING, severity, now_ms))
-    if error is not None or not spec.config.test_resolves:
+    if error is not None or not spec.section.test_resolves:
         return error
     try:
-        if spec.config.test_open_s:
-            pause(spec.config.test_open_s)
+        if spec.section.test_open_s:
+            pause(spec.section.test_open_s)
     finally:
         # Also after ^C, so that no incident stays open in a pager.
         error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))

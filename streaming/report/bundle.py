@@ -89,8 +89,7 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
         "thresholds": {**config.overrides()},
         "rules": {rule: one.model_dump(mode="json", exclude_unset=True) for rule, one in config.rules.items()},
         "sinks": [
-            {"kind": type(one.config).__name__, "min_severity": one.route.min_severity.value}
-            for one in config.sink_specs()
+            {"kind": one.section.kind, "min_severity": one.section.min_severity.value} for one in config.sink_specs()
         ],
     }
 

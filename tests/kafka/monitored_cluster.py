@@ -17,7 +17,6 @@ from rules.finding import Severity
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
@@ -140,7 +139,7 @@ class MonitoredCluster:
         self._read_rows()
         start_ms = self.alerts[0].observed_at_ms
         with serving() as server:
-            sent = SentNotifications(server, folder, start_ms=start_ms, route=Route(min_severity=min_severity))
+            sent = SentNotifications(server, folder, start_ms=start_ms, min_severity=min_severity)
             for alert in self.alerts:
                 sent.deliver((alert,), alert.observed_at_ms)
         return [line.split(" ", 1)[1] for line in sent.lines]

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
-from connectors.sinks.webhook import Webhook
+from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
 from rules.alert import Alert
+from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.route import Route
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import DecodedRow
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, decoded
@@ -33,7 +33,6 @@ from tests.sinks.server import HttpDouble, serving
 
 TABLE = Path(__file__).parent / "notifications.table"
 RECORDED_TABLE = Path(__file__).parent / "recorded_notifications.table"
-ALL = Route()
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +56,10 @@ class DeliveringRun(ScriptRun):
 class SentNotifications:
     """Delivers alerts to a real HTTP sink; has a line for each request that the sink got."""
 
-    def __init__(self, server: HttpDouble, folder: Path, *, start_ms: int, route: Route = ALL) -> None:
-        spec = SinkSpec(config=Webhook(url=Secret(text=f"{server.url}/hook")), route=route)
+    def __init__(
+        self, server: HttpDouble, folder: Path, *, start_ms: int, min_severity: Severity = Severity.INFO
+    ) -> None:
+        spec = SinkSpec(section=WebhookSection(url=SecretStr(f"{server.url}/hook"), min_severity=min_severity))
         folder.mkdir(parents=True, exist_ok=True)
         sink = open_sink(spec, store=folder)
         self._dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)

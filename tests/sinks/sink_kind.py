@@ -3,13 +3,38 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pydantic import SecretStr
+
+from connectors.sinks.pagerduty import PagerdutySection
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkConfig, SinkSpec, open_sink
+from connectors.sinks.sink_config import SinkSection, SinkSpec, open_sink
+from connectors.sinks.slack import SlackSection
 from connectors.store.store_place import StorePlace
 from tests.sinks.server import HttpReply, ReceivedRequest
 
 SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
+
+
+def local_pagerduty(url: str, ca_file: Path, key: str) -> PagerdutySection:
+    """PagerDuty at another address."""
+
+    class LocalPagerduty(PagerdutySection):
+        pass
+
+    LocalPagerduty.servers_of_regions, LocalPagerduty.ca_file = {"us": url}, ca_file
+    return LocalPagerduty(routing_key=SecretStr(key))
+
+
+def local_slack(ca_file: Path, **keys: Any) -> SlackSection:
+    """Slack with another certificate authority."""
+
+    class LocalSlack(SlackSection):
+        pass
+
+    LocalSlack.ca_file = ca_file
+    return LocalSlack(**keys)
 
 
 def accept_all(request: ReceivedRequest) -> HttpReply:
@@ -21,8 +46,8 @@ class SinkKind:
     """One kind of sink."""
 
     kind: str
-    config: Callable[[str, Path], SinkConfig]
-    """Returns its config for the server's URL and CA file; SECRET is in every field that can be secret."""
+    section: Callable[[str, Path], SinkSection]
+    """Returns its section for the server's URL and CA file; SECRET is in every field that can be secret."""
     reply: Callable[[ReceivedRequest], HttpReply] = accept_all
     """Returns the reply of the real service; asserts that the service would accept the request."""
     permanent: frozenset[int] = field(default_factory=lambda: frozenset({400, 413, 422}))
@@ -31,7 +56,7 @@ class SinkKind:
     respects_retry_after: bool = True
 
     def open(self, url: str, ca_file: Path, store: StorePlace) -> Sink:
-        return open_sink(SinkSpec(config=self.config(url, ca_file)), store=store)
+        return open_sink(SinkSpec(section=self.section(url, ca_file)), store=store)
 
     def __str__(self) -> str:
         return self.kind

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
-from connectors.sinks.alertmanager import REPEAT_S, Alertmanager
+from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSection
 from connectors.sinks.http_request import HttpResponse
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import open_sink
@@ -44,8 +44,8 @@ def alertmanager_reply(request: ReceivedRequest) -> HttpReply:
 KINDS = [
     SinkKind(
         kind="alertmanager",
-        config=lambda url, ca_file: Alertmanager(
-            url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
+        section=lambda url, ca_file: AlertmanagerSection(
+            url=SecretStr(f"{url}/{SECRET}/"), token=SecretStr(SECRET), ca_file=ca_file
         ),
         reply=alertmanager_reply,
     ),

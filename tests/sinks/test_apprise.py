@@ -1,7 +1,8 @@
 """The Apprise sink: what its messages say."""
 
-from connectors.secret import Secret
-from connectors.sinks.apprise import Apprise, title
+from pydantic import SecretStr
+
+from connectors.sinks.apprise import AppriseSection, title
 from rules.notifications.notification import single_alert_notification
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -9,8 +10,8 @@ from tests.unit.connectors.sinks.sink_alerts import alert
 KINDS = [
     SinkKind(
         kind="apprise",
-        config=lambda url, ca_file: Apprise(
-            url=Secret(text=url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
+        section=lambda url, ca_file: AppriseSection(
+            url=SecretStr(url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
         ),
         permanent=frozenset(),
         respects_retry_after=False,
@@ -25,4 +26,4 @@ def test_title_names_the_state_and_the_cluster() -> None:
 
 
 def test_name_has_no_secret() -> None:
-    assert Apprise(url=Secret(text=f"tgram://{SECRET}/1")).default_name() == "apprise:tgram"
+    assert AppriseSection(url=SecretStr(f"tgram://{SECRET}/1")).default_name() == "apprise:tgram"

@@ -12,8 +12,6 @@ import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
-from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.tables import job_database
@@ -22,6 +20,7 @@ from rules.notifications.silence import Silence
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpDouble, NoReply, ReceivedRequest, serving
+from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -45,8 +44,8 @@ def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
 
 
 def pagerduty_sink(url: str, ca_file: Path, folder: Path) -> Sink:
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
-    return open_sink(SinkSpec(config=config), store=folder)
+    config = local_pagerduty(url, ca_file, KEY)
+    return open_sink(SinkSpec(section=config), store=folder)
 
 
 def deliver_firing(url: str, ca_file: Path, folder: Path) -> None:

@@ -9,17 +9,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from connectors.secret import Secret
-from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Severity
-from rules.notifications.route import Route
 from streaming.cli import app
 from streaming.doctor.sink_check import NotificationTest, check_sink
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import HttpReply, ReceivedRequest, serving
+from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 
 ROUTES = """
@@ -75,10 +73,10 @@ def test_pager_keeps_the_test_open_and_then_resolves_it(tmp_path: Path, trusted:
     open_during_the_pause: list[str] = []
     with serving(trusted.server(trusted.issue("server"))) as server:
         server.behave = double.reply
-        config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+        config = local_pagerduty(server.url, Path(trusted.file), KEY)
         test = NotificationTest(pause=lambda _: open_during_the_pause.extend(each.state for each in double.alerts))
         check = check_sink(
-            SinkSpec(config=config, route=Route(min_severity=Severity.WARNING)), store=tmp_path, test=test
+            SinkSpec(section=config.model_copy(update={"min_severity": Severity.WARNING})), store=tmp_path, test=test
         )
 
     assert (check.test_error, check.not_sent) == (None, None)

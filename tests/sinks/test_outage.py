@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
 from connectors.sinks import jsonl
 from connectors.sinks.alert_json import key_of
-from connectors.sinks.alertmanager import Alertmanager
-from connectors.sinks.jsonl import Jsonl
+from connectors.sinks.alertmanager import AlertmanagerSection
+from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import DeliveryMode, Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.durable_file import append
@@ -282,7 +282,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetReachable]:
 def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, began_ms = tmp_path / "alerts.jsonl", now_ms()
     with full_disk(monkeypatch) as set_reachable:
-        opened = SinkSpec(config=Jsonl(path=path))
+        opened = SinkSpec(section=JsonlSection(path=path))
         (delivered,) = simulated_hour(
             lambda: [open_sink(opened, store=tmp_path)], set_reachable, tmp_path, began_ms=began_ms
         ).values()
@@ -294,7 +294,7 @@ def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.debian("prometheus-alertmanager")
 def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
     with RealAlertmanager(tmp_path / "alertmanager") as running:
-        opened = SinkSpec(config=Alertmanager(url=Secret(text=running.url)))
+        opened = SinkSpec(section=AlertmanagerSection(url=SecretStr(running.url)))
 
         def set_reachable(reachable: bool) -> None:
             if reachable:
@@ -329,7 +329,7 @@ def test_all_sinks_together_after_an_outage(
 
         def opened() -> Sequence[Sink]:
             return [
-                open_sink(SinkSpec(config=Jsonl(path=path)), store=tmp_path),
+                open_sink(SinkSpec(section=JsonlSection(path=path)), store=tmp_path),
                 *(service.open() for service in services),
             ]
 

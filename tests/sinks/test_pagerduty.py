@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.secret import Secret
-from connectors.sinks.pagerduty import Pagerduty
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.store.store_place import StorePlace
@@ -18,14 +16,14 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpReply, ReceivedRequest, ResetInReply, serving
-from tests.sinks.sink_kind import SECRET, SinkKind
+from tests.sinks.sink_kind import SECRET, SinkKind, local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 KINDS = [
     SinkKind(
         kind="pagerduty",
-        config=lambda url, ca_file: Pagerduty(routing_key=Secret(text=SECRET), api_url=url, ca_file=ca_file),
+        section=lambda url, ca_file: local_pagerduty(url, ca_file, SECRET),
         reply=PagerdutyDouble().reply,
     ),
 ]
@@ -51,12 +49,12 @@ class PagerdutyService:
 
     def __init__(self, url: str, ca_file: Path, store: StorePlace = Path("/nowhere")) -> None:
         self.pagerduty = PagerdutyDouble()
-        self._config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
+        self._config = local_pagerduty(url, ca_file, KEY)
         self._store = store
         self.restart()
 
     def restart(self) -> None:
-        self.sink = open_sink(SinkSpec(config=self._config, links=LINKS), store=self._store)
+        self.sink = open_sink(SinkSpec(section=self._config, links=LINKS), store=self._store)
 
     def send(self, notification: Notification) -> Outcome:
         (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)

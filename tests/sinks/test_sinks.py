@@ -116,7 +116,7 @@ def assert_reason_is_safe(outcome: Retry | Rejected) -> None:
 def test_name_and_repr_show_no_secret(contract: SinkContract) -> None:
     assert SECRET not in contract.sink.options.name
     assert SECRET not in repr(contract.sink)
-    assert SECRET not in repr(contract.subject.config("https://x", Path("ca")))
+    assert SECRET not in repr(contract.subject.section("https://x", Path("ca")))
 
 
 def test_accepted_notifications_are_delivered_in_order(contract: SinkContract) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from connectors.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
-from connectors.sinks.slack import SlackBot, SlackWebhook
 from connectors.sinks.slack_blocks import escaped, message
 from connectors.store import sqlite_file
 from connectors.store.store_place import StorePlace
@@ -21,7 +20,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks import slack_double
 from tests.sinks.server import ConnectionReset, HttpDouble, HttpReply, serving
-from tests.sinks.sink_kind import SECRET, SinkKind
+from tests.sinks.sink_kind import SECRET, SinkKind, local_slack
 from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -29,14 +28,14 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 KINDS = [
     SinkKind(
         kind="slack",
-        config=lambda url, ca_file: SlackBot(
-            channel="#kafka", token=Secret(text=SECRET), api_url=f"{url}/api/", ca_file=ca_file
+        section=lambda url, ca_file: local_slack(
+            ca_file, channel="#kafka", token=SecretStr(SECRET), api_url=f"{url}/api/"
         ),
         reply=slack_double.SlackDouble(token=SECRET).reply,
     ),
     SinkKind(
         kind="slack webhook",
-        config=lambda url, ca_file: SlackWebhook(url=Secret(text=f"{url}/services/T0/B0/{SECRET}"), ca_file=ca_file),
+        section=lambda url, ca_file: local_slack(ca_file, webhook_url=SecretStr(f"{url}/services/T0/B0/{SECRET}")),
         reply=slack_double.webhook,
     ),
 ]
@@ -71,13 +70,10 @@ class SlackWorkspace:
         self.sink = self.restarted()
 
     def restarted(self) -> Sink:
-        config = SlackBot(
-            channel="#kafka",
-            token=Secret(text=self.token),
-            api_url=f"{self.server.url}/api/",
-            ca_file=self._ca_file,
+        config = local_slack(
+            self._ca_file, channel="#kafka", token=SecretStr(self.token), api_url=f"{self.server.url}/api/"
         )
-        self.sink = open_sink(SinkSpec(config=config, links=LINKS), store=self._store)
+        self.sink = open_sink(SinkSpec(section=config, links=LINKS), store=self._store)
         return self.sink
 
     def send(self, notification: Notification) -> Outcome:
@@ -333,8 +329,8 @@ def test_a_command_is_complete_or_left_out() -> None:
 def test_an_incoming_webhook_posts_each_notification(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
-    config = SlackWebhook(url=Secret(text=f"{server.url}/services/T0/B0/x"), ca_file=Path(trusted.file))
-    sink = open_sink(SinkSpec(config=config), store=tmp_path)
+    config = local_slack(Path(trusted.file), webhook_url=SecretStr(f"{server.url}/services/T0/B0/x"))
+    sink = open_sink(SinkSpec(section=config), store=tmp_path)
     assert sink.options.name == "slack"
     assert sink.send([STARTED, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
     bodies = [json.loads(request.body) for request in server.requests]

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
-from connectors.sinks.alertmanager import Alertmanager
-from connectors.sinks.pagerduty import Pagerduty
-from connectors.sinks.sink_config import SinkSpec, open_sink
+from connectors.sinks.alertmanager import AlertmanagerSection
+from connectors.sinks.sink_config import SinkSection, SinkSpec, open_sink
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import HttpDouble, HttpReply, serving
+from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -33,9 +33,9 @@ def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
         yield server
 
 
-def dispatcher(config: Pagerduty | Alertmanager, folder: Path) -> Dispatcher:
+def dispatcher(config: SinkSection, folder: Path) -> Dispatcher:
     folder.mkdir()
-    sink = open_sink(SinkSpec(config=config), store=folder)
+    sink = open_sink(SinkSpec(section=config), store=folder)
     return Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
 
 
@@ -53,7 +53,7 @@ def test_pagerduty_pages_once_for_an_incident_of_two_jobs(
 ) -> None:
     double = PagerdutyDouble()
     server.behave = double.reply
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    config = local_pagerduty(server.url, Path(trusted.file), KEY)
     first, second = dispatcher(config, tmp_path / "first"), dispatcher(config, tmp_path / "second")
 
     first.deliver([observed(5)], NOON_MS)
@@ -73,7 +73,7 @@ def test_a_second_incident_is_not_closed_by_the_resolution_of_the_first_one_that
 ) -> None:
     double = PagerdutyDouble()
     server.behave = double.reply
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    config = local_pagerduty(server.url, Path(trusted.file), KEY)
     job = dispatcher(config, tmp_path / "job")
     job.deliver([observed(5)], NOON_MS)
 
@@ -88,7 +88,7 @@ def test_a_second_incident_is_not_closed_by_the_resolution_of_the_first_one_that
 def test_the_same_incident_later_pages_again(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> None:
     double = PagerdutyDouble()
     server.behave = double.reply
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    config = local_pagerduty(server.url, Path(trusted.file), KEY)
     job = dispatcher(config, tmp_path / "job")
     for each in (observed(5), observed(60, resolved=True), observed(3605, started_s=3600)):
         job.deliver([each], each.observed_at_ms)
@@ -99,7 +99,7 @@ def test_the_same_incident_later_pages_again(server: HttpDouble, trusted: Certif
 def test_alertmanager_gets_the_same_labels_from_two_jobs(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
-    config = Alertmanager(url=Secret(text=server.url), ca_file=Path(trusted.file))
+    config = AlertmanagerSection(url=SecretStr(server.url), ca_file=Path(trusted.file))
     for name, later_ms in (("first", 0), ("second", LATER_MS)):
         dispatcher(config, tmp_path / name).deliver([observed(5, later_ms=later_ms)], NOON_MS)
 
@@ -124,7 +124,7 @@ def test_an_incident_of_two_jobs_that_becomes_critical_pages_once_more(
 ) -> None:
     double = PagerdutyDouble()
     server.behave = double.reply
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    config = local_pagerduty(server.url, Path(trusted.file), KEY)
     jobs = {"first": 0, "second": LATER_MS}
     dispatchers = {name: dispatcher(config, tmp_path / name) for name in jobs}
     for severity, seconds in ((Severity.WARNING, 5), (Severity.CRITICAL, 600)):
@@ -150,7 +150,7 @@ def test_an_outage_is_a_page_of_its_own_while_an_older_incident_is_acknowledged(
 ) -> None:
     double = PagerdutyDouble()
     server.behave = double.reply
-    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    config = local_pagerduty(server.url, Path(trusted.file), KEY)
     job = dispatcher(config, tmp_path / "job")
     job.deliver([alert("broker 4", rule="broker-fenced")], NOON_MS)
     double.alerts[0].state = "acknowledged"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.delivery.sink_worker import SinkCall
-from connectors.secret import Secret
 from connectors.sinks.sink import Delivered, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
-from connectors.sinks.webhook import Webhook
+from connectors.sinks.webhook import WebhookSection
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.server import EndlessReply, HttpDouble, HttpReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
@@ -21,10 +21,10 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 KINDS = [
     SinkKind(
         kind="webhook",
-        config=lambda url, ca_file: Webhook(
-            url=Secret(text=url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
-            headers=(("X-Key", Secret(text=SECRET)),),
-            signing_key=Secret(text=SECRET),
+        section=lambda url, ca_file: WebhookSection(
+            url=SecretStr(url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
+            headers={"X-Key": SecretStr(SECRET)},
+            signing_key=SecretStr(SECRET),
             ca_file=ca_file,
         ),
     ),
@@ -44,8 +44,8 @@ def server() -> Iterator[HttpDouble]:
 
 
 def opened(server: HttpDouble, tmp_path: Path, **more: object) -> Sink:
-    config = Webhook(url=Secret(text=f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
-    return open_sink(SinkSpec(config=config, links=LINKS), store=tmp_path)
+    config = WebhookSection(url=SecretStr(f"{server.url}/hook?room=7"), **more)  # type: ignore[arg-type]
+    return open_sink(SinkSpec(section=config, links=LINKS), store=tmp_path)
 
 
 def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_same_notification_has_the_same_id_and_another_has_another(server: H
 
 def test_the_deadline_holds_for_a_url_without_a_path(server: HttpDouble, tmp_path: Path) -> None:
     server.behave = lambda _: EndlessReply()
-    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=f"{server.url}?room=7"))), store=tmp_path)
+    sink = open_sink(SinkSpec(section=WebhookSection(url=SecretStr(f"{server.url}?room=7"))), store=tmp_path)
     call = SinkCall(sink, [BEGUN], sent_at_ms=NOON_MS, deadline_s=1.0)
     assert call.outcomes(30) == [Retry(reason="no response in time")]
 
@@ -97,7 +97,7 @@ def test_control_codes_in_a_response_are_escaped(server: HttpDouble, tmp_path: P
 
 
 def test_the_signature_covers_the_body_and_the_time(server: HttpDouble, tmp_path: Path) -> None:
-    opened(server, tmp_path, signing_key=Secret(text="k3y")).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
+    opened(server, tmp_path, signing_key=SecretStr("k3y")).send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
     (request,) = server.requests
     signed = dict(part.split("=") for part in request.headers["X-Kraftwatch-Signature"].split(","))
     assert int(signed["t"]) == NOON_MS // 1000
@@ -108,7 +108,7 @@ def test_the_signature_covers_the_body_and_the_time(server: HttpDouble, tmp_path
 def test_a_secret_in_a_file_may_change_while_the_job_runs(server: HttpDouble, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("Bearer one\n")
-    sink = opened(server, tmp_path, headers=(("Authorization", Secret(file=file)),))
+    sink = opened(server, tmp_path, header_files={"Authorization": file})
     sink.send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
     file.write_text("Bearer two\n")
     sink.send([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)

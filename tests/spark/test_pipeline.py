@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
@@ -18,12 +19,10 @@ from connectors.observations.observation import (
     QuorumPolled,
     to_json,
 )
-from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
-from connectors.sinks.slack import SlackBot
-from connectors.sinks.webhook import Webhook
+from connectors.sinks.webhook import WebhookSection
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
@@ -39,6 +38,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.sinks.server import HttpDouble, NoReply, serving
+from tests.sinks.sink_kind import local_slack
 from tests.sinks.slack_double import SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
 
@@ -249,13 +249,11 @@ def test_hanging_sink_delays_neither_other_sinks_nor_the_stream(pipeline: Pipeli
     with serving() as webhook, serving() as hanging, serving(ca.server(ca.issue("server"))) as api:
         api.behave = slack.reply
         hanging.behave = lambda _: NoReply()
-        channel = SlackBot(
-            channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(ca.file)
-        )
+        channel = local_slack(Path(ca.file), channel="#kafka", token=SecretStr("xoxb-1"), api_url=f"{api.url}/api/")
         specs = [
-            SinkSpec(config=Webhook(url=Secret(text=webhook.url)), name="webhook"),
-            SinkSpec(config=Webhook(url=Secret(text=hanging.url)), name="hanging"),
-            SinkSpec(config=channel),
+            SinkSpec(section=WebhookSection(url=SecretStr(webhook.url), name="webhook")),
+            SinkSpec(section=WebhookSection(url=SecretStr(hanging.url), name="hanging")),
+            SinkSpec(section=channel),
         ]
         pipeline.start(*(open_sink(spec, store=tmp_path) for spec in specs))
         for _ in range(8):

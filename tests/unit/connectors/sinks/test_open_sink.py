@@ -3,27 +3,31 @@
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
-from connectors.sinks.console import Console
-from connectors.sinks.jsonl import Jsonl
+from connectors.sinks.console import ConsoleSection
+from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import DeliveryMode, Sink
-from connectors.sinks.sink_config import SinkConfig, SinkSpec, open_sink
-from connectors.sinks.webhook import Webhook
+from connectors.sinks.sink_config import PeopleSection, SinkSection, SinkSpec, open_sink
+from connectors.sinks.webhook import WebhookSection
 from rules.finding import Severity
 from rules.notifications.route import Route
 
 
-def opened(config: SinkConfig, tmp_path: Path, name: str | None = None) -> Sink:
-    spec = SinkSpec(config=config, name=name, route=Route(min_severity=Severity.CRITICAL), repeat_s=60)
-    return open_sink(spec, store=tmp_path)
+def opened(section: SinkSection, tmp_path: Path, name: str | None = None) -> Sink:
+    keys = {
+        "name": name,
+        "min_severity": Severity.CRITICAL,
+        **({"repeat": 60} if isinstance(section, PeopleSection) else {}),
+    }
+    return open_sink(SinkSpec(section=section.model_copy(update=keys)), store=tmp_path)
 
 
 def test_a_record_has_a_stable_name_and_repeats_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert opened(Console(), tmp_path).options.name == "console"
-    file = opened(Jsonl(path=Path("a:b.jsonl")), tmp_path).options
+    assert opened(ConsoleSection(), tmp_path).options.name == "console"
+    file = opened(JsonlSection(path=Path("a:b.jsonl")), tmp_path).options
     assert (file.name, file.mode, file.repeat_s) == (f"jsonl:{tmp_path}/a:b.jsonl", DeliveryMode.TRANSITIONS, None)
     assert file.route == Route(min_severity=Severity.CRITICAL)
     assert (tmp_path / "a:b.jsonl").exists()
@@ -31,9 +35,14 @@ def test_a_record_has_a_stable_name_and_repeats_nothing(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [(Webhook(url=Secret(text="https://eva:hunter2@hooks.example.com:8443/s3cret")), "webhook:hooks.example.com:8443")],
+    [
+        (
+            WebhookSection(url=SecretStr("https://eva:hunter2@hooks.example.com:8443/s3cret")),
+            "webhook:hooks.example.com:8443",
+        )
+    ],
 )
-def test_the_name_of_a_sink_for_people_has_no_secret(config: SinkConfig, name: str, tmp_path: Path) -> None:
+def test_the_name_of_a_sink_for_people_has_no_secret(config: SinkSection, name: str, tmp_path: Path) -> None:
     options = opened(config, tmp_path).options
     assert (options.name, options.mode, options.repeat_s) == (name, DeliveryMode.INCIDENTS, 60)
     assert "hunter2" not in repr(config)
@@ -42,9 +51,9 @@ def test_the_name_of_a_sink_for_people_has_no_secret(config: SinkConfig, name: s
 
 def test_an_unusable_config_is_reported_at_start_up(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"The sink jsonl:/no/such/folder/x cannot be written: No such file"):
-        opened(Jsonl(path=Path("/no/such/folder/x")), tmp_path)
+        opened(JsonlSection(path=Path("/no/such/folder/x")), tmp_path)
     with pytest.raises(UsageError, match="cannot read /no/such/file: no such file or directory"):
-        opened(Webhook(url=Secret(file=Path("/no/such/file"))), tmp_path)
+        opened(WebhookSection(url_file=Path("/no/such/file")), tmp_path)
     with pytest.raises(UsageError, match="write https://HOST/PATH") as refused:
-        opened(Webhook(url=Secret(text="ftp://eva:hunter2@x/")), tmp_path)
+        opened(WebhookSection(url=SecretStr("ftp://eva:hunter2@x/")), tmp_path)
     assert "hunter2" not in str(refused.value)

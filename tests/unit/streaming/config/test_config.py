@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.console import Console
+from connectors.sinks.console import ConsoleSection
 from connectors.sinks.sink_config import SinkSpec
 from rules.model.monitoring import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
@@ -153,6 +153,6 @@ def test_an_invalid_host_port_is_refused(text: str) -> None:
 def test_defaults_equal_the_documented_ones() -> None:
     config = Config.model_validate({"clusters": [{"name": "a", "bootstrap": ["h:1"]}]})
 
-    assert config.sink_specs() == [SinkSpec(config=Console())]
+    assert config.sink_specs() == [SinkSpec(section=ConsoleSection())]
     assert config.master == "local[2]"
     assert config.listen is None

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.secret import Secret
 from connectors.sinks.sink_config import SinkSpec, open_sink
-from connectors.sinks.webhook import Webhook
+from connectors.sinks.webhook import WebhookSection
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
@@ -16,7 +17,7 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
 def delivered(counter: NotificationCounter, folder: Path, *alerts: Alert) -> None:
-    sink = open_sink(SinkSpec(config=Webhook(url=Secret(text=counter.url))), store=folder)
+    sink = open_sink(SinkSpec(section=WebhookSection(url=SecretStr(counter.url))), store=folder)
     dispatcher = Dispatcher(Ledger(job_database(folder)), [sink], deadline_s=60, patience_s=60)
     for each in alerts:
         dispatcher.deliver([each], each.observed_at_ms)

@@ -127,6 +127,13 @@ def _node_records_conflict(_quorum: Quorum, subject: str) -> str:
     return f"The recorded and the registered listener of {subject} agree."
 
 
+def _node_restarting(quorum: Quorum, subject: str) -> str:
+    known = quorum.controllers if subject.startswith("controller") else quorum.brokers
+    if _node(subject) not in known:
+        return f"{subject.capitalize()} is no longer registered."
+    return f"{subject.capitalize()} has not started again within the window."
+
+
 def _observer_could_be_voter(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
     if quorum.committed is not None and node in quorum.committed.ids:
@@ -223,6 +230,7 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "monitor-blind": _monitor_blind,
     "no-leader": _no_leader,
     "node-records-conflict": _node_records_conflict,
+    "node-restarting": _node_restarting,
     "observer-could-be-voter": _observer_could_be_voter,
     "observer-lagging": _observer_lagging,
     "open-transaction": "No metadata transaction is open: controllers and brokers apply all committed records.",

@@ -1,21 +1,20 @@
-"""A broker is fenced again and again, each time for a short while.
+"""A broker is fenced again and again, each time for a short while, and not only by restarts.
 
 What it means
-    Within 15 minutes the broker was fenced four times or more. With each fencing the partitions that it leads move to
-    other brokers, clients reconnect and its replicas leave the ISR; afterwards it copies what it missed. Each of these
-    times may be too short for `broker-fenced`.
+    Within 15 minutes the broker was fenced four times or more, at least once while its process ran on. With each
+    fencing the partitions that it leads move to other brokers, clients reconnect and its replicas leave the ISR;
+    afterwards it copies what it missed. Each of these times may be too short for `broker-fenced`.
 
-    A rolling restart or upgrade fences each broker once or twice, and does not fire.
+    A broker whose process restarted each time is `node-restarting`.
 
 Evidence
     Each fencing by the log's own timestamps: how long it lasted, whether the broker left by a controlled shutdown, and
     whether its process had started again (a new incarnation id) when it was unfenced.
 
 What to do
-    1. Its process restarted: read the end of each run in the broker's log. The causes are memory, a full or broken
-       disk, or a liveness probe that stops it.
-    2. Its process did not restart: its heartbeats did not arrive within broker.session.timeout.ms. Check its host for
-       long pauses, and the network to the active controller.
+    1. Its heartbeats did not arrive within broker.session.timeout.ms. Check its host for long pauses, and the network
+       to the active controller.
+    2. If its process restarted too, read the end of each run in the broker's log.
     3. If it does not become stable, shut it down until the cause is known: its partitions then stay where they are.
 
 What not to do
@@ -64,8 +63,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             recent.setdefault((one.kind, one.id), []).append(one)
     for node in sorted(quorum.brokers) if recent else ():
         fencings = recent.get((NodeKind.BROKER, node))
-        if fencings and len(fencings) >= thresholds[FENCINGS.name]:
+        if fencings and len(fencings) >= thresholds[FENCINGS.name] and any(map(_without_restart, fencings)):
             yield _finding(quorum, node, fencings, thresholds.ms(WINDOW.name))
+
+
+def _without_restart(one: Interruption) -> bool:
+    """Returns whether the process ran on; while the broker is fenced, that is not known yet."""
+    return not one.restarted and one.ended_offset is not None
 
 
 def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window: Millis) -> Finding:
@@ -76,7 +80,7 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
         subject=f"broker {node}",
         severity=Severity.WARNING,
         summary=f"Broker {node} was fenced {len(fencings)} times within {ms_text(window)}, the last time at "
-        f"{utc_text(fencings[-1].timestamp_ms)}. {_why(len(fencings), restarts)} {now}. Each time its partitions move "
+        f"{utc_text(fencings[-1].timestamp_ms)}. {_why(restarts)} {now}. Each time its partitions move "
         "to other brokers and clients reconnect.",
         evidence={
             "broker": node,
@@ -87,7 +91,9 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
             "fencings": [_evidence(one) for one in fencings[-16:]],
         },
         remedy=(
-            *_cause_steps(node, len(fencings), restarts),
+            f"# Check the host of broker {node} for long pauses and its network to the active controller: heartbeats "
+            "did not arrive within broker.session.timeout.ms",
+            *_restart_steps(node, restarts),
             f"# If it does not become stable, shut broker {node} down until the cause is known",
             "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(quorum),
@@ -96,26 +102,21 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
     )
 
 
-def _why(fencings: int, restarts: int) -> str:
+def _why(restarts: int) -> str:
     if restarts == 0:
         return "Its process did not restart: its heartbeats were interrupted."
-    return "Its process restarted each time." if restarts == fencings else f"Its process restarted {_times(restarts)}."
+    return f"Its process restarted {_times(restarts)}."
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else plural(count, "time")
 
 
-def _cause_steps(node: NodeId, fencings: int, restarts: int) -> Iterable[str]:
+def _restart_steps(node: NodeId, restarts: int) -> Iterable[str]:
     if restarts:
         yield (
             f"# Read the end of each run in the log of broker {node}: why its process ended (memory, a full or broken "
             "disk, a liveness probe)"
-        )
-    if restarts < fencings:
-        yield (
-            f"# Check the host of broker {node} for long pauses and its network to the active controller: heartbeats "
-            "did not arrive within broker.session.timeout.ms"
         )
 
 

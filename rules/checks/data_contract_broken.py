@@ -1,8 +1,7 @@
 """Data that kraftwatch recorded, decoded or sent breaks a contract: alerts may be wrong or missing.
 
 What it means
-    The quorum may be healthy. kraftwatch continues to alert, but an alert that depends on the rows named here may be
-    wrong, and an alert may be missing.
+    The quorum may be healthy. kraftwatch continues to alert.
 
     - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
     - Warning: rows do not decode, or fewer alerts depend on the contract.
@@ -22,8 +21,7 @@ What it means
     of a relay: rows of that cluster were refused and changed no state. A relay's clock or addresses are wrong, or
     another program has its credential. `messages of topic NAME partition N`: messages of no monitored cluster.
 
-    Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
-    because no later row corrects an earlier one.
+    Each broken contract is one alert. It fires for half an hour after the contract was last found broken.
 
 Evidence
     What the contract promises, how many rows break it, one example with its row in the journal, and when the contract
@@ -47,7 +45,7 @@ What to do
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
-    controllers because of this alert alone: the alert is about the monitor.
+    controllers: the alert is about the monitor.
 
 Thresholds
     hold (0 s) and clear (10 s). stands (1800 s): no later row corrects an earlier one.

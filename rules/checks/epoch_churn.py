@@ -1,30 +1,29 @@
 """The quorum elects leaders too often, or the leader epoch jumped, and no restart explains it.
 
 What it means
-    Within 15 minutes there were at least four more elections than controller starts. Each election takes a second or
-    two: during that time nothing is committed, and requests of the brokers to the controller fail or wait.
+    Within 15 minutes there were at least four elections that no restart explains. During each one, a second or two,
+    nothing is committed, and requests of the brokers to the controller fail or wait.
 
-    A leader resigns if no majority of the voters fetches from it for one and a half fetch timeouts. A follower starts
-    an election if the leader does not answer it for one fetch timeout. The causes are long pauses, a slow metadata
-    disk, a lossy network, or timeouts that are too short.
+    A leader resigns if no majority fetches from it for one and a half fetch timeouts; a follower starts an election if
+    the leader does not answer it for one. The causes are long pauses, a slow metadata disk, a lossy network, or
+    timeouts that are too short.
 
-    A rolling restart or upgrade causes about one election per controller and is not churn: each controller start
-    within the window explains one election. Below metadata.version 3.7 the log does not record controller starts. There
-    restarts explain as many elections as there are voters.
+    The start of a controller explains the last election by which it lost the leadership, and the one that it won just
+    before it registered: a rolling restart is no churn. Starts of other controllers explain nothing
+    (`node-restarting`). Below metadata.version 3.7 the log has no starts: restarts explain as many elections as there
+    are voters.
 
     The leader epoch jumps if one election skips more epochs than elections fit into the time before it: a controller
-    that was cut off from the others raised its epoch with each election it could not win, and took the leadership from
-    the working leader when it came back (KIP-595). From Kafka 4.0 on controllers ask for pre-votes first (KIP-996), so
-    this no longer happens there.
+    that was cut off raised its epoch with each election it could not win, and took the leadership from the working
+    leader when it came back (KIP-595). From Kafka 4.0 on pre-votes prevent this (KIP-996).
 
 Evidence
-    The winner, epoch and time of each election, by the log's own timestamps; the ids of the controllers that
-    started; how many epochs had no leader.
+    The winner, epoch and time of each election, and whether a restart explains it; the controllers that started; how
+    many epochs had no leader. Times are the log's own.
 
 What to do
     1. Check in the evidence whether one controller loses the leadership again and again, or all in turn.
-    2. One controller: check its host for long pauses, a slow disk, too little memory. All controllers: check the
-       network between them.
+    2. One controller: check its host for long pauses, a slow disk, too little memory. All: check their network.
     3. Read the logs of the controllers that led: they show why each of them lost the leadership.
     4. After a jump, find the controller that was cut off: its log shows elections without votes.
 
@@ -32,20 +31,19 @@ What not to do
     Do not restart controllers to stop the elections: every restart causes another one.
 
 Thresholds
-    hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond
-    those that restarts explain, are churn; etcd's alerting rule uses the same numbers. jump (10) and election_time
-    (1 s): an election that skips this many epochs, each shorter than this, is a jump; it is reported within the window.
-    answer_age (10 s).
+    hold (60 s) and clear (10 s). window (15 min) and elections (4): as in etcd's alerting rule. jump (10) and
+    election_time (1 s): an election that skips this many epochs, each shorter than this, is a jump; it is reported
+    within the window. answer_age (10 s).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, ms_text, plural, utc_text
-from rules.model.history import ControllerStart, Election
-from rules.model.identifiers import Millis
+from rules.model.history import ControllerStart, Election, RecentHistory
+from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -54,8 +52,7 @@ WINDOW = Threshold(
     name="window",
     default=900.0,
     unit="s",
-    meaning="the time over which elections and controller starts are counted, by the timestamps in the log. At most an "
-    "hour is remembered",
+    meaning="the time over which elections are counted, by the timestamps in the log. At most an hour is remembered",
 )
 ELECTIONS = Threshold(
     name="elections",
@@ -86,15 +83,30 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     since = newest - thresholds.ms(WINDOW.name)
     elections = [one for one in quorum.history.elections if one.timestamp_ms >= since]
     starts = [one for one in quorum.history.starts if one.timestamp_ms >= since]
-    explained = len(starts) if quorum.controllers else _voter_count(quorum)
-    if len(elections) - explained >= thresholds[ELECTIONS.name]:
-        yield _finding(quorum, elections, starts, thresholds.ms(WINDOW.name))
+    explained = _explained(quorum.history) if quorum.controllers else frozenset()
+    count = sum(one.offset in explained for one in elections) if quorum.controllers else _voter_count(quorum)
+    if len(elections) - count >= thresholds[ELECTIONS.name]:
+        yield _finding(quorum, elections, explained, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)
         if one.after_ms is None or skipped < thresholds[JUMP.name]:
             continue
         if skipped * thresholds.ms(ELECTION_TIME.name) > one.after_ms:
             yield _jump(quorum, one, skipped, within=ms_text(one.after_ms))
+
+
+def _explained(history: RecentHistory) -> frozenset[Offset]:
+    """Returns the offsets of the elections that the start of a controller explains.
+
+    It registers after both: the last election by which it lost the leadership, because its process ended, and the one
+    that it won as a candidate, if no other election followed before it registered.
+    """
+    found: set[Offset] = set()
+    for start in history.starts:
+        before = [one for one in history.elections if one.offset < start.offset]
+        found.update(one.offset for one in before[-1:] if one.leader_id == start.id)
+        found.update([one.offset for one in before if one.previous_leader_id == start.id][-1:])
+    return frozenset(found)
 
 
 def _skipped_epochs(one: Election) -> int:
@@ -108,7 +120,13 @@ def _voter_count(quorum: Quorum) -> int:
     return len(quorum.poll.voters) if quorum.poll else 0
 
 
-def _finding(quorum: Quorum, elections: list[Election], starts: list[ControllerStart], window: Millis) -> Finding:
+def _finding(
+    quorum: Quorum,
+    elections: list[Election],
+    explained: Collection[Offset],
+    starts: list[ControllerStart],
+    window: Millis,
+) -> Finding:
     won = Counter(one.leader_id for one in elections)
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
@@ -117,7 +135,7 @@ def _finding(quorum: Quorum, elections: list[Election], starts: list[ControllerS
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. "
-        f"{_restarts_sentence(quorum, starts)}. Won: {winners}. Nothing is committed during an election.",
+        f"{_restarts_sentence(quorum, elections, explained)}. Won: {winners}. Nothing is committed during an election.",
         evidence={
             "elections": [
                 {
@@ -125,6 +143,7 @@ def _finding(quorum: Quorum, elections: list[Election], starts: list[ControllerS
                     "leader": one.leader_id,
                     "offset": one.offset,
                     "at": utc_text(one.timestamp_ms),
+                    "explained_by_a_restart": one.offset in explained,
                     **({"votes": [*one.granting_voter_ids]} if one.granting_voter_ids else {}),
                 }
                 for one in elections[-16:]
@@ -176,9 +195,10 @@ def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Findin
     )
 
 
-def _restarts_sentence(quorum: Quorum, starts: list[ControllerStart]) -> str:
+def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Collection[Offset]) -> str:
     if quorum.controllers:
-        return f"Restarts of controllers explain {plural(len(starts), 'election')}"
+        count = sum(one.offset in explained for one in elections)
+        return f"Restarts of controllers explain {plural(count, 'election')}"
     return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"
 
 

@@ -6,13 +6,15 @@ What it means
     - Warning: exactly a majority of the voters is in sync with the leader. If one more controller fails, restarts or is
       cut off, the quorum stops: no metadata change is possible then.
     - Critical: fewer than a majority are in sync. The leader is about to resign.
+    - Warning, also while all voters are in sync: the reserve was missing for 40 % of the last 15 minutes, and a voter
+      failed three times or more.
 
-    A quorum of one or two voters never tolerates a failure: `quorum-shape` reports that. A voter whose disk was
-    replaced is not in sync either. If only such voters are missing, `voter-disk-replaced` reports the remedy and this
-    rule does not fire.
+    A quorum of one or two voters never tolerates a failure: see `quorum-shape`. If only voters whose disk was replaced
+    are missing, `voter-disk-replaced` fires instead.
 
 Evidence
-    The state of every voter by the leader's clock, how many are in sync, and how many are required.
+    The state of every voter by the leader's clock, how many are in sync, and how many are required; how long and how
+    often each voter was not in sync within the window, by the polls.
 
 What to do
     1. Postpone every rolling restart, upgrade and drain of a host until this alert resolves.
@@ -29,10 +31,12 @@ Thresholds
     hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then, and
     each step of a rolling restart is finished. If the quorum has no reserve when `no-leader` or
     `high-watermark-stalled` resolves, the warning fires at once, as part of the same incident.
+    window (15 min) and share (40 %): without a reserve for so much of the window, the alert fires without the hold.
     fetch_age (10 s), caught_up_age (10 s), poll_age (10 s).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.missing_voter import endpoint_sentence
@@ -41,37 +45,105 @@ from rules.finding import (
     FAILED_NODES,
     Finding,
     Need,
+    Plain,
     Rule,
     RuleResult,
     Severity,
+    Threshold,
     Thresholds,
     UnknownResult,
     clear,
     hold,
 )
-from rules.formatting import and_join
-from rules.model.poll import Poll
+from rules.formatting import and_join, ms_text
+from rules.model.identifiers import Millis, NodeId
+from rules.model.poll import Outage, Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 ID = "failure-tolerance"
+WINDOW = Threshold(
+    name="window",
+    default=900.0,
+    unit="s",
+    meaning="the time over which the outages of voters are added, by the polls. At most an hour is remembered",
+)
+SHARE = Threshold(
+    name="share",
+    default=40.0,
+    unit="%",
+    meaning="the quorum has no reserve if it had none for this much of the window. Six minutes of fifteen are three "
+    "times the hold",
+)
+_SEVERAL = 3
+"""A voter that had so many outages within the window fails again and again; an upgrade may restart it twice."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding about the quorum if it tolerates no further failure and some voters are not in sync."""
+    """Returns one finding about the quorum if it tolerates no further failure, or tolerated none for too long."""
     poll = needed_poll(quorum)
     statuses = voter_statuses(quorum, poll, thresholds)
     missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
     spare = in_sync_count(statuses) - majority(len(statuses))
-    if not missing or spare > 0:
-        return
-    if all(status.replaced_by for status in missing):
+    if missing and spare <= 0 and all(status.replaced_by for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(rule=ID, subject="quorum", why=why)
         return
-    yield _finding(quorum, poll, statuses, missing, spare)
+    window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
+    too_long = recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
+    if missing and spare <= 0:
+        finding = _finding(quorum, poll, statuses, missing, spare)
+        yield _lasting(finding, recent, window) if too_long else finding
+    elif too_long:
+        yield _unreliable(quorum, poll, statuses, recent, window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecentOutages:
+    """What the polls of the window show of voters that fail again and again."""
+
+    without_reserve_ms: Millis
+    """How long so many voters were not in sync that no further one could fail; 0 if no voter fails again and again."""
+    counts: Mapping[NodeId, int]
+    """How often each voter was not in sync."""
+
+    @property
+    def failing(self) -> list[NodeId]:
+        """The voters that fail again and again."""
+        return [node for node, count in self.counts.items() if count >= _SEVERAL]
+
+    def sentence(self, window: Millis) -> str:
+        """Returns for how long the quorum had no reserve, and which voters fail again and again."""
+        often = and_join(f"voter {node} was not in sync {self.counts[node]} times" for node in self.failing)
+        return f"It tolerated none for {ms_text(self.without_reserve_ms)} of the last {ms_text(window)}: {often}."
+
+
+def _recent_outages(quorum: Quorum, poll: Poll, window: Millis) -> _RecentOutages:
+    end, begin = poll.observed_at_ms, poll.observed_at_ms - window
+    outages: dict[NodeId, list[Outage]] = {}
+    for row in sorted(poll.voters, key=lambda row: row.key):
+        history = quorum.histories.get(row.key)
+        recent = [one for one in history.outages if one.until_ms is None or one.until_ms > begin] if history else []
+        if recent:
+            outages[row.key.id] = recent
+    counts = {node: len(recent) for node, recent in outages.items()}
+    if all(count < _SEVERAL for count in counts.values()):
+        return _RecentOutages(without_reserve_ms=Millis(0), counts=counts)
+    changes = [
+        change
+        for recent in outages.values()
+        for one in recent
+        for change in ((max(one.since_ms, begin), 1), (end if one.until_ms is None else one.until_ms, -1))
+    ]
+    spare = len(poll.voters) - majority(len(poll.voters))
+    without, missing, before = 0, 0, begin
+    for at_ms, change in sorted(changes, key=lambda change: change[0]):
+        if missing and missing >= spare:
+            without = without + (at_ms - before)
+        missing, before = missing + change, at_ms
+    return _RecentOutages(without_reserve_ms=Millis(without), counts=counts)
 
 
 def _finding(
@@ -103,6 +175,52 @@ def _finding(
         remedy=tuple(_remedy(quorum, statuses, missing)),
         starts=tuple(status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING),
     )
+
+
+def _lasting(finding: Finding, recent: _RecentOutages, window: Millis) -> Finding:
+    """Returns the finding as it fires without the hold."""
+    return replace(
+        finding,
+        summary=f"{finding.summary} {recent.sentence(window)}",
+        evidence={**finding.evidence, **_outage_evidence(recent)},
+        hold_ms=Millis(0),
+    )
+
+
+def _unreliable(
+    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], recent: _RecentOutages, window: Millis
+) -> Finding:
+    failing, in_sync = recent.failing, in_sync_count(statuses)
+    return Finding(
+        rule=ID,
+        subject="quorum",
+        severity=Severity.WARNING,
+        summary=f"The quorum tolerates no further failure reliably: {in_sync} of {len(statuses)} voters are in sync "
+        f"now. {recent.sentence(window)}",
+        evidence={
+            "voters": {str(status.key): str(status) for status in statuses},
+            "voters_in_sync": in_sync,
+            "majority": majority(len(statuses)),
+            FAILED_NODES: [*failing],
+            **_outage_evidence(recent),
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=(
+            f"# Read in the log of {and_join(f'controller {node}' for node in failing)} why it stops to fetch",
+            "# Do not restart another controller until this alert resolves",
+            "# Check the log end offset of each voter",
+            describe_status(quorum),
+        ),
+        hold_ms=Millis(0),
+    )
+
+
+def _outage_evidence(recent: _RecentOutages) -> dict[str, Plain]:
+    return {
+        "without_reserve": ms_text(recent.without_reserve_ms),
+        "outages_within_the_window": {str(node): count for node, count in recent.counts.items()},
+    }
 
 
 def _voter_sentences(quorum: Quorum, missing: list[VoterStatus], most: int = 3) -> str:
@@ -144,7 +262,7 @@ RULE = Rule(
     id=ID,
     title="The quorum tolerates no further failure",
     text=__doc__ or "",
-    thresholds=(hold(120.0), clear(), FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
+    thresholds=(hold(120.0), clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

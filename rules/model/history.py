@@ -77,25 +77,30 @@ class Election:
     """The voters of the leader's voter set then."""
     granting_voter_ids: tuple[NodeId, ...] = ()
     """Those that voted for it."""
+    previous_leader_id: NodeId | None = None
+    """The winner of the election before; None if the log no longer contains it. The same holds for `previous_epoch`."""
     previous_epoch: Epoch | None = None
-    """The epoch of the LeaderChangeMessage before; None if the log no longer contains it."""
     after_ms: Millis | None = None
     """How long before the election the newest batch of an earlier observation was written, by the log's timestamps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStart:
-    """A RegisterControllerRecord with a new incarnation id: a controller process started."""
+    """A RegisterControllerRecord with an incarnation id not registered before: a controller process started."""
 
     id: NodeId
+    incarnation_id: str
     offset: Offset
     timestamp_ms: Millis
+    restarted: bool = False
+    """Whether another process of the controller was registered before."""
 
 
 class NodeKind(StrEnum):
-    """The role in which a node was interrupted."""
+    """The role in which a node registers."""
 
     BROKER = "broker"
+    CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

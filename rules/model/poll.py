@@ -89,6 +89,15 @@ class LogRegression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A time in which polls showed that a voter was not in sync: from when it had last caught up."""
+
+    since_ms: Millis
+    until_ms: Millis | None = None
+    """None while it lasts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHistory:
     """One replica's progress over the newest polls: a bounded window, newest last (as Burrow evaluates lag)."""
 
@@ -103,5 +112,7 @@ class ReplicaHistory:
     one. So a voter that stopped fetching keeps the epoch in which its log ends, however many elections follow.
     """
     samples: tuple[LagSample, ...]
+    outages: tuple[Outage, ...] = ()
+    """Of a voter, oldest first. Bounded by replay. A time without polls is no part of one."""
     log_regression: LogRegression | None = None
     """The newest regression of this voter's log, also after it caught up."""

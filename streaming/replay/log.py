@@ -161,7 +161,11 @@ class Log:
             case LeaderChanged():
                 if self.origin is None:
                     history = recent_history.with_leader_change(
-                        image.history, record, previous_epoch=image.leader_epoch, previous_ms=image.newest_timestamp_ms
+                        image.history,
+                        record,
+                        previous_leader_id=image.leader_id,
+                        previous_epoch=image.leader_epoch,
+                        previous_ms=image.newest_timestamp_ms,
                     )
                     image = replace(image, history=history)
                 image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))

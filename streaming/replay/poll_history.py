@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.poll import LagSample, LogRegression, Poll, Replica, ReplicaHistory
+from rules.model.poll import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""
@@ -15,6 +15,11 @@ REMEMBERED_MS = Millis(3_600_000)
 """How long a replica is kept that the polls no longer list."""
 VOTER_REMEMBERED_MS = Millis(86_400_000)
 """The same for a directory of a voter or of a removed voter: a disk may be replaced overnight."""
+OUT_OF_SYNC_MS = Millis(10_000)
+"""A voter that had last caught up longer ago is not in sync: the default of `caught_up_age`. Polls that are farther
+apart are a gap."""
+OUTAGES = 64
+"""The maximum number of outages of one voter, the newest ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +100,50 @@ class LogEnd:
 
 
 @dataclass(slots=True, kw_only=True)
+class CaughtUpTimes:
+    """When each voter had last caught up, by the gatherer's clock: a new leader does not know it (-1 in its answer)."""
+
+    at_ms: dict[str, Millis] = field(default_factory=dict)
+    """By voter."""
+    polled_since_ms: Millis | None = None
+    """The first poll since the newest gap."""
+
+    def outages(
+        self, poll: Poll, previous: Poll | None, known: Mapping[ReplicaKey, ReplicaHistory]
+    ) -> dict[ReplicaKey, tuple[Outage, ...]]:
+        """Returns the outages of each voter, this poll included."""
+        now_ms, leader = poll.observed_at_ms, poll.leader
+        last_ms = None if previous is None else previous.observed_at_ms
+        gap = last_ms is None or now_ms - last_ms > OUT_OF_SYNC_MS
+        if gap or self.polled_since_ms is None:
+            self.polled_since_ms = now_ms
+        before, self.at_ms = self.at_ms, {}
+        found: dict[ReplicaKey, tuple[Outage, ...]] = {}
+        for row in poll.voters:
+            age = _age(leader.last_caught_up_ms, row.last_caught_up_ms) if leader else None
+            age = Millis(0) if row is leader else age
+            known_ms = max(before.get(str(row.key), self.polled_since_ms), self.polled_since_ms)
+            at_ms = known_ms if age is None else Millis(now_ms - age)
+            self.at_ms[str(row.key)] = at_ms
+            outages = known[row.key].outages if row.key in known else ()
+            if gap and last_ms is not None:
+                outages = _ended(outages, last_ms)
+            if now_ms - at_ms <= OUT_OF_SYNC_MS:
+                outages = _ended(outages, now_ms)
+            elif not outages or outages[-1].until_ms is not None:
+                outages = (*outages, Outage(since_ms=max(at_ms, self.polled_since_ms)))
+            recent = [one for one in outages if one.until_ms is None or now_ms - one.until_ms <= REMEMBERED_MS]
+            found[row.key] = tuple(recent[-OUTAGES:])
+        return found
+
+
+def _ended(outages: tuple[Outage, ...], until_ms: Millis) -> tuple[Outage, ...]:
+    if not outages or outages[-1].until_ms is not None:
+        return outages
+    return (*outages[:-1], replace(outages[-1], until_ms=max(outages[-1].since_ms, until_ms)))
+
+
+@dataclass(slots=True, kw_only=True)
 class PollHistory:
     """The newest poll, however old, and a history for each replica."""
 
@@ -103,6 +152,7 @@ class PollHistory:
     ends_before: dict[str, LogEnd] = field(default_factory=dict)
     """The log end before the newest one, by replica. A poll that returns to it shows that the newest one was false."""
     acknowledged: AcknowledgedOffsets = field(default_factory=AcknowledgedOffsets)
+    caught_up: CaughtUpTimes = field(default_factory=CaughtUpTimes)
 
     def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -119,10 +169,11 @@ class PollHistory:
             observers=event.observers,
             nodes={node.id: node.endpoints for node in event.nodes},
         )
-        fallen = self.acknowledged.add(poll, self.newest)
-        self.newest = poll
         before = {history.key: history for history in self.histories}
-        histories = _histories(self.histories, poll, voter_ids, self.ends_before)
+        fallen = self.acknowledged.add(poll, self.newest)
+        outages = self.caught_up.outages(poll, self.newest, before)
+        self.newest = poll
+        histories = _with_outages(_histories(self.histories, poll, voter_ids, self.ends_before), outages)
         self.histories = tuple(_with_regressions(histories, before, fallen) if fallen else histories)
         self.ends_before = {
             str(history.key): end
@@ -152,6 +203,15 @@ def _histories(
         if now_ms - history.last_seen_at_ms <= (VOTER_REMEMBERED_MS if history.key.id in voter_ids else REMEMBERED_MS)
     )
     return sorted(recent, key=lambda history: history.key)
+
+
+def _with_outages(
+    histories: Iterable[ReplicaHistory], outages: Mapping[ReplicaKey, tuple[Outage, ...]]
+) -> Iterable[ReplicaHistory]:
+    """Returns the histories with the outages of these voters; other replicas have none."""
+    for history in histories:
+        found = outages.get(history.key, ())
+        yield history if found == history.outages else replace(history, outages=found)
 
 
 def _with_regressions(

@@ -27,10 +27,12 @@ REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""
 REMEMBERED = 64
 """The maximum number of entries of a kind, the newest ones: many elections must not fill the state."""
+STARTS = 256
+"""The maximum number of starts of all controllers."""
 INTERRUPTIONS = 1_024
 """The maximum number of interruptions of all nodes: enough for all brokers of a large cluster to be interrupted."""
-INTERRUPTIONS_OF_A_NODE = 32
-"""The maximum number of interruptions of one node: one that flaps must not displace those of the others."""
+OF_A_NODE = 32
+"""The maximum number of starts and of interruptions of one node: they must not displace those of the others."""
 PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
 _Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | Reconfiguration | ElectedRecovered)
@@ -53,12 +55,17 @@ class UncleanElection(NamedTuple):
 
 
 def with_leader_change(
-    history: RecentHistory, event: LeaderChanged, *, previous_epoch: Epoch | None, previous_ms: Millis | None
+    history: RecentHistory,
+    event: LeaderChanged,
+    *,
+    previous_leader_id: NodeId | None,
+    previous_epoch: Epoch | None,
+    previous_ms: Millis | None,
 ) -> RecentHistory:
     """Adds a LeaderChangeMessage; the caller skips re-read ones.
 
     Args:
-        previous_epoch: the epoch of the LeaderChangeMessage before, if it is known.
+        previous_leader_id: the winner in the LeaderChangeMessage before, if it is known; `previous_epoch`: its epoch.
         previous_ms: the timestamp of the newest batch of the observations before this one.
     """
     at = event.at
@@ -69,6 +76,7 @@ def with_leader_change(
         timestamp_ms=at.timestamp_ms,
         voter_ids=event.voter_ids,
         granting_voter_ids=event.granting_voter_ids,
+        previous_leader_id=previous_leader_id,
         previous_epoch=previous_epoch,
         after_ms=None if previous_ms is None else Millis(max(0, at.timestamp_ms - previous_ms)),
     )
@@ -78,12 +86,22 @@ def with_leader_change(
 def with_controller_start(
     history: RecentHistory, event: ControllerRegistered, known: Mapping[NodeId, ControllerRegistration]
 ) -> RecentHistory:
-    """Adds a RegisterControllerRecord: a start if its incarnation differs from the registered one."""
+    """Adds a RegisterControllerRecord: a start if its incarnation was not registered before."""
     previous = known.get(event.id)
     if previous is not None and previous.incarnation_id == event.incarnation_id:
         return history
-    one = ControllerStart(id=event.id, offset=event.at.offset, timestamp_ms=event.at.timestamp_ms)
-    return replace(history, starts=_bounded(history.starts, one))
+    one = ControllerStart(
+        id=event.id,
+        incarnation_id=event.incarnation_id,
+        offset=event.at.offset,
+        timestamp_ms=event.at.timestamp_ms,
+        restarted=previous is not None,
+    )
+    starts = history.starts
+    if any((old.id, old.incarnation_id) == (one.id, one.incarnation_id) for old in starts):
+        return history
+    of_node = [index for index, old in enumerate(starts) if old.id == one.id]
+    return replace(history, starts=_bounded(_without_oldest(starts, of_node), one, most=STARTS))
 
 
 def with_broker(
@@ -103,9 +121,7 @@ def with_broker(
             restarted=restarted,
         )
         of_node = [index for index, old in enumerate(known) if (old.kind, old.id) == (one.kind, one.id)]
-        if len(of_node) >= INTERRUPTIONS_OF_A_NODE:
-            known = known[: of_node[0]] + known[of_node[0] + 1 :]
-        return replace(history, interruptions=_bounded(known, one, most=INTERRUPTIONS))
+        return replace(history, interruptions=_bounded(_without_oldest(known, of_node), one, most=INTERRUPTIONS))
     if before.fenced and (after.alive or restarted):
         open_ = (index for index in reversed(range(len(known))) if _is_open(known[index], NodeKind.BROKER, after.id))
         index = next(open_, None)
@@ -183,6 +199,11 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
         last_leaders=one.last_leader + (previous.last_leaders if previous else 0),
         most_replicas=max(one.replicas, previous.most_replicas if previous else 0),
     )
+
+
+def _without_oldest(known: tuple[_Entry, ...], of_node: list[int]) -> tuple[_Entry, ...]:
+    """Returns the entries without the oldest one of a node that has as many as are remembered, by their indices."""
+    return known if len(of_node) < OF_A_NODE else known[: of_node[0]] + known[of_node[0] + 1 :]
 
 
 def _bounded(known: tuple[_Entry, ...], one: _Entry, most: int = REMEMBERED) -> tuple[_Entry, ...]:

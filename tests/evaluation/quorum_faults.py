@@ -18,13 +18,14 @@ THRESHOLDS = {
     "broker-fenced.hold": 20.0,
     "broker-flapping.fencings": 3.0,
     "broker-flapping.window": 90.0,
+    "node-restarting.starts": 33.0,
     "monitor-blind.hold": 30.0,
     "monitor-blind.controller_hold": 75.0,
     "unclean-election.keep_firing_for": 90.0,
 }
 """Holds are shorter than the defaults and in the same order, so that a fault takes a minute. That of no-leader is
 longer: on a busy machine an election takes seconds. A refused certificate is found within a minute, before
-controller_hold, as with the defaults."""
+controller_hold, as with the defaults. The faults restart nodes of one quorum: their starts are no crash loop."""
 _START = r"# Start controller \d+ so that it listens at"
 _RENEW = r"# Renew the certificate of controller \d+"
 _COPY_FIRST = r"# Do not start or restart broker \d+ before you have copied"

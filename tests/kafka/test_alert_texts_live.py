@@ -114,6 +114,32 @@ def test_broker_that_is_fenced_again_and_again_fires_and_resolves(
     assert monitor.sent(tmp_path) == ["firing warning: broker-flapping", "resolved warning: broker-flapping"]
 
 
+def test_controller_that_restarts_again_and_again_fires_and_resolves(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """Each time it is back before voter-lagging fires. Here two starts are too many."""
+    voter, _ = followers(lab)
+    monitor.start_scenario({"node-restarting.starts": 2})
+    # What other tests restarted is not counted.
+    before = len(monitor.machine.quorum().history.starts)
+
+    for count in (1, 2):
+        lab.kill(voter)
+        lab.start(voter)
+        monitor.wait_for_quorum(lambda quorum, count=count: len(quorum.history.starts) == before + count)  # type: ignore[misc]
+    fired = monitor.wait_for("node-restarting", subject=f"controller {voter}")
+    # As after a quiet quarter of an hour.
+    monitor.set_thresholds({"node-restarting.starts": 2, "node-restarting.window": 0.001})
+    resolved = monitor.wait_for("node-restarting", "resolved", subject=f"controller {voter}")
+    shown(fired, resolved)
+
+    assert fired.severity == "warning"
+    assert fired.summary.startswith(f"Controller {voter} restarts again and again: ")
+    assert fired.summary.endswith(" Each time the quorum has one voter less.")
+    assert resolved.summary.startswith(f"Controller {voter} has not started again within the window.")
+    assert "epoch-churn" not in monitor.rules
+
+
 @pytest.mark.long
 def test_brokers_that_start_after_a_power_loss_lose_no_other_replicas_records(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path

@@ -12,8 +12,9 @@ THRESHOLDS = {
     "broker-fenced": {"hold": 4, "clear": 3},
     "voter-disk-replaced": {"hold": 5, "clear": 3},
     "failure-tolerance": {"hold": 5, "clear": 3},
-    # The campaign causes many elections.
+    # The campaign causes many elections, and restarts nodes again and again.
     "epoch-churn": {"elections": 10_000},
+    "node-restarting": {"starts": 10_000},
 }
 """Short, so that a fault takes seconds."""
 

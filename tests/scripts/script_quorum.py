@@ -291,6 +291,10 @@ class ScriptedQuorum:
         self.offset = offset
         self._elect()
 
+    def fence(self, number: int) -> None:
+        """Fences a broker: its heartbeats do not arrive, and its process runs on."""
+        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
+
     def unfence(self, number: int) -> None:
         """Unfences a broker."""
         self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))

@@ -55,6 +55,8 @@ class ScriptRun:
             "unknown": self.unknown,
             "kill": lambda *nodes: _each(self.cluster.stop, nodes),
             "start": lambda *nodes: _each(self.cluster.start, nodes),
+            "crash-loop": self.crash_loop,
+            "fence": lambda node: self.cluster.fence(int(node)),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
             "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
@@ -108,6 +110,14 @@ class ScriptRun:
             rows = list(self.cluster.advance_one_second())
             self.recorded += rows
             yield from self.printed(self.started_monitor().apply(rows).alerts)
+
+    def crash_loop(self, node: str, down: str, up: str, times: str) -> Iterator[str]:
+        """crash-loop 3 60s 40s 12: the node is down for 60 s, then up for 40 s, twelve times."""
+        for _ in range(int(times)):
+            self.cluster.stop(int(node))
+            yield from self.tick(down)
+            self.cluster.start(int(node))
+            yield from self.tick(up)
 
     def quorum(self) -> Iterator[str]:
         """quorum: prints what is known of the quorum (`description.describe`)."""

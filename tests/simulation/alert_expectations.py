@@ -35,6 +35,7 @@ CONDITIONS: Mapping[str, Callable[[SimulatedWorld], Iterator[Condition]]] = {
     "monitor-blind": view_conditions.monitor_blind,
     "no-leader": view_conditions.no_leader,
     "node-records-conflict": poll_conditions.node_records_conflict,
+    "node-restarting": log_conditions.node_restarting,
     "observer-could-be-voter": poll_conditions.observer_could_be_voter,
     "observer-lagging": poll_conditions.observer_lagging,
     "open-transaction": log_conditions.open_transaction,

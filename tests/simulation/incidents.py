@@ -51,6 +51,9 @@ _ALL = (
         static=True,
     ),
     Incident("disk cloned", quorum_incidents.clone_disk, ("node-records-conflict",), (3, 4)),
+    Incident(
+        "controller restarts again and again", metadata_incidents.restart_again, ("node-restarting",), static=True
+    ),
     Incident("other security protocol", quorum_incidents.change_protocol, ("node-records-conflict",)),
     Incident("observer waits", quorum_incidents.add_observer, ("observer-could-be-voter",), (3, 4)),
     Incident("broker stops fetching", quorum_incidents.stop_broker_fetches, ("observer-lagging",), ANY, static=True),

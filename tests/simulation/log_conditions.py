@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tests.simulation.condition import Condition
+from tests.simulation.observed_log import ObservedLog
 from tests.simulation.oracle import Oracle, RegisteredFeatures
 from tests.simulation.simulated_thresholds import (
     CHURN_ELECTIONS,
@@ -13,6 +14,8 @@ from tests.simulation.simulated_thresholds import (
     FLAPPING_WINDOW_S,
     HOLD_S,
     KEEP_FIRING_S,
+    RESTART_WINDOW_S,
+    RESTARTS,
     SNAPSHOT_AGE_S,
 )
 from tests.simulation.simulated_world import SimulatedWorld
@@ -39,8 +42,12 @@ def broker_flapping(world: SimulatedWorld) -> Iterator[Condition]:
     observed, window_ms = world.observed, int(FLAPPING_WINDOW_S * 1_000)
     for broker in observed.oracle.brokers:
         ages = [observed.newest_ms - at_ms for node, at_ms in observed.fencings if node == broker]
+        restarted = {one.timestamp_ms for one in observed.starts if (one.role, one.node) == ("broker", broker)}
         if sum(age <= window_ms + SLACK_MS for age in ages) >= FENCINGS:
-            must = world.reportable and sum(age <= window_ms - SLACK_MS for age in ages) >= FENCINGS
+            sure = [age for age in ages if age <= window_ms - SLACK_MS]
+            # A broker that is fenced now may be restarting.
+            by_heartbeats = any(observed.newest_ms - age not in restarted for age in sure[:-1])
+            must = world.reportable and len(sure) >= FENCINGS and by_heartbeats
             yield Condition("broker-flapping", f"broker {broker}", must)
 
 
@@ -79,15 +86,41 @@ def unclean_election(world: SimulatedWorld) -> Iterator[Condition]:
                 yield Condition("unclean-election", f"topic {topic}", sure, topic)
 
 
+def node_restarting(world: SimulatedWorld) -> Iterator[Condition]:
+    observed, window_ms = world.observed, int(RESTART_WINDOW_S * 1_000)
+
+    def enough(times: list[int], ms: int) -> bool:
+        groups = zip(times, times[RESTARTS - 1 :], strict=False)
+        return any(last - first <= ms and observed.newest_ms - last <= ms for first, last in groups)
+
+    starts: dict[tuple[str, int], list[int]] = {}
+    for one in observed.starts:
+        if not one.first:
+            starts.setdefault((one.role, one.node), []).append(one.timestamp_ms)
+    for (role, node), times in starts.items():
+        if enough(times, window_ms + SLACK_MS):
+            must = world.reportable and enough(times, window_ms - SLACK_MS)
+            yield Condition("node-restarting", f"{role} {node}", must)
+
+
+def _explained(observed: ObservedLog) -> set[int]:
+    """Returns the offsets of the elections that the start of the controller that lost or won them explains."""
+    explained: set[int] = set()
+    for start in observed.starts:
+        earlier = [one for one in observed.elections if one.offset < start.offset and start.role == "controller"]
+        if earlier and earlier[-1].leader == start.node:
+            explained.add(earlier[-1].offset)
+        lost = [one.offset for one in earlier if one.previous == start.node]
+        explained.update(lost[-1:])
+    return explained
+
+
 def epoch_churn(world: SimulatedWorld) -> Iterator[Condition]:
     observed, window_ms = world.observed, int(CHURN_WINDOW_S * 1_000)
-
-    def within(times: list[int], ms: int) -> int:
-        return sum(at >= observed.newest_ms - ms for at in times)
-
-    elections = [one.timestamp_ms for one in observed.elections]
-    most = within(elections, window_ms + SLACK_MS) - within(observed.starts, window_ms - SLACK_MS)
-    least = within(elections, window_ms - SLACK_MS) - within(observed.starts, window_ms + SLACK_MS)
+    explained = _explained(observed)
+    times = {one.offset: (one.timestamp_ms, one.previous) for one in observed.elections if one.offset not in explained}
+    most = sum(at >= observed.newest_ms - window_ms - SLACK_MS for at, _ in times.values())
+    least = sum(at >= observed.newest_ms - window_ms + SLACK_MS for at, who in times.values() if who is not None)
     if most >= CHURN_ELECTIONS:
         must = world.reportable and least >= CHURN_ELECTIONS and bool(observed.oracle.controllers)
         yield Condition("epoch-churn", "quorum", must)

@@ -21,6 +21,8 @@ from tests.simulation.simulated_thresholds import (
     FENCINGS,
     FLAPPING_WINDOW_S,
     KEEP_FIRING_S,
+    RESTART_WINDOW_S,
+    RESTARTS,
     SNAPSHOT_AGE_S,
 )
 
@@ -81,6 +83,15 @@ def churn(scene: IncidentScene) -> Iterator[int]:
         yield 5_000
     yield fires_within("epoch-churn") + 15_000
     yield int(CHURN_WINDOW_S * 1_000) - 60_000
+
+
+def restart_again(scene: IncidentScene) -> Iterator[int]:
+    node = scene.followers[0]
+    for _ in range(RESTARTS):
+        scene.restart(node)
+        yield 10_000
+    yield fires_within("node-restarting") + 10_000
+    yield int(RESTART_WINDOW_S * 1_000)
 
 
 def force_voters(scene: IncidentScene) -> Iterator[int]:

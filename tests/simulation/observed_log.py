@@ -22,6 +22,21 @@ class ObservedElection(NamedTuple):
     """The epochs without a leader before it."""
     after_ms: int
     """The log's time since the record before it."""
+    leader: int
+    previous: int | None
+    """The winner of the election before; None if that was only in a snapshot."""
+    offset: int
+
+
+class ObservedStart(NamedTuple):
+    """A process that registered with a new incarnation id; of a broker at the time when it was fenced before."""
+
+    role: str
+    node: int
+    timestamp_ms: int
+    offset: int
+    first: bool
+    """Whether the node had not registered before."""
 
 
 class ReadRange(NamedTuple):
@@ -41,7 +56,9 @@ class ObservedLog:
     oracle: Oracle = field(default_factory=Oracle)
     newest_ms: int = 0
     elections: list[ObservedElection] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
+    starts: list[ObservedStart] = field(default_factory=list)
+    leader: int | None = None
+    """The winner of the newest election that was read as a record."""
     fencings: list[tuple[int, int]] = field(default_factory=list)
     """Each fencing of a broker that was alive: its node id and the timestamp."""
     forced: dict[int, int] = field(default_factory=dict)
@@ -63,22 +80,38 @@ class ObservedLog:
             known = oracle.leader_epoch
             skipped = 0 if known is None else entry.epoch - known - 1
             after_ms = max(0, entry.timestamp_ms - self.newest_ms)
-            self.elections.append(ObservedElection(entry.epoch, entry.timestamp_ms, skipped, after_ms))
+            previous, self.leader = self.leader, int(event.leader_id)
+            place = (self.leader, previous, oracle.end)
+            self.elections.append(ObservedElection(entry.epoch, entry.timestamp_ms, skipped, after_ms, *place))
+        if not recorded:
+            self.leader = None
         if isinstance(event, ControllerRegistered) and recorded:
             held = oracle.controllers.get(event.id)
             if held is None or held[0] != event.incarnation_id:
-                self.starts.append(entry.timestamp_ms)
+                at = (entry.timestamp_ms, oracle.end)
+                self.starts.append(ObservedStart("controller", event.id, *at, held is None))
         if isinstance(event, VotersReplaced):
             self._voters_replaced(now_ms, entry, event, recorded=recorded)
-        before = dict(oracle.unclean)
+        before, brokers = dict(oracle.unclean), dict(oracle.brokers)
         alive = {node for node, (_, fenced, _) in oracle.brokers.items() if not fenced}
         oracle.apply(event)
         if recorded:
             fenced_now = {node for node, (_, fenced, _) in oracle.brokers.items() if fenced}
             self.fencings += [(node, entry.timestamp_ms) for node in alive & fenced_now]
+            self._broker_starts(brokers)
         if recorded and oracle.unclean != before:
             self.unclean |= {topic: one for topic, one in oracle.unclean.items() if before.get(topic) != one}
         self.newest_ms = entry.timestamp_ms
+
+    def _broker_starts(self, before: dict[int, tuple[str, bool, bool]]) -> None:
+        """Adds the brokers with another incarnation, once for each time that they were fenced."""
+        for node, (incarnation, _, _) in self.oracle.brokers.items():
+            if node not in before or before[node][0] == incarnation:
+                continue
+            fenced_ms = next((at_ms for other, at_ms in reversed(self.fencings) if other == node), None)
+            known = {one.timestamp_ms for one in self.starts if one.role == "broker" and one.node == node}
+            if fenced_ms is not None and fenced_ms not in known:
+                self.starts.append(ObservedStart("broker", node, fenced_ms, self.oracle.end, first=False))
 
     def _voters_replaced(self, now_ms: int, entry: LogEntry, event: VotersReplaced, *, recorded: bool) -> None:
         before, after = self.oracle.voters, {voter.key for voter in event.voters}

@@ -20,6 +20,7 @@ HOLD_S: Mapping[str, float] = {
     "monitor-blind": 30.0,
     "no-leader": 5.0,
     "node-records-conflict": 60.0,
+    "node-restarting": 0.0,
     "observer-could-be-voter": 60.0,
     "observer-lagging": 60.0,
     "open-transaction": 60.0,
@@ -45,6 +46,8 @@ CHURN_ELECTIONS = 4
 EPOCH_JUMP = 10
 FLAPPING_WINDOW_S = 120.0
 FENCINGS = 4
+RESTART_WINDOW_S = 120.0
+RESTARTS = 3
 REMOVED_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 FINALIZE_S = 150.0
@@ -57,8 +60,11 @@ OVERRIDES: Mapping[str, float] = {
     "broker-flapping.window": FLAPPING_WINDOW_S,
     "data-contract-broken.stands": KEEP_FIRING_S,
     "epoch-churn.window": CHURN_WINDOW_S,
+    # What the polls show of a whole window is tested by scripts.
+    "failure-tolerance.share": 101.0,
     "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
     "high-watermark-stalled.still": STILL_S,
+    "node-restarting.window": RESTART_WINDOW_S,
     "observer-could-be-voter.removed_for": REMOVED_FOR_S,
     "recovery-invariant-broken.keep_firing_for": KEEP_FIRING_S,
     "snapshot-stale.age": SNAPSHOT_AGE_S,

@@ -38,7 +38,7 @@ from rules.model.monitoring import (
     ServerCertificate,
     Snapshot,
 )
-from rules.model.poll import LagSample, LogRegression, Poll, Replica, ReplicaHistory
+from rules.model.poll import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.voter_set import Voter, VoterRemoval, VoterSet
@@ -655,14 +655,43 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
             leader_epoch=Epoch(40 - 2 * age),
             offset=Offset(9_900 - age),
             timestamp_ms=Millis(NOW - 300 - age * every_ms),
+            previous_leader_id=None if previous is None else NodeId(previous),
         )
-        for age, node in enumerate(reversed(leaders))
+        for age, (node, previous) in enumerate(zip(reversed(leaders), reversed((None, *leaders[:-1])), strict=True))
     ]
-    starts = tuple(
-        ControllerStart(id=NodeId(node), offset=Offset(9_950), timestamp_ms=Millis(NOW - 300)) for node in started
-    )
+    starts = tuple(controller_start(node, offset=9_950) for node in started)
     recent = replace(quorum.history, elections=tuple(reversed(elections)), starts=starts)
     return replace(quorum, history=recent, leader_epoch=Epoch(40))
+
+
+def controller_start(node: int, *, ago_ms: int = 300, offset: int | None = None) -> ControllerStart:
+    """A new process of a controller registered this long ago."""
+    at = 9_950 - ago_ms // 1_000 if offset is None else offset
+    return ControllerStart(
+        id=NodeId(node),
+        incarnation_id=f"incarnation-{node}-{ago_ms}",
+        offset=Offset(at),
+        timestamp_ms=Millis(NOW - ago_ms),
+        restarted=True,
+    )
+
+
+def restarting(quorum: Quorum, node: int, times: int, *, every_ms: int = 120_000) -> Quorum:
+    """The controller was started again this many times, the last time now."""
+    starts = tuple(controller_start(node, ago_ms=300 + age * every_ms) for age in range(times - 1, -1, -1))
+    return replace(quorum, history=replace(quorum.history, starts=starts))
+
+
+def failing_again(quorum: Quorum, node: int, times: int, *, for_ms: int = 60_000, every_ms: int = 100_000) -> Quorum:
+    """The voter was not in sync this many times, and is now."""
+    assert quorum.poll is not None
+    at = quorum.poll.observed_at_ms
+    outages = tuple(
+        Outage(since_ms=Millis(at - age * every_ms), until_ms=Millis(at - age * every_ms + for_ms))
+        for age in range(times, 0, -1)
+    )
+    history = replace(quorum.histories[key(node)], outages=outages)
+    return replace(quorum, histories={**quorum.histories, key(node): history})
 
 
 def epoch_jumped(quorum: Quorum, skipped: int, *, after_ms: int = 1_500) -> Quorum:

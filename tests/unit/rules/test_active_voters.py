@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     NOW,
     elected,
     evaluation_of,
+    failing_again,
     finding_lines,
     findings,
     healthy,
@@ -317,3 +318,53 @@ def test_evidence_has_the_end_of_each_log_as_far_as_it_is_known() -> None:
         "log ends at 10000",
         "log ends at 10060",
     ]
+
+
+@pytest.mark.parametrize(
+    ("times", "for_ms", "every_ms", "fires"),
+    [
+        # A crash loop: 60 s of 100 s, 110 s of 130 s; and a voter that is away for 30 s of 100 s.
+        (9, 60_000, 100_000, True),
+        (6, 60_000, 100_000, True),
+        (5, 60_000, 100_000, False),
+        (6, 110_000, 130_000, True),
+        (9, 30_000, 100_000, False),
+        # Two restarts that take long.
+        (2, 200_000, 400_000, False),
+        # Before the window only the third one from the end lies.
+        (3, 190_000, 300_000, True),
+        (3, 190_000, 400_000, False),
+    ],
+)
+def test_no_reserve_for_two_fifths_of_the_window_is_no_reserve(
+    times: int, for_ms: int, every_ms: int, fires: bool
+) -> None:
+    found = findings(failing_again(healthy(), 2, times, for_ms=for_ms, every_ms=every_ms), "failure-tolerance")
+    assert [one.hold_ms for one in found] == ([0] if fires else [])
+
+
+def test_outages_of_a_voter_beside_a_reserve_are_no_lack_of_it() -> None:
+    assert findings(failing_again(healthy(5), 2, 9), "failure-tolerance") == []
+    both = failing_again(failing_again(healthy(5), 2, 9), 3, 9)
+    (finding,) = findings(both, "failure-tolerance")
+    assert finding.summary == (
+        "The quorum tolerates no further failure reliably: 5 of 5 voters are in sync now. It tolerated none for 9 min "
+        "of the last 15 min: voter 2 was not in sync 9 times and voter 3 was not in sync 9 times."
+    )
+
+
+def test_restarts_one_after_the_other_are_a_rolling_restart() -> None:
+    """Each of the three voters was out of sync twice for a minute: six minutes of fifteen."""
+    quorum = healthy()
+    for node in (1, 2, 3):
+        quorum = failing_again(quorum, node, 2, every_ms=100_000 * node)
+    assert findings(quorum, "failure-tolerance") == []
+
+
+def test_a_voter_that_fails_again_now_fires_without_a_hold() -> None:
+    away = failing_again(voter_not_fetching(healthy(), 2), 2, 9)
+    (finding,) = findings(away, "failure-tolerance")
+    assert finding.hold_ms == 0
+    assert finding.summary.endswith("It tolerated none for 9 min of the last 15 min: voter 2 was not in sync 9 times.")
+    (first,) = findings(voter_not_fetching(healthy(), 2), "failure-tolerance")
+    assert first.hold_ms is None

@@ -7,7 +7,7 @@ import pytest
 from rules.model.history import NodeKind
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.replay.recent_history import INTERRUPTIONS_OF_A_NODE
+from streaming.replay.recent_history import OF_A_NODE
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
@@ -77,26 +77,33 @@ def test_two_rolling_restarts_by_controlled_shutdown_are_not_flapping() -> None:
     assert {(one.announced, one.restarted) for one in quorum.history.interruptions} == {(True, True)}
 
 
-@pytest.mark.parametrize(
-    ("restart", "why", "step"),
-    [
-        (False, "Its process did not restart: its heartbeats were interrupted.", "# Check the host of broker 101"),
-        (True, "Its process restarted each time.", "# Read the end of each run in the log of broker 101"),
-    ],
-)
-def test_the_text_says_whether_its_process_restarted(restart: bool, why: str, step: str) -> None:
+def test_the_text_says_that_the_process_did_not_restart() -> None:
     script = with_brokers(101)
-    flap(script, 101, 4, restart=restart)
+    flap(script, 101, 4)
     (finding,) = findings(read(machine(), script), RULE)
 
     assert finding.summary.startswith(
         "Broker 101 was fenced 4 times within 15 min, the last time at 1970-01-01 00:18:1"
     )
-    assert f". {why} It is not fenced now." in finding.summary
-    assert finding.remedy[0].startswith(step)
+    assert ". Its process did not restart: its heartbeats were interrupted. It is not fenced now." in finding.summary
+    assert finding.remedy[0].startswith("# Check the host of broker 101")
     fencings = finding.evidence["fencings"]
     assert isinstance(fencings, list)
     assert [one["lasted"] for one in fencings if isinstance(one, dict)] == ["2 s"] * 4
+
+
+@pytest.mark.parametrize("fenced_now", [False, True])
+def test_a_broker_that_restarts_each_time_is_reported_once_as_restarting(fenced_now: bool) -> None:
+    script = with_brokers(101)
+    flap(script, 101, 5, restart=True)
+    if fenced_now:
+        # Whether its process restarts is known when it is back.
+        script.broker_change(101, fenced=True)
+    quorum = read(machine(), script)
+
+    assert lines(quorum) == []
+    (finding,) = findings(quorum, "node-restarting")
+    assert (finding.subject, finding.evidence["starts_within_the_window"]) == ("broker 101", 5)
 
 
 def test_some_restarts_among_the_fencings_are_counted() -> None:
@@ -118,8 +125,8 @@ def test_a_process_that_registers_again_before_it_is_fenced_is_a_fencing() -> No
         script.broker_change(101, fenced=False)
     quorum = read(replay, script)
 
-    assert lines(quorum) == ["warning broker 101"]
     assert all(one.restarted and one.ended_offset for one in quorum.history.interruptions)
+    assert [one.subject for one in findings(quorum, "node-restarting")] == ["broker 101"]
 
 
 def test_fencings_survive_a_restart_and_a_snapshot_adds_none() -> None:
@@ -147,8 +154,8 @@ def test_an_unregistered_broker_does_not_flap() -> None:
 def test_a_flapping_broker_displaces_no_fencing_of_another() -> None:
     script, replay = with_brokers(101, 102), machine()
     flap(script, 102, 1)
-    flap(script, 101, INTERRUPTIONS_OF_A_NODE + 20, every_ms=5_000)
+    flap(script, 101, OF_A_NODE + 20, every_ms=5_000)
     known = read(replay, script).history.interruptions
 
-    assert [one.id for one in known] == [*ids(102), *ids(101) * INTERRUPTIONS_OF_A_NODE]
+    assert [one.id for one in known] == [*ids(102), *ids(101) * OF_A_NODE]
     assert {one.kind for one in known} == {NodeKind.BROKER}

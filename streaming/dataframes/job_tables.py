@@ -28,8 +28,7 @@ from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameSo
 from streaming.dataframes.requested_data import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
-from streaming.pipeline.output_rows import TOPIC
-from streaming.pipeline.schema import OBSERVATION, unpacked
+from streaming.pipeline.schema import OBSERVATION, REFUSED, unpacked
 
 ALERT = StructType(
     [
@@ -161,9 +160,9 @@ class _Unpack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(EVENT_ROW if self._events else OBSERVATION, timezone="UTC")
         for batch in batches:
-            packed = zip(batch.column("cluster").to_pylist(), batch.column("observation").to_pylist(), strict=True)
+            packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
             # What is refused has no cluster.
-            rows = (unpacked(cluster, value) for cluster, value in packed if not cluster.startswith(TOPIC))
+            rows = (unpacked(value) for group, value in packed if group != REFUSED)
             if wanted := [row for row in rows if row.observed_at_ms >= self._since_ms]:
                 yield arrow_rows(wanted, schema, events=self._events)
 

@@ -17,7 +17,7 @@ from connectors.store.journal_repair import ReadableJournal
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.query import error_cause
-from streaming.pipeline.schema import SHARD_OF_QUORUM
+from streaming.pipeline.schema import unpack_states
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.replay.monitor_codec import stored_references
 from streaming.replay.page_store import MissingPageError
@@ -118,4 +118,5 @@ def read_states(spark: SparkSession, folder: Path, batch: int | None = None) -> 
         rows = reader.load().collect()
     except (PySparkException, Py4JError) as problem:
         raise UnreadableStateError(error_cause(problem)) from problem
-    return {row.key.cluster: bytes(row.value.groupState.state) for row in rows if row.key.shard == SHARD_OF_QUORUM}
+    groups = [unpack_states(bytes(row.value.groupState.state))[0] for row in rows]
+    return {cluster: state for group in groups for cluster, state in group.items()}

@@ -4,11 +4,8 @@ Without it, a new state would send each firing alert again after its hold, and w
 in the meantime. With it, a condition that lasts keeps its alert, and one that is over resolves it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-import pandas as pd
-from pyspark.sql.streaming.state import GroupState
 
 from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
@@ -35,15 +32,10 @@ class StepWithInitialAlerts(Step):
         super().__init__(clusters, spark_folder=spark_folder, shared=shared)
         self._tracked = dict(tracked)
 
-    def __call__(
-        self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """As `Step`, from the initial alerts if there is no state."""
-        cluster, _ = key
-        settings, tracked = self._clusters.get(cluster), self._tracked.get(cluster)
-        if settings is not None and tracked is not None and not state.exists:
-            state.update((ClusterMonitor(settings, tracked=tracked).to_bytes(),))
-        yield from super().__call__(key, frames, state)
+    def new_state(self, settings: ClusterSettings) -> bytes | None:
+        """As `Step.new_state`, with the initial alerts."""
+        tracked = self._tracked.get(settings.name)
+        return None if tracked is None else ClusterMonitor(settings, tracked=tracked).to_bytes()
 
 
 def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Mapping[str, TrackedConditions]:

@@ -28,7 +28,7 @@ from connectors.settings import TopicConnection
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.output_rows import TOPIC, OutputKind, output_frame
 from streaming.pipeline.python_worker import begin_task
-from streaming.pipeline.schema import PACKED, PACKED_ARROW, SHARD_OF_QUORUM, pack
+from streaming.pipeline.schema import PACKED, PACKED_ARROW, REFUSED, pack
 from streaming.pipeline.step import Step
 
 LOG_APPEND_TIME = 1
@@ -284,7 +284,7 @@ class MessageReader:
             "part": part,
             "rows_of": key if key in self._clusters else None,
         }
-        return {"cluster": place, "shard": SHARD_OF_QUORUM, "observation": json.dumps(body).encode()}
+        return {"group": REFUSED, "observation": json.dumps(body).encode()}
 
 
 class TopicStep:
@@ -294,15 +294,15 @@ class TopicStep:
         """`step` is that of the clusters."""
         self._step = step
 
-    def __call__(
-        self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
+    def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """As `Step`; refused messages leave no state."""
-        cluster, _ = key
-        if not cluster.startswith(TOPIC):
+        if key != (REFUSED,):
             yield from self._step(key, frames, state)
             return
         for frame in frames:
-            bodies = [bytes(value).decode() for value in frame["observation"].tolist()]
-            rows = [(OutputKind.QUARANTINE, cluster, f"offset-{json.loads(body)['offset']}", body) for body in bodies]
+            bodies = [json.loads(bytes(value)) for value in frame["observation"].tolist()]
+            rows = [
+                (OutputKind.QUARANTINE, body["cluster"], f"offset-{body['offset']}", json.dumps(body))
+                for body in bodies
+            ]
             yield output_frame(rows)

@@ -7,7 +7,7 @@ takes longer than the step.
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -68,16 +68,18 @@ def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
     return OutputKind.QUARANTINE, cluster, f"state-{zlib.crc32(blob):08x}", json.dumps(body)
 
 
-def observations(cluster: str, frames: Iterable[pd.DataFrame]) -> Sequence[Observation]:
-    """Returns the observations in journal order: Spark guarantees no order.
+def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observation]]:
+    """Returns the observations of each cluster in journal order: Spark guarantees no order.
 
     Args:
-        cluster: its name.
-        frames: rows of this cluster, with the columns of `schema.PACKED`.
+        frames: rows of a group of clusters, with the columns of `schema.PACKED`.
     """
-    rows = [unpacked(cluster, bytes(value)) for frame in frames for value in frame["observation"].tolist()]
+    rows = [unpacked(bytes(value)) for frame in frames for value in frame["observation"].tolist()]
     rows.sort(key=lambda row: row.sequence)
-    return rows
+    found: dict[str, list[Observation]] = {}
+    for row in rows:
+        found.setdefault(row.cluster, []).append(row)
+    return found
 
 
 def output_frame(rows: Sequence[OutputRow]) -> pd.DataFrame:

@@ -217,7 +217,7 @@ def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> Da
 
 def _evaluated(observations: DataFrame, step: Step | TopicStep) -> DataFrame:
     """Returns the step's output rows for packed observations."""
-    return observations.groupBy("cluster", "shard").applyInPandasWithState(
+    return observations.groupBy("group").applyInPandasWithState(
         step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
     )
 

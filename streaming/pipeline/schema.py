@@ -1,16 +1,19 @@
-"""The schemas of Spark's rows: observation, the step's output, the state; and how an observation is packed.
+"""The schemas of Spark's rows: observation, the step's output, the state; and how observations and states are packed.
 
 The observation row is `connectors.observations.observation.Observation`: a test holds them equal. State is one binary
-column, a versioned blob: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has
-changed.
+column: array and map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed.
 
-An observation crosses Spark as one binary value: Spark converts each column of each group to pandas on its own, which
-takes 60 us of CPU time however few rows there are, with the columns of `OBSERVATION` longer than everything else that
-is done for a quiet cluster. The values are never stored.
+Spark's Python worker takes about a millisecond of CPU time for a group in a batch, however few rows it has: longer than
+everything else that is done for a quiet cluster. So Spark groups by one of GROUPS numbers that the cluster's name
+gives, and keeps the states of a group's clusters as one value. For the same reason an observation crosses Spark as one
+binary value: each further column takes 60 us more in each group. Packed observations are never stored.
 """
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import count
 from struct import Struct
+from struct import error as struct_error
 from typing import Final
 
 import pyarrow as pa
@@ -42,8 +45,7 @@ OBSERVATION = StructType(
 
 PACKED = StructType(
     [
-        StructField("cluster", StringType(), nullable=False),
-        StructField("shard", IntegerType(), nullable=False),
+        StructField("group", IntegerType(), nullable=False),
         StructField("observation", BinaryType(), nullable=False),
     ]
 )
@@ -60,19 +62,58 @@ OUTPUT = StructType(
 """The rows that the step yields: `streaming.pipeline.output_rows` documents each kind."""
 
 STATE = StructType([StructField("state", BinaryType(), nullable=False)])
+"""The states of the clusters of a group, as `pack_states` makes it."""
 
-SHARD_OF_QUORUM: Final = 0
-"""Shard 0 holds the quorum. All partitions are in it as well: there is one shard."""
+GROUPS: Final = 64
+"""Of clusters. With fewer clusters, most groups have one or none. Fixed in every checkpoint."""
+REFUSED: Final = -1
+"""The group of messages that are no rows of a cluster; it has no state."""
 PACKED_ARROW: Final = to_arrow_schema(PACKED)
 _KINDS: Final = tuple(ObservationKind)
 _NUMBERS: Final = ("base_offset", "last_offset", "leader_epoch", "high_watermark")
-_HEADER: Final = Struct(">qqBB4q")
-"""Sequence, time, kind, which of the numbers are present as bits, the numbers. The payload follows."""
+_HEADER: Final = Struct(">qqBB4qH")
+"""Sequence, time, kind, which of the numbers are present as bits, the numbers, and the length of the cluster's name.
+The name and the payload follow."""
+_STATE_HEADER: Final = Struct(">HQ")
+"""Lengths of a cluster's name and of its state, which follow."""
+_SEED: Final = 42
+_WORD: Final = 0xFFFFFFFF
+
+
+def _spark_hash(value: int) -> int:
+    """Returns the hash of an integer column by which Spark chooses the partition (Murmur3_x86_32.hashInt)."""
+
+    def rotated(word: int, bits: int) -> int:
+        return (word << bits | word >> (32 - bits)) & _WORD
+
+    word = rotated(value * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    word = (rotated(_SEED ^ word, 13) * 5 + 0xE6546B64 & _WORD) ^ 4
+    word = (word ^ word >> 16) * 0x85EBCA6B & _WORD
+    word = (word ^ word >> 13) * 0xC2B2AE35 & _WORD
+    return word ^ word >> 16
+
+
+def _evenly_spread() -> tuple[int, ...]:
+    """Returns numbers of groups that Spark spreads evenly over 1, 2, 4, 8, 16, 32 or 64 partitions."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(_spark_hash(number) % GROUPS, number)
+        if len(found) == GROUPS:
+            return tuple(found.values())
+    raise AssertionError
+
+
+_NUMBERS_OF_GROUPS: Final = _evenly_spread()
+
+
+def group_of(cluster: str) -> int:
+    """Returns the group of a cluster."""
+    return _NUMBERS_OF_GROUPS[zlib.crc32(cluster.encode()) % GROUPS]
 
 
 def pack(rows: Sequence[Observation]) -> pa.RecordBatch:
     """Returns a batch of `PACKED` with one value for each observation."""
-    columns = [row.cluster for row in rows], [SHARD_OF_QUORUM] * len(rows), [*map(_packed, rows)]
+    columns = [group_of(row.cluster) for row in rows], [*map(_packed, rows)]
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, PACKED_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=PACKED_ARROW)
 
@@ -80,18 +121,47 @@ def pack(rows: Sequence[Observation]) -> pa.RecordBatch:
 def _packed(row: Observation) -> bytes:
     numbers = row.base_offset, row.last_offset, row.leader_epoch, row.high_watermark
     present = sum(1 << at for at, number in enumerate(numbers) if number is not None)
+    name = row.cluster.encode()
     header = row.sequence, row.observed_at_ms, _KINDS.index(row.kind), present
-    return _HEADER.pack(*header, *(number or 0 for number in numbers)) + row.payload
+    return _HEADER.pack(*header, *(number or 0 for number in numbers), len(name)) + name + row.payload
 
 
-def unpacked(cluster: str, value: bytes) -> Observation:
+def unpacked(value: bytes) -> Observation:
     """Returns the observation of a value."""
-    sequence, observed_at_ms, kind, present, *numbers = _HEADER.unpack_from(value)
+    sequence, observed_at_ms, kind, present, *numbers, length = _HEADER.unpack_from(value)
+    payload = _HEADER.size + length
     return Observation(
-        cluster=cluster,
+        cluster=value[_HEADER.size : payload].decode(),
         kind=_KINDS[kind],
         observed_at_ms=observed_at_ms,
-        payload=value[_HEADER.size :],
+        payload=value[payload:],
         sequence=sequence,
         **{name: number for at, (name, number) in enumerate(zip(_NUMBERS, numbers, strict=True)) if present >> at & 1},
     )
+
+
+def pack_states(states: Mapping[str, bytes]) -> bytes:
+    """Returns the states of a group's clusters as one value."""
+    parts: list[bytes] = []
+    for cluster, state in states.items():
+        name = cluster.encode()
+        parts += (_STATE_HEADER.pack(len(name), len(state)), name, state)
+    return b"".join(parts)
+
+
+def unpack_states(value: bytes) -> tuple[dict[str, bytes], bytes]:
+    """Returns the state of each cluster in a value of `pack_states`, and the damaged rest: empty if it is whole."""
+    states: dict[str, bytes] = {}
+    at = 0
+    try:
+        while at < len(value):
+            name_length, length = _STATE_HEADER.unpack_from(value, at)
+            name = at + _STATE_HEADER.size
+            state = name + name_length
+            if state + length > len(value):
+                break
+            states[value[name:state].decode()] = value[state : state + length]
+            at = state + length
+    except (struct_error, UnicodeDecodeError):
+        pass
+    return states, value[at:]

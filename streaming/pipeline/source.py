@@ -26,8 +26,8 @@ WAIT_S = 10.0
 ROWS_PER_BATCH = 2_000
 """Most observation rows in one micro-batch: a backlog is processed in bounded batches."""
 _ROWS_PER_CLUSTER = 12
-"""A cluster costs Spark half a millisecond in each batch, whatever its rows: a large job that is behind catches up with
-several seconds of each cluster at once."""
+"""A batch costs something for each cluster, whatever its rows, and for each executor: a large job that is behind
+catches up with several seconds of each cluster at once."""
 _MOST_ROWS_PER_BATCH = 16_000
 BYTES_PER_BATCH = 16 * 1024 * 1024
 """Most payload bytes in one micro-batch, unless one row alone is larger: rows travel in the task, which Spark refuses

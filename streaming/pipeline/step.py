@@ -1,4 +1,7 @@
-"""The step: decodes one cluster's observations, applies them to its state and yields alerts; Spark keeps the state.
+"""The step: decodes observations, applies them to the state of their cluster and yields alerts; Spark keeps the state.
+
+Spark calls it for a group of clusters (`schema.GROUPS`). Each is evaluated on its own; the state of a cluster without
+rows in the batch is neither decoded nor encoded.
 
 The replay skips what it has already applied, so re-delivered rows change nothing. All decisions are pure and are in
 `streaming.replay.cluster_monitor`; this module passes them in and out of Spark.
@@ -11,7 +14,7 @@ cluster, and the row goes into quarantine (`ClusterMonitor`). Only a state of an
 another cluster is refused: nothing is lost then, and only an operator can decide.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
@@ -35,6 +38,7 @@ from streaming.pipeline.output_rows import (
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import SharedFolder, begin_task
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
+from streaming.pipeline.schema import group_of, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
@@ -60,8 +64,8 @@ class _Cached(NamedTuple):
 class Step:
     """The function of `applyInPandasWithState`. Spark pickles it to the workers: it holds settings only."""
 
-    _cache: ClassVar[dict[tuple[str, int], _Cached]] = {}
-    """What a worker keeps between batches, by (cluster, shard)."""
+    _cache: ClassVar[dict[str, _Cached]] = {}
+    """What a worker keeps between batches, by cluster."""
 
     def __init__(
         self,
@@ -89,22 +93,52 @@ class Step:
         """How many clusters it is made for."""
         return len(self._clusters)
 
-    def __call__(
-        self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """Applies one micro-batch of one (cluster, shard); yields rows of `schema.OUTPUT`."""
+    def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        """Applies one micro-batch of a group of clusters; yields rows of `schema.OUTPUT`."""
         if not self._task_began:
             self._task_began = True
             begin_task(self._shared)
-        cluster, shard = key
-        settings = self._clusters.get(cluster)
-        if settings is None:
-            # The journal may still hold rows of a cluster that is no longer configured.
-            return
-        blob = bytes(state.get[0]) if state.exists else None
-        rows = [*map(decoded_row, observations(cluster, frames))]
+        states, output = self._states(*key, bytes(state.get[0])) if state.exists else ({}, [])
+        applied = False
+        for cluster, rows in observations(frames).items():
+            settings = self._clusters.get(cluster)
+            if settings is None:
+                # The journal may still hold rows of a cluster that is no longer configured.
+                continue
+            before = states[cluster] if cluster in states else self.new_state(settings)
+            states[cluster], found = self._applied(settings, before, [*map(decoded_row, rows)])
+            output += found
+            applied = True
+        if applied:
+            state.update((pack_states(states),))
+        if output:
+            yield output_frame(output)
+
+    def new_state(self, settings: ClusterSettings) -> bytes | None:
+        """Returns the state of a cluster that has none; None: the one without observations."""
+        return None
+
+    def _states(self, group: int, value: bytes) -> tuple[dict[str, bytes], list[OutputRow]]:
+        """Returns the states of a group's clusters.
+
+        Where the group's value is damaged, each cluster whose state is lost gets one that cannot be read, and the
+        damaged rest goes to quarantine.
+        """
+        states, damaged = unpack_states(value)
+        if not damaged:
+            return states, []
+        lost = [name for name in self._clusters if group_of(name) == group and name not in states]
+        states |= dict.fromkeys(lost, b"")
+        reason = "the checkpoint's states of a group of clusters are damaged"
+        return states, [quarantined_state(name, damaged, reason) for name in lost[:1]]
+
+    def _applied(
+        self, settings: ClusterSettings, blob: bytes | None, rows: Sequence[DecodedRow]
+    ) -> tuple[bytes, Sequence[OutputRow]]:
+        """Applies rows of one cluster; returns its state after them, and what they brought about."""
+        cluster = settings.name
         output: list[OutputRow] = []
-        cached = self._cached(cluster, shard, settings, blob)
+        cached = self._cached(settings, blob)
         if cached is not None:
             monitor, pages = cached.monitor, cached.pages
         else:
@@ -131,17 +165,15 @@ class Step:
         assert after is not None, "it was stored after the rows"
         if pages is not None:
             pages.stored(stored_references(cluster, after), monitor.machine.now_ms)
-        state.update((after,))
-        Step._cache[(cluster, shard)] = _Cached(after, settings, monitor, status, pages)
-        if output or rendered:
-            yield output_frame([*output, *rendered])
+        Step._cache[cluster] = _Cached(after, settings, monitor, status, pages)
+        return after, [*output, *rendered]
 
     def pages(self, cluster: str) -> PageFiles | None:
         """Returns the pages of a cluster's state; None if they are in the state."""
         return None if self._spark_folder is None else PageFiles(self._spark_folder, cluster)
 
-    def _cached(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> _Cached | None:
-        cached = Step._cache.pop((cluster, shard), None)
+    def _cached(self, settings: ClusterSettings, blob: bytes | None) -> _Cached | None:
+        cached = Step._cache.pop(settings.name, None)
         # A worker outlives a query, and the next query may have other settings.
         return cached if cached is not None and cached[:2] == (blob, settings) else None
 

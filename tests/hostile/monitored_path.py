@@ -28,7 +28,7 @@ from streaming.metrics.exporter import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import OutputKind
-from streaming.pipeline.schema import pack
+from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
@@ -44,7 +44,7 @@ _CONTAINED = {APPLIES, EVALUATES, RENDERS, READS}
 
 
 class StoredState:
-    """A GroupState without Spark."""
+    """A GroupState without Spark, of a group with one cluster."""
 
     def __init__(self, blob: bytes) -> None:
         self.blob = blob
@@ -55,10 +55,10 @@ class StoredState:
 
     @property
     def get(self) -> tuple[bytes]:
-        return (self.blob,)
+        return (pack_states({CLUSTER_NAME: self.blob}),)
 
     def update(self, new: tuple[bytes]) -> None:
-        self.blob = new[0]
+        self.blob = unpack_states(new[0])[0][CLUSTER_NAME]
 
 
 class MonitoredPath:
@@ -99,7 +99,7 @@ class MonitoredPath:
         if packed.empty:
             return PathResult(blob=state.blob)  # Spark calls the step only for rows
         Step._cache.clear()
-        frames = self._step((CLUSTER_NAME, 0), iter([packed]), cast(GroupState, state))
+        frames = self._step((group_of(CLUSTER_NAME),), iter([packed]), cast(GroupState, state))
         result = self._delivered(pd.concat(list(frames)), state)
         if render and result.status is not None:
             result.output += self._rendered(result)

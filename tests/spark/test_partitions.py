@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
@@ -26,6 +27,7 @@ from streaming.job.intact_state import read_states
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query
+from streaming.pipeline.schema import GROUPS, group_of, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_store import StatusStore
@@ -206,8 +208,18 @@ def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
     assert files.partitions == 4
     assert not files.damaged()
     rows = fleet.spark.read.format("statestore").option("path", str(fleet.checkpoint.spark)).load().collect()
-    assert {row.key.cluster for row in rows} == set(CLUSTERS)
+    assert {row.key.group for row in rows} == {group_of(cluster) for cluster in CLUSTERS}
+    assert {cluster for row in rows for cluster in unpack_states(row.value.groupState.state)[0]} == set(CLUSTERS)
     assert len({row.partition_id for row in rows}) > 1
+
+
+@pytest.mark.parametrize("partitions", [2, 4, 64])
+def test_groups_of_clusters_are_spread_evenly(spark: SparkSession, partitions: int) -> None:
+    numbers = {group_of(f"cluster-{number}") for number in range(2_000)}
+    assert len(numbers) == GROUPS
+    frame = spark.createDataFrame([(number,) for number in numbers], schema="group int")
+    spread = frame.repartition(partitions, "group").groupBy(F.spark_partition_id()).count().collect()
+    assert [row[1] for row in spread] == [GROUPS // partitions] * partitions
 
 
 def test_damaged_file_of_any_partition_is_named(fleet: Fleet) -> None:

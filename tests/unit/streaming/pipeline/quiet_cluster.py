@@ -98,19 +98,17 @@ def settings_of(cluster: str) -> ClusterSettings:
 
 
 class OneState:
-    """Holds one cluster's blob, as Spark's GroupState does."""
+    """Holds the value of a group of clusters, as Spark's GroupState does."""
 
-    blob: bytes | None = None
-    written = 0
+    value: bytes | None = None
 
     @property
     def exists(self) -> bool:
-        return self.blob is not None
+        return self.value is not None
 
     @property
     def get(self) -> tuple[bytes | None]:
-        return (self.blob,)
+        return (self.value,)
 
     def update(self, value: tuple[bytes]) -> None:
-        (self.blob,) = value
-        self.written += 1
+        (self.value,) = value

@@ -5,7 +5,7 @@ The login of a topic is in the words of Kafka's Java client.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from streaming.pipeline.kafka_source import (
     kafka_settings,
 )
 from streaming.pipeline.output_rows import observations
+from streaming.pipeline.schema import REFUSED
 from streaming.pipeline.step import Step
 from tests.unit.connectors.kafka.certificates import authority
 
@@ -89,33 +90,35 @@ def kafka_batch(
     return pa.RecordBatch.from_pylist(rows)
 
 
-def frames(*batches: pa.RecordBatch, now_ms: int = NOW_MS, **baselines: int) -> dict[str, pd.DataFrame]:
-    """Returns the groups of rows, by cluster or place of the topic."""
+def read(
+    *batches: pa.RecordBatch, now_ms: int = NOW_MS, **baselines: int
+) -> tuple[Mapping[str, Sequence[Observation]], list[dict[str, Any]]]:
+    """Returns the rows by cluster, and what the quarantine gets."""
     clusters = {
         name: RelayedCluster(topic="observations", cluster_id="id", baseline=baseline)
         for name, baseline in (baselines or {"prod": 10}).items()
     }
     packed = [*MessageReader(clusters, lambda: now_ms)(iter(batches))]
-    return {str(name): frame for name, frame in pa.Table.from_batches(packed).to_pandas().groupby("cluster")}
+    table = pa.Table.from_batches(packed).to_pandas()
+    is_refused = table["group"] == REFUSED
+    return observations([table[~is_refused]]), [*refused(table[is_refused])] if is_refused.any() else []
 
 
 def received(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int, int]]:
     """Returns cluster, sequence and time of the rows."""
-    return [
-        (name, row.sequence, row.observed_at_ms)
-        for name, frame in frames(*batches, **baselines).items()
-        for row in observations(name, [frame])
-    ]
+    rows, _ = read(*batches, **baselines)
+    return [(name, row.sequence, row.observed_at_ms) for name in sorted(rows) for row in rows[name]]
 
 
-def refused(place: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Returns what the quarantine gets."""
+def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yields the bodies of the quarantine's rows."""
     state: Any = None  # it is not used
-    (output,) = TopicStep(Step({}))((place, 0), iter([frame]), state)
+    (output,) = TopicStep(Step({}))((REFUSED,), iter([frame]), state)
     assert output.kind.tolist() == ["quarantine"] * len(output)
-    bodies = [json.loads(body) for body in output.body]
-    assert output.name.tolist() == [f"offset-{body['offset']}" for body in bodies]
-    return bodies
+    for row in output.itertuples():
+        body: dict[str, Any] = json.loads(str(row.body))
+        assert (row.cluster, row.name) == (body["cluster"], f"offset-{body['offset']}")
+        yield body
 
 
 def test_rows_keep_their_sequence_and_time() -> None:
@@ -143,12 +146,10 @@ def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
 def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     damaged = message(12).value()[:-1] + b"x"
     batch = kafka_batch(message(11), b"hello", damaged, message(13), partition=3)
-    groups = frames(batch)
+    rows, bodies = read(batch)
 
-    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [11, 13]
-    ((place, frame),) = groups.items()
-    bodies = refused(place, frame)
-    assert place == "topic observations partition 3"
+    assert [row.sequence for row in rows["prod"]] == [11, 13]
+    assert {body["cluster"] for body in bodies} == {"topic observations partition 3"}
     assert ["it is too short" in bodies[0]["reason"], "CRC-32C" in bodies[1]["reason"]] == [True, True]
     assert [(one["rows_of"], one["part"], one["offset"]) for one in bodies] == [
         ("prod", "message", 1),
@@ -173,12 +174,10 @@ FORGED = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_forged_row_is_refused_and_the_rows_of_the_right_relay_are_read(kind: str) -> None:
-    groups = frames(kafka_batch(message(11), FORGED[kind], message(12), message(13)))
+    rows, (body,) = read(kafka_batch(message(11), FORGED[kind], message(12), message(13)))
 
-    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [11, 12, 13]
-    ((place, frame),) = groups.items()
-    (body,) = refused(place, frame)
-    assert (body["rows_of"], body["offset"], place) == ("prod", 1, "topic observations partition 0")
+    assert [row.sequence for row in rows["prod"]] == [11, 12, 13]
+    assert (body["rows_of"], body["offset"], body["cluster"]) == ("prod", 1, "topic observations partition 0")
     assert body["part"] == next(part for part in RefusedPart if kind.startswith(part.value))
 
 
@@ -200,20 +199,21 @@ def test_row_within_the_limits_is_read(right: RelayMessage) -> None:
 def test_a_time_that_the_producer_has_given_its_message_counts_only_when_it_has_come() -> None:
     forged = kafka_batch(message(11, at_ms=NOW_MS + YEAR), at_ms=NOW_MS + YEAR, by_broker=False)
 
-    assert set(frames(forged)) == {"topic observations partition 0"}
-    assert set(frames(forged, now_ms=NOW_MS + YEAR)) == {"prod"}
-    assert set(frames(kafka_batch(message(11), by_broker=False), now_ms=NOW_MS + YEAR)) == {"prod"}
+    rows, (body,) = read(forged)
+    assert (rows, body["cluster"]) == ({}, "topic observations partition 0")
+    for batch in (forged, kafka_batch(message(11), by_broker=False)):
+        rows, bodies = read(batch, now_ms=NOW_MS + YEAR)
+        assert [*rows] == ["prod"]
+        assert not bodies
 
 
 def test_rows_of_a_cluster_in_another_topic_are_refused() -> None:
-    groups = frames(
+    rows, (body,) = read(
         kafka_batch(message(11), message(11, cluster="unknown"), topic="tenant-b"), kafka_batch(message(12))
     )
 
-    assert [row.sequence for row in observations("prod", [groups.pop("prod")])] == [12]
-    ((place, frame),) = groups.items()
-    (body,) = refused(place, frame)
-    assert (place, body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
+    assert [row.sequence for row in rows["prod"]] == [12]
+    assert (body["cluster"], body["part"], body["rows_of"]) == ("topic tenant-b partition 0", "topic", "prod")
 
 
 def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
@@ -223,17 +223,15 @@ def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
     assert [sequence for _, sequence, _ in found] == [12, 5_000, 5_001]
 
 
-def test_rows_of_a_cluster_are_passed_to_its_step() -> None:
+def test_rows_of_clusters_are_passed_to_their_step() -> None:
     class Recorder(Step):
         def __call__(
-            self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
+            self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
         ) -> Iterator[pd.DataFrame]:
             yield pd.DataFrame([key])
 
     state: Any = None  # it is not used
-    assert [frame.to_numpy().tolist() for frame in TopicStep(Recorder({}))(("prod", 0), iter([]), state)] == [
-        [["prod", 0]]
-    ]
+    assert [frame.to_numpy().tolist() for frame in TopicStep(Recorder({}))((5,), iter([]), state)] == [[[5]]]
 
 
 def test_large_batches_are_read_in_pieces() -> None:

@@ -14,7 +14,7 @@ from streaming.pipeline.schema import OUTPUT, PACKED_ARROW, pack
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
 ROWS = st.builds(
     Observation,
-    cluster=st.just("prod"),
+    cluster=st.sampled_from(["prod", "Kafka/küche"]),
     kind=st.sampled_from(ObservationKind),
     observed_at_ms=st.integers(0, 2**62),
     base_offset=NUMBERS,
@@ -36,7 +36,11 @@ def test_rows_are_those_that_were_observed(rows: list[Observation], seed: int, p
     size = -(-len(frame) // pieces)
     frames = [frame.iloc[start : start + size] for start in range(0, len(frame), size)]
 
-    assert observations("prod", frames) == sorted(rows, key=lambda row: row.sequence)
+    found = observations(frames)
+    assert found.keys() == {row.cluster for row in rows}
+    for cluster, of_cluster in found.items():
+        expected = sorted((row for row in rows if row.cluster == cluster), key=lambda row: row.sequence)
+        assert of_cluster == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(OutputKind), st.text(), st.text(), st.text(max_size=300)), min_size=1))

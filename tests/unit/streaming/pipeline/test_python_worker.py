@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,15 +25,16 @@ def traversed_again() -> Iterator[None]:
     Step._cache.clear()
 
 
-def run_task(step: Step, names: list[str], states: dict[str, OneState], second: int) -> None:
-    """Runs one task as Spark does: the step is unpickled for it, and called for each cluster."""
+def run_task(step: Step, names: list[str], states: dict[int, OneState], second: int) -> None:
+    """Runs one task as Spark does: the step is unpickled for it, and called for each group of clusters."""
     task: Step = pickle.loads(pickle.dumps(step))
     rows = [row for each in names for row in quiet_second(each, second)]
     first = second * len(rows)
     numbered = [replace(row, sequence=sequence) for sequence, row in enumerate(rows, first)]
-    for name, frame in pack(numbered).to_pandas().groupby("cluster", sort=False):
-        state: Any = states[str(name)]
-        for _ in task((str(name), 0), iter([frame]), state):
+    for group, frame in pack(numbered).to_pandas().groupby("group", sort=False):
+        key: Any = group
+        state: Any = states[key]
+        for _ in task((key,), iter([frame]), state):
             pass
 
 
@@ -44,7 +46,7 @@ def monitors_traversed() -> int:
 
 def test_state_of_former_tasks_is_excluded_and_traversed_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     names = cluster_names(3)
-    step, states = Step({name: settings_of(name) for name in names}), {name: OneState() for name in names}
+    step, states = Step({name: settings_of(name) for name in names}), defaultdict[int, OneState](OneState)
     monkeypatch.setattr(python_worker, "_tasks", 0)
 
     run_task(step, names, states, 0)

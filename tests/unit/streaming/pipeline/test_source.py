@@ -79,6 +79,6 @@ def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
     (partition,) = reader.partitions(start, {**start, "sequence": 4})
 
     (batch,) = reader.read(partition)
-    rows = [unpacked("a", value) for value in batch.column("observation").to_pylist()]
+    rows = [unpacked(value) for value in batch.column("observation").to_pylist()]
     assert [row.sequence for row in rows] == [0, 1, 2, 3]
     assert [row.payload for row in rows] == [piece(second, 1).payload for second in range(4)]

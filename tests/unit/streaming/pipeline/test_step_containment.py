@@ -18,7 +18,7 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
-from streaming.pipeline.schema import pack
+from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
@@ -30,7 +30,7 @@ BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
 
 @dataclass
 class SparkState:
-    """Stands for Spark's GroupState: one blob per cluster that outlives a batch."""
+    """Stands for Spark's GroupState of a group with one cluster: its state outlives a batch."""
 
     blob: bytes | None = None
 
@@ -39,11 +39,14 @@ class SparkState:
         return self.blob is not None
 
     @property
-    def get(self) -> tuple[bytes | None]:
-        return (self.blob,)
+    def get(self) -> tuple[bytes]:
+        assert self.blob is not None
+        return (pack_states({"prod": self.blob}),)
 
     def update(self, value: tuple[bytes]) -> None:
-        (self.blob,) = value
+        states, damaged = unpack_states(value[0])
+        assert not damaged
+        (self.blob,) = states.values()
 
 
 def decoded(row: Observation) -> DecodedRow:
@@ -78,7 +81,7 @@ class OneCluster:
         """Passes rows that `frame` made to a step; returns its output."""
         state: Any = self.state
         with patch("streaming.pipeline.step.decoded_row", decoded):
-            return [*step(("prod", 0), iter([frame]), state)]
+            return [*step((group_of("prod"),), iter([frame]), state)]
 
     def frame(self, events: Iterable[Event], observed_at_ms: int | None = None) -> pd.DataFrame:
         self.sequence += 1

@@ -1,0 +1,199 @@
+"""Clusters of one group do not affect each other: alerts and states are those of each cluster alone."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.observations.observation import Observation
+from connectors.store.alert_codec import ALERT
+from rules.alert import Alert
+from streaming.pipeline.output_rows import OutputRow
+from streaming.pipeline.schema import GROUPS, group_of, pack, pack_states, unpack_states
+from streaming.pipeline.step import Step
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
+from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal, decoded
+from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of
+
+GROUP = 5
+
+
+@pytest.fixture(autouse=True)
+def no_former_states() -> Iterator[None]:
+    Step._cache.clear()
+    yield
+    Step._cache.clear()
+
+
+@dataclass
+class OneGroup:
+    """Calls the step as Spark does, with the rows of several clusters as one group."""
+
+    clusters: Mapping[str, ClusterSettings]
+    state: OneState = field(default_factory=OneState)
+    output: list[OutputRow] = field(default_factory=list)
+
+    def batch(self, rows: Iterable[Observation]) -> None:
+        state: Any = self.state
+        for frame in Step(self.clusters)((GROUP,), iter([pack([*rows]).to_pandas()]), state):
+            self.output += [(*row,) for row in frame.itertuples(index=False)]
+
+    @property
+    def states(self) -> Mapping[str, bytes]:
+        assert self.state.value is not None
+        states, damaged = unpack_states(self.state.value)
+        assert not damaged
+        return states
+
+    def alerts(self, cluster: str) -> list[Alert]:
+        return [ALERT.validate_json(body) for kind, name, _, body in self.output if (kind, name) == ("alert", cluster)]
+
+    def quarantined(self) -> list[tuple[str, str]]:
+        return [(cluster, name) for kind, cluster, name, _ in self.output if kind == "quarantine"]
+
+
+def seconds(names: Sequence[str], first: int, end: int) -> Iterator[Observation]:
+    """Yields the rows of quiet clusters, numbered as in a journal."""
+    for second in range(first, end):
+        rows = [row for name in names for row in quiet_second(name, second)]
+        for number, row in enumerate(rows):
+            yield numbered(row, 1_000 * second + number)
+
+
+def numbered(row: Observation, sequence: int) -> Observation:
+    return Observation(**{**{name: getattr(row, name) for name in row.__slots__}, "sequence": sequence})
+
+
+def quiet_group(names: Sequence[str]) -> OneGroup:
+    return OneGroup({name: settings_of(name) for name in names})
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["same worker", "restarted worker"])
+@pytest.mark.parametrize("journal", [TWO_CLUSTERS, BROKER_RESTART], ids=lambda journal: journal.name)
+def test_alerts_of_a_recording_are_those_of_each_cluster_alone(journal: RecordedJournal, restarted: bool) -> None:
+    clusters = {cluster: journal.monitor(cluster).settings for cluster in journal.cluster_ids}
+    rows, chooser = journal.observations(), Random(7)
+    together, alone = OneGroup(clusters), {cluster: OneGroup(clusters) for cluster in clusters}
+    at = 0
+    while at < len(rows):
+        until = at + chooser.randint(1, 400)
+        together.batch(rows[at:until])
+        at = until
+        if restarted:
+            Step._cache.clear()
+    for cluster, group in alone.items():
+        Step._cache.clear()
+        for row in (of_cluster := [row for row in rows if row.cluster == cluster])[::500]:
+            first = of_cluster.index(row)
+            group.batch(of_cluster[first : first + 500])
+
+    for cluster, group in alone.items():
+        monitor = journal.monitor(cluster)
+        expected = [alert for row in of_journal(rows, cluster) for alert in monitor.apply([decoded(row)]).alerts]
+        assert expected
+        assert together.alerts(cluster) == group.alerts(cluster) == expected
+        assert set(group.states) == {cluster}
+        assert restored(clusters[cluster], together).tracked == restored(clusters[cluster], group).tracked
+
+
+def of_journal(rows: Sequence[Observation], cluster: str) -> list[Observation]:
+    return [row for row in rows if row.cluster == cluster]
+
+
+def restored(settings: ClusterSettings, group: OneGroup) -> ClusterMonitor:
+    return ClusterMonitor.restored(group.states[settings.name], settings)
+
+
+def test_a_cluster_without_rows_is_neither_decoded_nor_encoded() -> None:
+    one, other = cluster_names(2)
+    group = quiet_group([one, other])
+    group.batch(seconds([one, other], 0, 3))
+    before = group.states
+    Step._cache.clear()
+
+    with (
+        patch.object(ClusterMonitor, "restored", wraps=ClusterMonitor.restored) as decodes,
+        patch.object(ClusterMonitor, "to_bytes", autospec=True, side_effect=ClusterMonitor.to_bytes) as encodes,
+    ):
+        group.batch(seconds([one], 3, 4))
+
+    assert [call.args[0] for call in decodes.call_args_list] == [before[one]]
+    assert {call.args[0].settings.name for call in encodes.call_args_list} == {one}
+    assert group.states[one] != before[one]
+    assert group.states[other] == before[other]
+
+
+def test_the_state_of_a_cluster_that_is_no_longer_configured_is_kept() -> None:
+    one, other = cluster_names(2)
+    group = quiet_group([one, other])
+    group.batch(seconds([one, other], 0, 3))
+    before = group.states[other]
+
+    group.clusters = {one: settings_of(one)}
+    group.batch(seconds([one, other], 3, 6))
+
+    assert group.states[other] == before
+
+
+def test_a_damaged_state_concerns_its_own_cluster_only() -> None:
+    names = cluster_names(3)
+    group = quiet_group(names)
+    group.batch(seconds(names, 0, 3))
+    states = {**group.states, names[1]: b"damaged"}
+    group.state.value = pack_states(states)
+    Step._cache.clear()
+    group.output.clear()
+
+    group.batch(seconds(names, 3, 6))
+
+    assert {cluster for cluster, _ in group.quarantined()} == {names[1]}
+    assert [alert.rule for alert in group.alerts(names[1])] == ["data-contract-broken"]
+    assert not group.alerts(names[0])
+    assert not group.alerts(names[2])
+
+
+def test_clusters_whose_states_are_lost_with_a_damaged_value_begin_again_and_report_it() -> None:
+    names = [name for name in cluster_names(3_000) if group_of(name) == GROUP][:3]
+    group = quiet_group(names)
+    group.batch(seconds(names, 0, 3))
+    assert group.state.value is not None
+    damaged = group.state.value = group.state.value[:-1]
+    Step._cache.clear()
+    group.output.clear()
+
+    group.batch(seconds(names[:1], 3, 4))
+    group.batch(seconds(names[1:], 3, 5))
+
+    reported = {name: [alert.rule for alert in group.alerts(name)] for name in names}
+    assert reported == {names[0]: [], names[1]: [], names[2]: ["data-contract-broken"]}
+    bodies = [json.loads(body) for kind, _, _, body in group.output if kind == "quarantine"]
+    assert damaged.endswith(base64.b64decode(bodies[0]["state"]))
+    assert "group of clusters" in bodies[0]["reason"]
+
+
+@given(st.dictionaries(st.text(max_size=20), st.binary(max_size=200), max_size=5), st.data())
+def test_states_of_a_group_are_those_that_were_packed(states: dict[str, bytes], data: st.DataObject) -> None:
+    value = pack_states(states)
+    end = data.draw(st.integers(0, len(value)))
+    readable, damaged = unpack_states(value[:end])
+
+    assert unpack_states(value) == (states, b"")
+    assert readable.items() <= states.items()
+    assert pack_states(readable) + damaged == value[:end]
+
+
+def test_clusters_are_spread_over_all_groups() -> None:
+    sizes = [0] * 256
+    for name in cluster_names(1_000):
+        sizes[group_of(name)] += 1
+
+    assert sum(1 for size in sizes if size) == GROUPS
+    assert max(sizes) <= 3 * 1_000 / GROUPS

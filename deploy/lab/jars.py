@@ -15,11 +15,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from deploy.lab import LabError
 from deploy.lab.child_process import supervised_command
@@ -49,8 +48,6 @@ _MODULE = """<ivy-module version="2.0">
 </ivy-module>
 """
 _DEPENDENCY = '<dependency org="{org}" name="{name}" rev="{rev}" transitive="{transitive}" conf="default->default"/>'
-_FOUND = re.compile(r"^\s*found (?P<module>\S+#\S+)")
-_LOADED = re.compile(r"\[SUCCESSFUL ?\]\s+(?P<module>[^!\s]+)")
 _PROBLEM = re.compile(r"(UNRESOLVED DEPENDENCY|unresolved dependency|not found|FAILED|Server access [eE]rror)")
 
 LOCK = Path(__file__).with_name("jars.lock")
@@ -112,28 +109,34 @@ def cache_folder() -> Path:
 def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Path:
     """Returns the folder with the jars of Kafka's broker, controller and tools; downloads them if it does not exist.
 
-    A download takes about 40 s and 45 MB, and prints its progress to stderr. If several processes call this at once,
-    one downloads and the others wait. The folder gets its name only when it is complete.
+    A download takes about 40 s and 45 MB.
 
     Raises:
         LabError: the download failed, with Ivy's messages, or a jar differs from its checksum in jars.lock.
     """
-    cache = cache or cache_folder()
-    jars = cache / version
-    if jars.is_dir():
-        return jars
-    cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / f".{version}.lock"):
-        if not jars.is_dir():
+    return download_once((cache or cache_folder()) / version, partial(_download, version))
+
+
+def download_once(folder: Path, download: Callable[[Path], Path]) -> Path:
+    """Returns a folder of the cache. If it does not exist, one process downloads it and the others wait.
+
+    Args:
+        download: fills an empty folder, and returns the one in it that gets the name when it is complete.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_name(f".{folder.name}.lock")):
+        if not folder.is_dir():
             # Only the owner of the lock creates these folders, so an existing one is from a process that was killed.
-            for stale in cache.glob(f".{version}.part-*"):
+            for stale in folder.parent.glob(f".{folder.name}.part-*"):
                 shutil.rmtree(stale, ignore_errors=True)
-            part = Path(tempfile.mkdtemp(prefix=f".{version}.part-", dir=cache))
+            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.part-", dir=folder.parent))
             try:
-                _download(version, part).rename(jars)
+                download(part).rename(folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-    return jars
+    return folder
 
 
 def class_archive(jars: Path) -> Path:
@@ -174,16 +177,11 @@ def locked(file: Path) -> Iterator[None]:
 def _download(version: str, folder: Path) -> Path:
     """Downloads everything into `folder`/jars."""
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    if not console.is_terminal:
-        console.print(f"Downloading Kafka {version} from Maven Central (45 MB, about 40 s) ...", highlight=False)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        reported = _DownloadProgress(progress, version)
-        kafka = [("org.apache.kafka", name, version, True) for name in ("kafka_2.13", "kafka-tools")]
-        run_ivy(kafka, folder, reported.handle_line)
-        logger = _logger(folder / "jars")
-        if logger:
-            run_ivy([logger], folder, reported.handle_line)
+    console.print(f"Downloading Kafka {version} from Maven Central (45 MB, about 40 s) ...", highlight=False)
+    run_ivy([("org.apache.kafka", name, version, True) for name in ("kafka_2.13", "kafka-tools")], folder)
+    logger = _logger(folder / "jars")
+    if logger:
+        run_ivy([logger], folder)
     missing = [name for name in ("kafka_2.13", "kafka-tools") if not (folder / f"jars/{name}-{version}.jar").exists()]
     if missing:
         raise LabError(f"Maven Central has no {' and no '.join(missing)} {version}: is that a released Kafka version?")
@@ -207,34 +205,11 @@ def _logger(jars: Path) -> Dependency | None:
     return ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J, True)
 
 
-class _DownloadProgress:
-    """Shows Ivy's output as one progress line."""
-
-    def __init__(self, progress: Progress, version: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(f"Kafka {version} from Maven Central: resolving", total=None)
-        self._version = version
-        self._found = self._loaded = 0
-
-    def handle_line(self, text: str) -> None:
-        if _FOUND.match(text):
-            self._found += 1
-        elif _LOADED.search(text):
-            self._loaded += 1
-        else:
-            return
-        text = f"Kafka {self._version} from Maven Central: {self._found} modules found, {self._loaded} jars downloaded"
-        self._progress.update(self._task, description=text)
-
-
-def run_ivy(
-    dependencies: Sequence[Dependency], folder: Path, handle_line: Callable[[str], None] = lambda _: None
-) -> None:
+def run_ivy(dependencies: Sequence[Dependency], folder: Path) -> None:
     """Downloads jars from Maven Central into `folder`/jars; Ivy's own cache is in `folder` too.
 
     Args:
         folder: an empty folder.
-        handle_line: receives each line that Ivy prints.
 
     Raises:
         LabError: the download failed, with Ivy's messages.
@@ -252,14 +227,10 @@ def run_ivy(
         "-settings", str(settings), "-ivy", str(module), "-confs", "default",
         "-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]", "-types", "jar", "bundle",
     ]  # fmt: skip
-    lines: list[str] = []
     with supervised_command(command) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
-            handle_line(line)
-        code = process.wait()
-    if code != 0:
+        output, _ = process.communicate()
+    if process.returncode != 0:
+        lines = output.splitlines()
         problems = [line.strip() for line in lines if _PROBLEM.search(line)] or lines[-5:]
         names = ", ".join(f"{name} {rev}" for _, name, rev, _ in dependencies)
         raise LabError(f"could not download {names} from Maven Central (is it reachable?): " + " | ".join(problems[:4]))

@@ -10,20 +10,20 @@ names, Spark contains half.
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 
 from deploy.lab import LabError
-from deploy.lab.jars import Dependency, cache_folder, jar_checksums, locked, run_ivy, verify_jars
+from deploy.lab.jars import Dependency, cache_folder, download_once, jar_checksums, run_ivy, verify_jars
 
 SPARK_VERSION = "4.2.0"
 """The version of pyspark that the jars belong to."""
-_HADOOP = "3.5.0"
+HADOOP_VERSION = "3.5.0"
 """The version of Hadoop in that pyspark."""
 _AWS = "2.35.4"
 """The version of the AWS SDK that this Hadoop is built with."""
@@ -72,33 +72,11 @@ S3A = JarSet(
     size="13 MB",
     lock=_lock("s3a_jars.lock"),
     dependencies=(
-        ("org.apache.hadoop", "hadoop-aws", _HADOOP, False),
+        ("org.apache.hadoop", "hadoop-aws", HADOOP_VERSION, False),
         ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", False),
         ("software.amazon.eventstream", "eventstream", "1.0.1", False),
         ("org.reactivestreams", "reactive-streams", "1.0.4", False),
         *(("software.amazon.awssdk", name, _AWS, False) for name in _AWS_SDK),
-    ),
-)
-HADOOP_CLUSTER = JarSet(
-    name="hadoop-cluster",
-    title="Hadoop's servers for tests",
-    size="60 MB",
-    lock=_lock("hadoop_jars.lock"),
-    dependencies=(
-        *(("org.apache.hadoop", f"hadoop-client-{name}", _HADOOP, False) for name in ("api", "runtime", "minicluster")),
-        ("org.mockito", "mockito-core", "4.11.0", False),
-        ("net.bytebuddy", "byte-buddy", "1.12.19", False),
-        ("net.bytebuddy", "byte-buddy-agent", "1.12.19", False),
-        ("org.objenesis", "objenesis", "3.3", False),
-        ("org.slf4j", "slf4j-api", "1.7.36", False),
-        ("org.slf4j", "slf4j-nop", "1.7.36", False),
-        ("commons-logging", "commons-logging", "1.3.0", False),
-        ("com.google.code.findbugs", "jsr305", "3.0.2", False),
-        ("org.xerial.snappy", "snappy-java", "1.1.10.4", False),
-        ("org.junit.jupiter", "junit-jupiter-api", "5.11.4", False),
-        ("org.junit.platform", "junit-platform-commons", "1.11.4", False),
-        ("org.opentest4j", "opentest4j", "1.3.0", False),
-        *(("org.bouncycastle", f"bc{name}-jdk18on", "1.78.1", False) for name in ("prov", "pkix", "util")),
     ),
 )
 
@@ -121,8 +99,7 @@ def spark_jars(wanted: JarSet, folder: Path | None = None, *, cache: Path | None
     if folder is None:
         cache = cache or cache_folder().with_name("spark")
         folder = cache / f"{wanted.name}-{SPARK_VERSION}"
-        if not folder.is_dir():
-            _download(wanted, cache, folder)
+        download_once(folder, partial(_download, wanted))
     return _verified(wanted, folder)
 
 
@@ -136,23 +113,12 @@ def _verified(wanted: JarSet, folder: Path) -> Sequence[Path]:
     return jars
 
 
-def _download(wanted: JarSet, cache: Path, folder: Path) -> None:
-    """Downloads the jars into a folder that gets its name only when it is complete."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / f".{wanted.name}.lock"):
-        if folder.is_dir():
-            return
-        for stale in cache.glob(f".{wanted.name}.part-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        console = Console(stderr=True, highlight=False)
-        console.print(f"Downloading {wanted.title} of Spark {SPARK_VERSION} from Maven Central ({wanted.size}) ...")
-        part = Path(tempfile.mkdtemp(prefix=f".{wanted.name}.part-", dir=cache))
-        try:
-            run_ivy(wanted.dependencies, part)
-            _verified(wanted, part / "jars")
-            (part / "jars").rename(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+def _download(wanted: JarSet, part: Path) -> Path:
+    console = Console(stderr=True, highlight=False)
+    console.print(f"Downloading {wanted.title} of Spark {SPARK_VERSION} from Maven Central ({wanted.size}) ...")
+    run_ivy(wanted.dependencies, part)
+    _verified(wanted, part / "jars")
+    return part / "jars"
 
 
 def _copied(wanted: JarSet, folder: Path) -> Sequence[Path]:

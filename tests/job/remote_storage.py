@@ -13,8 +13,9 @@ import pytest
 
 from deploy.lab.addresses import Ports
 from deploy.lab.jars import cache_folder, locked
-from deploy.lab.spark_jars import HADOOP_CLUSTER, S3A, spark_jars
+from deploy.lab.spark_jars import S3A, spark_jars
 from tests.eventually import eventually
+from tests.job.hadoop_jars import HADOOP_CLUSTER
 from tests.job.spark_cluster import HOME, assert_logged, start_java
 
 VERSITYGW = "1.8.0"

@@ -97,18 +97,11 @@ class DumpGap:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpProgress:
-    """How far the dump has read the file, in bytes."""
-
-    position: int
-
-
-DumpEntry: TypeAlias = DumpedRecord | DumpGap | DumpProgress
+DumpEntry: TypeAlias = DumpedRecord | DumpGap
 
 
 def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = False) -> Iterator[DumpEntry]:
-    """Yields every record of a file, in order, and a DumpProgress after each batch.
+    """Yields every record of a file, in order, and what is not read between them.
 
     Args:
         kafka: read with the schemas of this version, one of `kafka_versions()`. None reads each record with the newest
@@ -121,7 +114,6 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
             continue
         for record in framed_records(segment, batch):
             yield dump_record(segment, batch, record, kafka, secrets=secrets)
-        yield DumpProgress(position=batch.end)
 
 
 def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> Iterator[DumpEntry | RecordText]:
@@ -131,7 +123,6 @@ def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool = False) -> I
             yield batch
         else:
             yield from _dump_batch(segment, batch, style, secrets=secrets)
-            yield DumpProgress(position=batch.end)
 
 
 def _dump_batch(

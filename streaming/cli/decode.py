@@ -3,9 +3,7 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Annotated, TypeAlias
 import typer
 from rich.color import ColorSystem
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.style import Style
 
 from connectors.errors import UsageError
@@ -23,7 +20,6 @@ from connectors.metadata.dump_log import (
     DumpedRecord,
     DumpEntry,
     DumpGap,
-    DumpProgress,
     LogSummary,
     RecordText,
     dump_records,
@@ -32,8 +28,6 @@ from connectors.metadata.dump_log import (
 from connectors.metadata.record_schemas import kafka_versions
 from connectors.metadata.record_text import FieldStyle
 
-PATIENCE_S = 2.0
-"""The progress bar appears after this time."""
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
 _UTC_MAX_MS = 253_402_300_799_999
@@ -97,7 +91,7 @@ def decode(
     try:
         write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
         entries = _entries(segment, kafka, "json" if as_json else "text", secrets=show_secrets)
-        complete = _write_entries(path, len(segment), entries, write)
+        complete = _write_entries(path, entries, write)
         if summarize:
             _print_summary(path.name, segment, summary, as_json=as_json)
         sys.stdout.flush()
@@ -117,20 +111,16 @@ def _entries(
         yield from dump_records(segment, kafka=kafka, secrets=secrets)
 
 
-def _write_entries(path: Path, size: int, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
+def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
     """Writes every entry, and each problem to stderr; returns whether there was none."""
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     complete = True
-    with _progress(path, size, stderr) as advance:
-        for entry in entries:
-            if isinstance(entry, DumpProgress):
-                advance(entry.position)
-                continue
-            write(entry)
-            problem = _problem(entry)
-            if problem is not None:
-                complete = False
-                stderr.print(f"{path}: {problem}", markup=False)
+    for entry in entries:
+        write(entry)
+        problem = _problem(entry)
+        if problem is not None:
+            complete = False
+            stderr.print(f"{path}: {problem}", markup=False)
     return complete
 
 
@@ -267,25 +257,6 @@ def _gap_text(gap: DumpGap) -> str:
     offset = "" if gap.offset is None or not gap.size else f"offset {gap.offset}, "
     skipped = f" ({gap.size} bytes skipped)" if gap.size else ""
     return f"{offset}position {gap.position}: {gap.reason}{skipped}"
-
-
-@contextmanager
-def _progress(path: Path, size: int, console: Console) -> Iterator[Callable[[int], None]]:
-    """Shows a progress bar on stderr, unless stdout is the terminal too; yields the function that advances it."""
-    if not console.is_terminal or sys.stdout.isatty():
-        yield lambda position: None
-        return
-    started = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(f"decoding {path.name}", total=size, visible=False)
-
-        def advance(position: int) -> None:
-            if position - progress.tasks[task].completed < size / 200:
-                return
-            progress.update(task, completed=position, visible=time.monotonic() - started > PATIENCE_S)
-
-        yield advance
 
 
 def _print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bool) -> None:

@@ -23,7 +23,6 @@ from connectors.metadata.dump_log import (
     UNKNOWN,
     DumpedRecord,
     DumpGap,
-    DumpProgress,
     dump_records,
 )
 from connectors.metadata.value_limits import LARGEST_INT32
@@ -109,8 +108,6 @@ def _records(content: bytes, part: LogByteRange) -> Iterator[DumpedRecord]:
             case DumpGap():
                 if entry.position < written:
                     yield _unread(entry, part)
-            case DumpProgress():
-                pass
 
 
 def _unread(gap: DumpGap, part: LogByteRange) -> DumpedRecord:

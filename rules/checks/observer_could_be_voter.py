@@ -9,7 +9,8 @@ What it means
     - Info: adding it gains nothing. An even number of voters tolerates no more failures than the odd number below it.
 
     With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) a controller adds itself as soon as it has caught
-    up, also one that was removed: if this alert fires for it, it failed to. Without it, an operator adds it.
+    up: if this alert fires for it, it failed to. One that is removed while it runs is back within seconds: stop it
+    first. Without auto-join, an operator adds it.
 
     Brokers are observers too, but they never register as controllers, and this rule does not report them. A controller
     whose disk was replaced is reported by `voter-disk-replaced`, not by this rule.
@@ -59,7 +60,7 @@ from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, tolerated_failures
 from rules.observability import needed_poll, needed_voters
-from rules.remedies.remedy_commands import add_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 
 ID = "observer-could-be-voter"
 READY_LAG = Threshold(
@@ -213,6 +214,7 @@ def _finding(
         remedy=(
             *shared.pending_change,
             *_before_adding(row, state, len(committed.voters), shared),
+            *unless_it_joins(quorum, row.key.id),
             *add_controller(quorum, row.key.id),
         ),
     )

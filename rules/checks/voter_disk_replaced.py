@@ -19,11 +19,14 @@ What to do
     per id and refuses to add the second.
 
     1. Remove the old voter. The command works from any host that reaches the controllers.
-    2. Add the new one, on that controller's host and with its own configuration file. With
-       controller.quorum.auto.join.enable=true (Kafka 4.2 and later) it adds itself after the removal.
+    2. Add the new one, on that controller's host and with its own configuration file.
+
+    With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) the controller does both within seconds: if this
+    alert fires, it failed to, and its log says why.
 
 What not to do
-    Do not wipe or restart another controller before both commands are done. Do not add the new voter first.
+    Do not wipe or restart another controller before both commands are done. Do not add the new voter first. With
+    auto-join, do not format a directory for a controller whose disk may come back: it removes the old directory's vote.
 
 Thresholds
     hold (60 s) and clear (10 s). If the disk is replaced when `no-leader` resolves, the alert fires at once, as part of
@@ -44,7 +47,12 @@ from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
 from rules.observability import needed_poll, needed_voters
-from rules.remedies.remedy_commands import add_controller, remove_controller, wait_for_pending_change
+from rules.remedies.remedy_commands import (
+    add_controller,
+    remove_controller,
+    unless_it_joins,
+    wait_for_pending_change,
+)
 
 ID = "voter-disk-replaced"
 _LAGGING_MS = 2_000
@@ -143,6 +151,7 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             *(_former_is_lost(old) if remove else ()),
             *wait_for_pending_change(quorum),
             *(wait if lagging else ()),
+            *unless_it_joins(quorum, new.id),
             *remove,
             *add_controller(quorum, new.id),
         ),

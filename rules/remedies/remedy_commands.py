@@ -62,15 +62,20 @@ def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
 
 def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
     """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
-    joins = (
-        f"# If controller.quorum.auto.join.enable is true on controller {node}, do not add it: it adds itself once it "
-        "has caught up and no other directory of its id is a voter, and its log says why it did not",
-    )
     return (
-        *(joins if _can_join(quorum, node) else ()),
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
         f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, excluding=node))} {_LOGIN_OPTION} add-controller",
     )
+
+
+def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
+    """Returns the step before the commands that make a controller a voter; none if it cannot do that itself."""
+    step = (
+        f"# If controller.quorum.auto.join.enable is true on controller {node}, do not run the commands below: it "
+        "removes the voter with its id and another directory, and adds itself once it has caught up. If it did not "
+        "within a minute, its log says why"
+    )
+    return (step,) if _can_join(quorum, node) else ()
 
 
 def _can_join(quorum: Quorum, node: NodeId) -> bool:

@@ -193,8 +193,10 @@ def _views_disagree(quorum: Quorum, subject: str) -> str:
     return f"{who} agrees on the leader. {_leads(quorum)}."
 
 
-def _voter_change_stuck(quorum: Quorum, _subject: str) -> str:
+def _voter_change_stuck(quorum: Quorum, subject: str) -> str:
     voters = and_join(sorted(quorum.committed.ids)) if quorum.committed else "not known"
+    if subject != "quorum":
+        return f"{subject.capitalize()} is no longer removed from the voters again and again. The voters are {voters}."
     return f"No change of the voter set is pending. The voters are {voters}."
 
 

@@ -1,4 +1,4 @@
-"""A change of the voter set has started and is not committed.
+"""A change of the voter set is not committed, or a voter is removed again and again.
 
 What it means
     The leader uses a voter set that differs from the last committed VotersRecord in the log: an administrator ran
@@ -12,33 +12,43 @@ What it means
     resigns within seconds: then `no-leader` fires instead. While the change is pending no later record is committed:
     `high-watermark-stalled` fires too, as part of the same incident; this alert names the change that waits.
 
+    The alert also fires for a controller that is removed from the voters again and again: its changes commit, and do
+    not end. With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) two processes with one node.id do this:
+    one removes the other's directory, and the other adds itself again, about every second. Half of the time the quorum
+    has one voter less.
+
 Evidence
     The voters that are added, removed and moved; the committed set with its offset; the state of each voter of the
-    new set, and how many must acknowledge.
+    new set, and how many must acknowledge. For repeated removals: how many, and the directories with that id that
+    fetch now.
 
 What to do
     1. Count the majority of the new set: with the added voter, without the removed one.
     2. Make that many voters fetch: start those that are down, and fix the network path of the others to the leader.
+    3. For repeated removals: stop the process that should not have this node.id. A controller with auto-join that is
+       to leave the quorum must be stopped before it is removed.
 
 What not to do
     Do not repeat the command after it timed out, and do not start another change: the leader refuses both. Do not
     remove more controllers to make the change commit.
 
 Thresholds
-    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. fetch_age (10 s),
-    caught_up_age (10 s), poll_age (10 s). answer_age (10 s).
+    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. window (15 min)
+    and removals (3): this many removals of one controller within the window are repeated ones; the replacement of a
+    disk is one. fetch_age (10 s), caught_up_age (10 s), poll_age (10 s). answer_age (10 s).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import same_replica
+from rules.analysis.replica_lag import Liveness, liveness, same_replica
 from rules.analysis.voter_changes import moving_voters
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import and_join
-from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import and_join, ms_text, utc_text
+from rules.model.history import VoterChange
+from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
@@ -46,10 +56,23 @@ from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 ID = "voter-change-stuck"
+WINDOW = Threshold(
+    name="window",
+    default=900.0,
+    unit="s",
+    meaning="the time over which removals of a voter are counted, by the timestamps in the log. The newest 64 changes "
+    "of the voter set are remembered",
+)
+REMOVALS = Threshold(
+    name="removals",
+    default=3.0,
+    unit="removals",
+    meaning="this many removals of one controller from the voters within the window are repeated ones",
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding about the quorum while the leader's voter set is not the committed one."""
+    """Returns a finding while the leader's voter set is not the committed one, and one for each repeated removal."""
     poll, committed = needed_poll(quorum), needed_voters(quorum)
     added = _missing(poll.voter_keys, committed.keys)
     removed = _missing(committed.keys, poll.voter_keys)
@@ -57,6 +80,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if added or removed or moving:
         statuses = voter_statuses(quorum, poll, thresholds)
         yield _finding(quorum, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
+    yield from _repeated_removals(quorum, poll, thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +155,72 @@ def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> It
     yield describe_status(quorum)
 
 
+def _repeated_removals(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[Finding]:
+    since = (quorum.newest_timestamp_ms or 0) - thresholds.ms(WINDOW.name)
+    removals: dict[NodeId, list[VoterChange]] = {}
+    for change in quorum.history.voter_changes:
+        for node in {key.id for key in change.removed} if change.timestamp_ms >= since else ():
+            removals.setdefault(node, []).append(change)
+    for node, changes in sorted(removals.items()):
+        if len(changes) >= thresholds[REMOVALS.name]:
+            rows = sorted({row.key for row in (*poll.voters, *poll.observers) if row.key.id == node})
+            fetching = [key for key in rows if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
+            yield _repeated(quorum, node, changes, fetching)
+
+
+def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching: list[ReplicaKey]) -> Finding:
+    took = ms_text(Millis(changes[-1].timestamp_ms - changes[0].timestamp_ms))
+    twins = len(fetching) > 1
+    return Finding(
+        rule=ID,
+        subject=f"controller {node}",
+        severity=Severity.WARNING,
+        summary=f"Controller {node} was removed from the voters {len(changes)} times within {took}. "
+        + (
+            f"Processes with different directories use its node id: {and_join(fetching)} fetch."
+            if twins
+            else "It was added again in between."
+        ),
+        evidence={
+            "controller": node,
+            "removals": len(changes),
+            "removed_directories": [
+                str(key) for key in sorted({key for one in changes for key in one.removed}) if key.id == node
+            ],
+            "first_removal": utc_text(changes[0].timestamp_ms),
+            "newest_removal": utc_text(changes[-1].timestamp_ms),
+            "newest_removal_offset": changes[-1].offset,
+            "directories_fetching": [str(key) for key in fetching],
+            "committed_voters": [str(voter.key) for voter in quorum.committed.voters] if quorum.committed else [],
+            "leader": quorum.leader_id,
+        },
+        remedy=tuple(_end_removals(quorum, node, fetching)),
+    )
+
+
+def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> Iterable[str]:
+    if len(fetching) > 1:
+        directories = and_join(str(key.directory_id) for key in fetching)
+        yield (
+            f"# Stop the process that should not have node.id {node}: directories {directories} fetch (directory.id in "
+            "meta.properties)"
+        )
+        yield "# Give it a node.id of its own and format its directory before it starts again"
+    else:
+        yield f"# Find out who removes controller {node}: an operator, a script, or another process with its node.id"
+        yield (
+            f"# If controller {node} is to leave the quorum, stop it before it is removed: with "
+            "controller.quorum.auto.join.enable=true it adds itself again"
+        )
+    yield "# Check the voter set that the leader uses"
+    yield describe_status(quorum)
+
+
 RULE = Rule(
     id=ID,
-    title="A change of the voter set does not commit",
+    title="A change of the voter set does not end",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
+    thresholds=(hold(60.0), clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "committed-metadata-lost"),

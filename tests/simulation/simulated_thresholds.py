@@ -63,6 +63,8 @@ OVERRIDES: Mapping[str, float] = {
     # What the polls show of a whole window is tested by scripts.
     "failure-tolerance.share": 101.0,
     "forced-reconfiguration.keep_firing_for": KEEP_FIRING_S,
+    # The simulation replaces the disks of one node again and again.
+    "voter-change-stuck.removals": 1_000.0,
     "high-watermark-stalled.still": STILL_S,
     "node-restarting.window": RESTART_WINDOW_S,
     "observer-could-be-voter.removed_for": REMOVED_FOR_S,

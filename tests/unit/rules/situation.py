@@ -18,6 +18,7 @@ from rules.model.history import (
     Reconfiguration,
     Recovery,
     UncleanElections,
+    VoterChange,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import (
@@ -450,6 +451,23 @@ def forced_change(quorum: Quorum, *, before: Iterable[int], after: Iterable[int]
         timestamp_ms=Millis(NOW - 300 - ago_ms),
     )
     return replace(quorum, history=replace(quorum.history, reconfigurations=(*quorum.history.reconfigurations, one)))
+
+
+def removed_repeatedly(quorum: Quorum, node: int, *, ago_s: tuple[int, ...]) -> Quorum:
+    """A voter was removed at these times, oldest first, and was added again each time."""
+    changes = [
+        VoterChange(
+            added=(),
+            removed=(key(node),),
+            moved=(),
+            offset=Offset(9_000 - 10 * ago),
+            leader_epoch=EPOCH,
+            timestamp_ms=Millis(NOW - 300 - 1_000 * ago),
+        )
+        for ago in ago_s
+    ]
+    with_additions = [each for one in changes for each in (one, replace(one, added=one.removed, removed=()))]
+    return replace(quorum, history=replace(quorum.history, voter_changes=tuple(with_additions)))
 
 
 def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = None) -> Quorum:

@@ -46,6 +46,7 @@ from tests.unit.rules.situation import (
     registered,
     registered_elsewhere,
     removed,
+    removed_repeatedly,
     resolver_fails,
     restarting,
     shut_down,
@@ -157,6 +158,10 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "failure-tolerance.critical": ("quorum", voter_not_fetching(voter_not_fetching(healthy(), 1), 2)),
     "voter-change-stuck.warning": ("quorum", adding(voter_not_fetching(healthy(), 2), 4)),
     "voter-change-stuck.warning.all-fetch": ("quorum", adding(healthy(), 4)),
+    "voter-change-stuck.warning.repeated": (
+        "controller 2",
+        observer(removed_repeatedly(healthy(), 2, ago_s=(9, 6, 3, 0)), 2, directory="otherDirOf2"),
+    ),
     "forced-reconfiguration.info": ("voter set at offset 9000", forced_change(healthy(), before=(1, 2, 3), after=(3,))),
     "ghost-registration.info": ("controller 9", registered(healthy(), 9)),
     "quorum-shape.info": ("quorum", healthy(4)),

@@ -205,6 +205,12 @@ def test_every_rule_has_a_text() -> None:
         ),
         (
             "voter-change-stuck",
+            "controller 2",
+            healthy(),
+            "Controller 2 is no longer removed from the voters again and again. The voters are 1, 2 and 3.",
+        ),
+        (
+            "voter-change-stuck",
             "quorum",
             UNKNOWN,
             "No change of the voter set is pending. The voters are not known.",

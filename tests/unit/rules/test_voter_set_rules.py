@@ -24,6 +24,7 @@ from tests.unit.rules.situation import (
     refuses,
     registered,
     removed,
+    removed_repeatedly,
     stalled,
     static,
     unknown,
@@ -31,7 +32,8 @@ from tests.unit.rules.situation import (
     voters_lagging,
 )
 
-STUCK = "warning voter-change-stuck: quorum"
+ID = "voter-change-stuck"
+STUCK = f"warning {ID}: quorum"
 
 
 def removing(quorum: Quorum, node: int) -> Quorum:
@@ -98,6 +100,41 @@ def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in
         "# Check the metadata disk and the CPU of controller 2",
         "# Do not start another change of the voter set until this one is committed or dropped",
     )
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "fires"),
+    [((900, 600, 0), True), ((901, 600, 0), False), ((600, 0), False), ((40, 30, 20, 10), True)],
+)
+def test_a_voter_that_is_removed_three_times_within_a_quarter_of_an_hour(ago_s: tuple[int, ...], fires: bool) -> None:
+    quorum = removed_repeatedly(healthy(), 2, ago_s=ago_s)
+    assert finding_lines(quorum) == (["warning voter-change-stuck: controller 2"] if fires else [])
+
+
+def test_removals_of_different_voters_and_of_replaced_disks_are_no_repeated_ones() -> None:
+    changes = [removed_repeatedly(healthy(), node, ago_s=(600, 300)).history.voter_changes for node in (1, 2, 3)]
+    merged = tuple(one for each in changes for one in each)
+    assert findings(replace(healthy(), history=replace(healthy().history, voter_changes=merged)), ID) == []
+
+
+def test_repeated_removals_name_the_directories_that_share_the_node_id() -> None:
+    quorum = removed_repeatedly(healthy(), 2, ago_s=(9, 6, 3, 0))
+    (alone,) = findings(quorum, ID)
+    assert alone.summary == (
+        "Controller 2 was removed from the voters 4 times within 9 s. It was added again in between."
+    )
+    (twins,) = findings(observer(quorum, 2, directory="otherDirOf2"), ID)
+    assert twins.summary == (
+        "Controller 2 was removed from the voters 4 times within 9 s. Processes with different directories use its "
+        f"node id: {key(2)} and {key(2, 'otherDirOf2')} fetch."
+    )
+    assert twins.remedy[0] == (
+        f"# Stop the process that should not have node.id 2: directories {key(2).directory_id} and "
+        f"{key(2, 'otherDirOf2').directory_id} fetch "
+        "(directory.id in meta.properties)"
+    )
+    (stopped,) = findings(observer(quorum, 2, directory="otherDirOf2", fetched_ago_ms=11_000), ID)
+    assert stopped.summary == alone.summary, "a directory that fetched before is not in use"
 
 
 def test_the_removal_of_the_leader_is_a_pending_change_too() -> None:

@@ -1,0 +1,101 @@
+"""Controllers that add themselves to the voters (KIP-1186, Kafka 4.2): controller.quorum.auto.join.enable=true.
+
+Three controllers. Each test starts with the quorum that the test before left: their order matters.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.addresses import Ports
+from deploy.lab.node import format_disk
+from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
+from rules.model.quorum import Quorum
+from tests.kafka.conftest import MakeLab
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
+from tests.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=3, brokers=0, properties={"controller.quorum.auto.join.enable": "true"})
+
+
+@pytest.fixture(scope="module")
+def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
+    with monitor_cluster(lab, tmp_path_factory.mktemp("monitor")) as monitored:
+        yield monitored
+
+
+def test_controller_with_a_new_directory_replaces_its_old_voter_without_an_alert(
+    lab: Lab, monitor: MonitoredCluster
+) -> None:
+    monitor.start_scenario({})
+    node = follower_of(lab)
+    old = key_of(lab, node)
+    lab.stop(node)
+    lab.wipe_disk(node)
+    new = key_of(lab, node)
+    lab.start(node)
+
+    monitor.wait_for_quorum(lambda quorum: new in voters_of(quorum))
+
+    removal, addition = monitor.machine.quorum().history.voter_changes[-2:]
+    assert (removal.removed, removal.added) == ((old,), ())
+    assert (addition.removed, addition.added) == ((), (new,))
+    assert monitor.rules == set(), "it took seconds, and needed no operator"
+
+
+@pytest.mark.long
+def test_controller_that_is_removed_while_it_runs_is_a_voter_again(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({})
+    node = follower_of(lab)
+    key = key_of(lab, node)
+    before = len(monitor.machine.quorum().history.voter_changes)
+
+    lab.request_removal(node, key.directory_id or "")
+    monitor.wait_for_quorum(lambda quorum: len(quorum.history.voter_changes) >= before + 2)
+
+    removal, addition = monitor.machine.quorum().history.voter_changes[-2:]
+    assert (removal.removed, addition.added) == ((key,), (key,))
+    assert monitor.rules == set()
+
+
+def test_two_processes_with_one_node_id_change_the_voter_set_again_and_again(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    monitor.start_scenario({"voter-change-stuck.hold": 5})
+    node = lab.node(follower_of(lab))
+    copied = replace(node, folder=tmp_path, controller_port=Ports().claim(), process=None)
+    copied.configure(lab.layout.quorum, lab.node_properties())
+    format_disk(lab.jvm, copied, lab.cluster_id, initial=())
+    copied.launch(lab.jvm, supervised=True)
+    try:
+        subject = f"controller {node.id}"
+        fired = monitor.wait_for("voter-change-stuck", subject=subject, within_s=60)
+    finally:
+        copied.running_process().kill()
+    monitor.set_thresholds({"voter-change-stuck.window": 5})
+    monitor.wait_for("voter-change-stuck", "resolved", subject=subject)
+
+    assert fired.severity == "warning"
+    assert fired.evidence["directories_fetching"] == sorted(f"{node.id}-{each.directory_id}" for each in (node, copied))
+    assert fired.remedy[0].startswith(f"# Stop the process that should not have node.id {node.id}: ")
+    lab.await_state(lambda state: len(state.voters) == 3, what="three voters")
+
+
+def follower_of(lab: Lab) -> int:
+    state = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
+    return next(node for node in lab.controllers if node != state.leader_id)
+
+
+def key_of(lab: Lab, node: int) -> ReplicaKey:
+    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(lab.node(node).directory_id))
+
+
+def voters_of(quorum: Quorum) -> frozenset[ReplicaKey]:
+    return frozenset() if quorum.committed is None else quorum.committed.keys

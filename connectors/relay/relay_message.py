@@ -25,6 +25,7 @@ from crc32c import crc32c
 
 from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.settings import TopicConnection
 from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE, EPOCH = "cluster_id", "baseline", "epoch"
@@ -290,6 +291,15 @@ class TopicSurvey:
             before = offsets[one.partition]
             offsets[one.partition] = one.begins_at if before < 0 else min(before, one.begins_at)
         return offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTopic:
+    """A topic, and the clusters whose rows are read from it."""
+
+    connection: TopicConnection
+    clusters: Mapping[str, str | None]
+    """Their ids by name; None: that of the first row."""
 
 
 def append_time_advice(topic: str) -> str:

@@ -60,7 +60,7 @@ def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, 
         TopicError: the topic cannot be read.
     """
     until = time.monotonic() + within_s
-    with _consumer(topic) as consumer:
+    with open_consumer(topic) as consumer:
         try:
             partitions = _partitions(consumer, topic, until)
             from_start, left = _seek(consumer, topic, partitions, until)
@@ -78,11 +78,22 @@ def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, 
 
 
 @contextmanager
-def _consumer(topic: TopicConnection) -> Iterator[Any]:
-    settings = librdkafka.settings(topic)
+def open_consumer(topic: TopicConnection) -> Iterator[Any]:
+    """Opens a consumer that joins no group and commits nothing.
+
+    Raises:
+        UsageError: a secret cannot be read.
+        TopicError: librdkafka rejects a setting.
+    """
+    settings = {
+        **librdkafka.settings(topic),
+        # A consumer needs a group id.
+        "group.id": "kraftwatch-survey",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
     try:
-        # A consumer needs a group id; this one never joins a group and commits nothing.
-        consumer = Consumer({**settings, "group.id": "kraftwatch-survey", "enable.auto.commit": False})
+        consumer = Consumer(settings)
     except KafkaException as problem:
         raise TopicError(reason(problem.args[0], topic)) from None
     try:
@@ -154,7 +165,7 @@ def _surveyed(
     newest = max(baseline.sequence for _, _, baseline in found)
     first: SurveyedCluster | None = None
     for (partition, cluster_id, baseline), _ in found.most_common():
-        begins_at, whole = _place(consumer, TopicPartition(topic.topic, partition), baseline, until)
+        begins_at, whole = place_of_baseline(consumer, TopicPartition(topic.topic, partition), baseline, until)
         one = SurveyedCluster(
             partition=partition,
             cluster_id=cluster_id,
@@ -170,7 +181,7 @@ def _surveyed(
     return first
 
 
-def _place(consumer: Any, partition: TopicPartition, baseline: Baseline, until: float) -> tuple[int, bool]:
+def place_of_baseline(consumer: Any, partition: TopicPartition, baseline: Baseline, until: float) -> tuple[int, bool]:
     """Returns the offset from which on all rows of a baseline follow, and whether they are all there."""
     wanted = TopicPartition(partition.topic, partition.partition, max(0, baseline.at_ms - _MARGIN_MS))
     (at,) = consumer.offsets_for_times([wanted], timeout=_left_s(until))

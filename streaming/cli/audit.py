@@ -1,6 +1,6 @@
 """`kraftwatch audit`: checks all recorded data against every data contract."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,15 +9,16 @@ import typer
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
+from rules.model.identifiers import Millis
 from streaming.cli.checkpoint import refuse_root_for_other_owner
-from streaming.cli.options import AsJson, configured_store
-from streaming.cli.output import print_json, print_message, progress
+from streaming.cli.options import AsJson, ConfigFile, FromTime, configured_store, parse_time_option
+from streaming.cli.output import print_json, print_message, print_progress
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
-    from connectors.store.journal_reader import JournalReader
     from connectors.store.store_place import StorePlace
     from streaming.data_quality.audit import Audit
+    from streaming.status.recording import Recording
 
 _PAGE = "index.html"
 """Of `--docs`."""
@@ -27,9 +28,7 @@ def audit(
     checkpoint: Annotated[
         Path | None, typer.Option(help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The job's configuration file, if it has a store.")
-    ] = None,
+    config: ConfigFile = None,
     journal: Annotated[
         Path | None, typer.Option(help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
     ] = None,
@@ -38,10 +37,8 @@ def audit(
         list[str] | None,
         typer.Option(help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
     ] = None,
-    docs: Annotated[
-        Path | None,
-        typer.Option(help="Write an HTML page with the results into this folder.", metavar="DIR"),
-    ] = None,
+    from_: FromTime = None,
+    docs: Annotated[Path | None, typer.Option(help="Write an HTML page with the results here.", metavar="DIR")] = None,
     *,
     record: Annotated[
         bool,
@@ -53,23 +50,27 @@ def audit(
 ) -> None:
     """Check all recorded observations and alerts against the data contracts.
 
-    Queries no cluster and does not disturb a running job; only --record writes.
-    Memory is bounded; a million rows take minutes.
+    With --config alone, what that job recorded: its journal or, with
+    `source: kafka`, the relays' topic. Queries no cluster and does not disturb a
+    running job; only --record writes. A million rows take minutes.
 
     Exit codes: 0 no contract is violated, 1 some are violated, 2 invalid usage,
     3 no result: this machine failed (a full disk, an unreadable folder).
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
+
+      kraftwatch audit --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    reader = _journal(checkpoint, journal, alerts)
+    from_ms = parse_time_option("--from", from_)
+    recorded = _recorded(checkpoint, journal, alerts, config, cluster or ())
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
     if docs is not None:
         _create_docs_folder(docs)
     store = configured_store(config) or checkpoint
-    if record and (store is None or cluster or alerts):
+    if record and (store is None or cluster or alerts or from_):
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
-    found = _run_audit(reader, store, alerts, frozenset(cluster or ()))
+    found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
     if record:
         assert store is not None
         _record(found, store)
@@ -83,27 +84,34 @@ def audit(
     raise typer.Exit(1 if found.broken else 0)
 
 
-def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> "JournalReader | None":
-    from connectors.store.journal_reader import JournalReader
-    from streaming.pipeline.checkpoint import Checkpoint
+def _recorded(
+    checkpoint: Path | None, journal: Path | None, alerts: Path | None, config: Path | None, clusters: Sequence[str]
+) -> "Recording | None":
+    """Returns what is audited; None: only the file of a sink."""
+    from streaming.cli.recorded_config import recording
+    from streaming.status.recording import has_journal, open_journal
 
     if checkpoint is not None and journal is not None:
         raise UsageError("give --checkpoint or --journal, not both")
-    if checkpoint is None and journal is None:
+    folder = checkpoint or journal
+    if folder is None:
+        if config is not None:
+            return recording(config, None, clusters)
         if alerts is None:
-            raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`")
+            raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
         return None
-    folder = Checkpoint(folder=checkpoint).journal if checkpoint is not None else journal
-    assert folder is not None
-    reader = JournalReader(folder.absolute())
-    if not reader.created:
+    if not has_journal(folder):
         option = f"--journal {journal}" if checkpoint is None else f"--checkpoint {checkpoint}"
         raise UsageError(f"{option}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
-    return reader
+    return open_journal(folder)
 
 
 def _run_audit(
-    journal: "JournalReader | None", store: "StorePlace | None", alerts: Path | None, clusters: frozenset[str]
+    recorded: "Recording | None",
+    store: "StorePlace | None",
+    alerts: Path | None,
+    clusters: frozenset[str],
+    from_ms: Millis | None,
 ) -> "Audit":
     # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
@@ -113,8 +121,8 @@ def _run_audit(
         return (each for each in sent if not clusters or each[1].get("cluster") in clusters)
 
     run = Audit()
-    if journal is not None:
-        run.journal(_rows(journal, clusters), journal.restarted_at())
+    if recorded is not None:
+        run.recording(_rows(recorded, clusters, from_ms), recorded.restarts_logs)
     if store is not None:
         run.alerts(of_clusters(ledger_alerts(store)))
     if alerts is not None:
@@ -132,17 +140,17 @@ def _record(found: "Audit", store: "StorePlace") -> None:
     AuditResults(job_database(store)).add(found.results(wall_ms()))
 
 
-def _rows(journal: "JournalReader", clusters: frozenset[str]) -> "Iterator[Observation]":
+def _rows(recorded: "Recording", clusters: frozenset[str], from_ms: Millis | None) -> "Iterator[Observation]":
     """Yields the rows of these clusters, or all if none is given; refuses at the end a cluster that has no rows."""
-    first, end = journal.first_sequence(), journal.published_end()
     names: set[str] = set()
-    for row in progress(journal.read(first, end), f"auditing {end - first} rows", end - first):
+    for row in recorded.rows(since_ms=from_ms or Millis(0), say=print_progress):
         names.add(row.cluster)
-        if not clusters or row.cluster in clusters:
+        in_time = from_ms is None or row.observed_at_ms >= from_ms
+        if in_time and (not clusters or row.cluster in clusters):
             yield row
     if missing := clusters - names:
         existing = ", ".join(sorted(names)) or "none"
-        raise UsageError(f"--cluster {min(missing)}: no rows in {journal.directory}; clusters in it: {existing}")
+        raise UsageError(f"--cluster {min(missing)}: no rows in {recorded.place}; clusters in it: {existing}")
 
 
 def _print(found: "Audit", page: Path | None) -> None:

@@ -33,12 +33,13 @@ def bundle(
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
-    from streaming.status.from_journal import recorded_state, replay_journal
+    from streaming.status.from_journal import recorded_state, replay_recording
+    from streaming.status.recording import open_journal
     from streaming.status.status_json import status_json
 
     resolved = None if config is None else resolve_config(config=config)
     thresholds_of = recorded_thresholds(config, (), None)
-    replayed = replay_journal(checkpoint, lambda name: ClusterSettings(name=name), say=print_progress)
+    replayed = replay_recording(open_journal(checkpoint), lambda name: ClusterSettings(name=name), say=print_progress)
     states = [
         recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
         for name, one in replayed.items()

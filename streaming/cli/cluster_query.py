@@ -17,22 +17,17 @@ from rules.finding import Plain
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
-from streaming.cli.recorded_config import recorded_thresholds
+from streaming.cli.recorded_config import recorded_thresholds, recording
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.from_journal import (
-    ReplayedJournal,
-    has_journal,
-    recorded_endpoints,
-    recorded_state,
-    replay_journal,
-)
+from streaming.status.from_journal import ReplayedJournal, recorded_state, replay_recording
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.health import Health, health
 from streaming.status.live import QueryTarget, query_clusters
+from streaming.status.recording import has_journal, open_journal, recorded_endpoints
 
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
@@ -59,8 +54,7 @@ def query(
         each(states)
         return states
     config = opts.resolve_config()
-    use_checkpoint = opts.config is not None and journal is None
-    targets = _targets(config, journal, fallback=config.folder if use_checkpoint else None)
+    targets = _targets(config, journal, fallback=opts.config if journal is None else None)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
 
@@ -128,13 +122,13 @@ def print_status(
 
 
 def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[ClusterState] | None:
-    """Returns the state in a log directory or a journal; None if clusters must be queried."""
+    """Returns the state in a log directory or a recording; None if clusters must be queried."""
     upto = opts.point_in_time
-    if upto is not None and (opts.cluster or (journal is None and opts.log_dir is None)):
-        raise UsageError("--at shows a past state: use it with --journal DIR or --log-dir DIR only")
+    if upto is not None and (opts.cluster or (journal is None and opts.log_dir is None and opts.config is None)):
+        raise UsageError("--at shows a past state: use it with --config FILE, --journal DIR or --log-dir DIR only")
     if opts.log_dir is not None and (opts.live or journal is not None):
         raise UsageError("--log-dir reads one disk: do not combine it with --cluster, --config or --journal")
-    if opts.log_dir is None and (journal is None or (opts.live and upto is None)):
+    if opts.log_dir is None and upto is None and (journal is None or opts.live):
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
@@ -143,7 +137,7 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         read = replay_log_dir(opts.log_dir, upto)
         contents, thresholds = read.contents, thresholds_of("")
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
-    assert journal is not None
+    recorded = recording(opts.config, journal, opts.only or ())
     only, names = config_from_options.patterns(opts.only), set[str]()
 
     def settings_of(name: str) -> ClusterSettings | None:
@@ -151,9 +145,13 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
         return ClusterSettings(name=name) if wanted else None
 
-    replayed = replay_journal(journal, settings_of, upto=upto, say=print_progress)
+    replayed = replay_recording(recorded, settings_of, upto=upto, say=print_progress)
     if not names:
-        raise UsageError(f"--journal {journal}: the journal has no rows yet")
+        raise UsageError(
+            f"--journal {recorded.place}: the journal has no rows yet"
+            if recorded.kind == "journal"
+            else f"{recorded.place} holds no rows of the clusters of that time"
+        )
     config_from_options.check_only(only, sorted(names))
     return [
         recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
@@ -161,12 +159,12 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     ]
 
 
-def _targets(config: Config, journal: Path | None, fallback: Path | None) -> list[QueryTarget]:
+def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> list[QueryTarget]:
     """Returns the clusters to query, each with its recorded state.
 
     Args:
         journal: read now; it must have rows of every cluster.
-        fallback: a checkpoint folder, read only if a cluster does not answer; it may be missing.
+        fallback: the configuration of a job, whose recording is read only if a cluster does not answer.
     """
     by_name = {section.name: section for section in config.watched}
     names: set[str] = set()
@@ -178,16 +176,17 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
 
     @cache
     def read_fallback() -> Mapping[str, ReplayedJournal]:
-        if fallback is None or not has_journal(fallback):
+        if fallback is None or (config.source != "kafka" and not has_journal(config.folder)):
             return {}
-        print_progress(f"no leader answers: reading the recorded state in {fallback}")
-        return replay_journal(fallback, settings_of, say=print_progress)
+        recorded = recording(fallback, None, [*by_name])
+        print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
+        return replay_recording(recorded, settings_of, say=print_progress)
 
     def read_recorded(name: str) -> ReplayedJournal | None:
         return read_fallback().get(name)
 
-    endpoints = {} if fallback is None else recorded_endpoints(fallback)
-    replayed = {} if journal is None else replay_journal(journal, settings_of, say=print_progress)
+    endpoints = {} if fallback is None else recorded_endpoints(config.folder)
+    replayed = {} if journal is None else replay_recording(open_journal(journal), settings_of, say=print_progress)
     for name in by_name:
         if journal is not None and name not in replayed:
             held = ", ".join(sorted(names)) or "none"

@@ -112,6 +112,21 @@ At: TypeAlias = Annotated[
         metavar="OFFSET|TIME",
     ),
 ]
+RecordedJournal: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        help="The --checkpoint folder of `kraftwatch run`, or the journal in it; default: what the job of --config "
+        "recorded, with `source: kafka` in the relays' topic.",
+        metavar="DIR",
+    ),
+]
+FromTime: TypeAlias = Annotated[
+    str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
+]
+ToTime: TypeAlias = Annotated[
+    str | None, typer.Option("--to", help="The last time, ISO 8601; default: the end.", metavar="TIME")
+]
 Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Refresh every second until ^C.")]
 
 

@@ -2,30 +2,31 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from streaming.cli import options
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
     from rules.alert import Alert
+    from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.alert_comparison import AlertComparison
 
 
 def replay(
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="The --checkpoint folder of `kraftwatch run`, or the journal in it.", metavar="DIR"),
-    ] = None,
+    journal: options.RecordedJournal = None,
     log_dir: Annotated[
         Path | None, typer.Option(help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR")
     ] = None,
+    from_: options.FromTime = None,
+    to: options.ToTime = None,
+    only: options.Only = None,
     config: options.ConfigFile = None,
     setting: options.Settings = None,
     compare: Annotated[
@@ -37,8 +38,8 @@ def replay(
 ) -> None:
     """Back-test: print the alerts that the job would have sent for recorded observations.
 
-    A journal gives the same alerts, with the same times, as the job that wrote
-    it, if the configuration is the same. A log directory holds no polls and
+    A journal or a topic gives the same alerts, with the same times, as the job
+    that read it, if the configuration is the same. A log directory holds no polls and
     probes, so only rules that read the log can fire. Nothing is sent.
 
     Exit codes: 0, or 2 for invalid usage.
@@ -46,17 +47,25 @@ def replay(
       kraftwatch replay --journal DIR --config kraftwatch.yaml --compare new.yaml
 
       kraftwatch replay --log-dir DIR --set partition-stuck-recovering.hold=1m
+
+      kraftwatch replay --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    if (journal is None) == (log_dir is None):
-        raise UsageError("give --journal DIR or --log-dir DIR, but not both")
-    from streaming.cli.recorded_config import back_test_settings
+    from streaming.cli.config_from_options import patterns
+    from streaming.cli.recorded_config import RecordedRows
     from streaming.report.alert_comparison import compare_alerts
-    from streaming.report.back_test import back_test, recorded_rows
+    from streaming.report.back_test import back_test
+
+    from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
+    names = patterns(only)
+    recorded = RecordedRows(config=config, journal=journal, log_dir=log_dir, only=names, from_ms=from_ms, to_ms=to_ms)
 
     def alerts(configuration: Path | None, settings: Sequence[str]) -> "Iterator[Alert]":
-        rows = recorded_rows(journal, log_dir, say=print_progress)
-        settings_of = back_test_settings(configuration, settings, polled=journal is not None, recorded=journal)
-        return back_test(rows, settings_of)
+        settings_of = recorded.settings_of(configuration, settings)
+
+        def wanted(name: str) -> "ClusterSettings | None":
+            return settings_of(name) if not names or any(fnmatchcase(name, each) for each in names) else None
+
+        return back_test(recorded.read(print_progress), wanted, from_ms=from_ms, to_ms=to_ms)
 
     now = alerts(config, setting or ())
     if compare is None:

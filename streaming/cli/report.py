@@ -14,10 +14,28 @@ OneCluster: TypeAlias = Annotated[
     typer.Option("--only", "--cluster", help="The cluster's name, if the journal has several.", metavar="NAME"),
 ]
 
+_Start: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--from", help="The start of the report, ISO 8601; default: one hour before its end.", metavar="TIME"),
+]
+_End: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        help="The end of the report; the state is shown as of this time; default: the newest observation.",
+        metavar="TIME",
+    ),
+]
+
 
 def report(
     checkpoint: Annotated[
-        Path | None, typer.Option(help="The --checkpoint folder of `kraftwatch run`.", metavar="DIR")
+        Path | None,
+        typer.Option(
+            help="The --checkpoint folder of `kraftwatch run`; default: what the job of --config recorded, with "
+            "`source: kafka` in the relays' topic.",
+            metavar="DIR",
+        ),
     ] = None,
     journal: Annotated[
         Path | None,
@@ -27,19 +45,8 @@ def report(
         ),
     ] = None,
     cluster: OneCluster = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="The start of the report, ISO 8601; default: one hour before its end.", metavar="TIME"
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="The end of the report; the state is shown as of this time; default: the newest observation.",
-            metavar="TIME",
-        ),
-    ] = None,
+    from_: _Start = None,
+    to: _End = None,
     config: options.ConfigFile = None,
     setting: options.Settings = None,
     out: Annotated[
@@ -48,31 +55,46 @@ def report(
 ) -> None:
     """Write an incident as one HTML file: timeline, alerts, state at the end.
 
-    Reads the journal and the ledger of a job, which may be running. It queries
-    no cluster and changes nothing. Give the job's --config for its thresholds.
-    The file loads nothing from other hosts. The default time zone is UTC.
+    Reads what a job recorded and its ledger; the job may be running. It queries
+    no monitored cluster and changes nothing. Give the job's --config for its
+    thresholds. The file loads nothing from other hosts. The default time zone is
+    UTC.
 
     Prints the file's name. Exit codes: 0, or 2 for invalid usage.
 
       kraftwatch report --checkpoint DIR --from 2026-11-20T08:00:00Z
-    """
-    if (checkpoint is None) == (journal is None):
-        raise UsageError("give --checkpoint DIR or --journal DIR, but not both")
-    folder = checkpoint or journal or Path()
-    from connectors.sinks.alert_json import iso
-    from streaming.cli.options import configured_store, parse_time_option
-    from streaming.cli.recorded_config import recorded_thresholds
-    from streaming.report.incident_report import ReportRequest, make_report
-    from streaming.status.from_journal import has_journal
 
-    if checkpoint is not None and not has_journal(checkpoint):
-        raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
+      kraftwatch report --config kraftwatch.yaml --only prod
+    """
+    folder = _folder(checkpoint, journal, config)
+    from connectors.sinks.alert_json import iso
+    from streaming.cli.options import parse_time_option
+    from streaming.cli.recorded_config import recorded_database, recorded_thresholds, recording
+    from streaming.report.incident_report import ReportRequest, make_report
+
     begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
-    request = ReportRequest(folder=folder, store=configured_store(config), cluster=cluster, from_ms=begin, to_ms=end)
+    request = ReportRequest(
+        recording=recording(config, folder, [cluster] if cluster else ()),
+        database=recorded_database(config, folder),
+        cluster=cluster,
+        from_ms=begin,
+        to_ms=end,
+    )
     made = make_report(request, recorded_thresholds(config, setting or (), folder), say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)
     typer.echo(str(path))
+
+
+def _folder(checkpoint: Path | None, journal: Path | None, config: Path | None) -> Path | None:
+    """Returns the folder that is read; None: what the job of `config` recorded."""
+    from streaming.status.recording import has_journal
+
+    if (checkpoint is not None and journal is not None) or (checkpoint is None and journal is None and config is None):
+        raise UsageError("give --checkpoint DIR or --journal DIR, but not both; or --config FILE of a job alone")
+    if checkpoint is not None and not has_journal(checkpoint):
+        raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
+    return checkpoint or journal
 
 
 def _default_name(cluster: str, end: str) -> str:

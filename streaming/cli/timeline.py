@@ -1,4 +1,4 @@
-"""`kraftwatch timeline`: what happened to a cluster, in order, from a journal or a log directory."""
+"""`kraftwatch timeline`: what happened to a cluster, in order, from what was recorded or a log directory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,24 +13,20 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
     from rules.alert import Alert
+    from streaming.cli.recorded_config import RecordedRows
     from streaming.report.timeline_entries import TimelineEntry
 
 
 def timeline(
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="The --checkpoint folder of `kraftwatch run`, or the journal in it.", metavar="DIR"),
-    ] = None,
+    journal: options.RecordedJournal = None,
     log_dir: Annotated[
         Path | None, typer.Option(help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR")
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Only the cluster of this name; default: all in the journal.", metavar="NAME")
     ] = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
-    ] = None,
-    to: Annotated[str | None, typer.Option(help="The last time, ISO 8601; default: the end.", metavar="TIME")] = None,
+    from_: options.FromTime = None,
+    to: options.ToTime = None,
     config: options.ConfigFile = None,
     setting: options.Settings = None,
     *,
@@ -40,26 +36,27 @@ def timeline(
 
     Also starts of controllers, fencings of brokers, unclean elections, and the
     times at which the job did not observe the cluster. The alerts are those of
-    the ledger beside the journal; without one, the rules are evaluated again,
-    with --config if it is given.
+    the job's ledger; without one, the rules are evaluated again. --config alone
+    reads the journal of that job or, with `source: kafka`, the relays' topic.
 
     Exit codes: 0, or 2 for invalid usage. The default time zone is UTC.
 
       kraftwatch timeline --journal DIR --from 2026-11-20T08:00:00Z
+
+      kraftwatch timeline --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    if (journal is None) == (log_dir is None):
-        raise UsageError("give --journal DIR or --log-dir DIR, but not both")
     from streaming.cli.options import parse_time_option
-    from streaming.report.back_test import recorded_rows
+    from streaming.cli.recorded_config import RecordedRows
     from streaming.report.timeline_entries import observed_histories, timeline_entries
 
     from_ms, to_ms = parse_time_option("--from", from_), parse_time_option("--to", to)
-    histories = observed_histories(
-        recorded_rows(journal, log_dir, say=print_progress), only=cluster, find_gaps=journal is not None
+    rows = RecordedRows(
+        config=config, journal=journal, log_dir=log_dir, only=[cluster] if cluster else (), from_ms=from_ms, to_ms=to_ms
     )
+    histories = observed_histories(rows.read(print_progress), only=cluster, find_gaps=log_dir is None)
     if cluster is not None and cluster not in histories:
-        raise UsageError(f"{journal or log_dir} holds nothing of cluster {cluster}")
-    alerts = _recorded_alerts(journal, log_dir, setting or (), config)
+        raise UsageError(f"{rows.place} holds nothing of cluster {cluster}")
+    alerts = _recorded_alerts(rows, setting or ())
     for name, observed in histories.items():
         own = [alert for alert in alerts if alert.cluster == name]
         for entry in timeline_entries(observed, own, from_ms=from_ms, to_ms=to_ms):
@@ -69,19 +66,16 @@ def timeline(
                 stdout_console().print(_line(entry, name if len(histories) > 1 else None), soft_wrap=True)
 
 
-def _recorded_alerts(
-    journal: Path | None, log_dir: Path | None, setting: Sequence[str], config: Path | None
-) -> "Sequence[Alert]":
-    """Returns the alerts of the ledger beside the journal; without one, the rules are evaluated again."""
-    from streaming.cli.options import configured_store
-    from streaming.cli.recorded_config import back_test_settings
-    from streaming.report.back_test import back_test, recorded_rows
-    from streaming.report.incident_report import ledger_alerts
+def _recorded_alerts(rows: "RecordedRows", setting: Sequence[str]) -> "Sequence[Alert]":
+    """Returns the alerts of the job's ledger; without one, the rules are evaluated again."""
+    from connectors.delivery.ledger import stored_alerts
+    from streaming.cli.recorded_config import recorded_database
+    from streaming.report.back_test import back_test
 
-    if journal is not None and (found := ledger_alerts(journal, configured_store(config))) is not None:
-        return found
-    settings = back_test_settings(config, setting, polled=journal is not None, recorded=journal)
-    return list(back_test(recorded_rows(journal, log_dir, say=print_progress), settings))
+    if rows.log_dir is None and (database := recorded_database(rows.config, rows.journal)).exists:
+        return stored_alerts(database)
+    settings_of = rows.settings_of(rows.config, setting)
+    return list(back_test(rows.read(print_progress), settings_of, from_ms=rows.from_ms, to_ms=rows.to_ms))
 
 
 _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-election": "red", "forced-voter-change": "red"}

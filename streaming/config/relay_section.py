@@ -1,6 +1,6 @@
 """The configuration of the relay: the topic of observations, the relay's folder, and how the job reads the topic."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from connectors.errors import UsageError
+from connectors.relay.relay_message import RecordedTopic
 from connectors.settings import Bootstrap, Duration, LocalFolder, TopicConnection, TopicLogin, placed_error
 
 _MIB = 1024 * 1024
@@ -72,6 +73,17 @@ class RelaySection(TopicLogin):
                 "topic, with --only and a --folder of its own"
             )
         return self.model_copy(update={"topic": next(iter(topics), self.topic), "topics": {}})
+
+    def recorded_topics(self, clusters: Mapping[str, str | None]) -> Sequence[RecordedTopic]:
+        """Returns the topics with the rows of these clusters; `clusters`: their ids, if they are known, by name."""
+        topics = {self.topic_of(name) for name in clusters}
+        return [
+            RecordedTopic(
+                connection=self.connection(topic),
+                clusters={name: one for name, one in clusters.items() if self.topic_of(name) == topic},
+            )
+            for topic in sorted(topics)
+        ]
 
     def connection(self, topic: str | None = None) -> TopicConnection:
         """Returns the settings of the connection to a topic; None: to `topic` of the section."""

@@ -7,7 +7,7 @@ takes seconds and 250 MB: only `kraftwatch audit` and the process of the job's d
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import ModuleType
@@ -135,17 +135,16 @@ class Audit:
         self.tables: Mapping[str, list[Row]] = {suite: [] for suite in ROW_KEYS}
         """The rows of each suite that wait for their evaluation."""
 
-    def journal(self, rows: Iterable[Observation], restarted_at: int | None) -> None:
-        """Evaluates consecutive rows of a journal up to the first one that cannot be read.
+    def recording(self, rows: Iterable[Observation], restarts_logs: Callable[[Observation], bool]) -> None:
+        """Evaluates consecutive rows up to the first one that cannot be read.
 
         Args:
-            rows: in their order, from any position of the journal.
-            restarted_at: the sequence of the row from which on a repair had the logs read again; None: there was none.
+            rows: those of each cluster in order, from any position.
+            restarts_logs: returns whether a log may be read again from the newest row on.
         """
         try:
             for row in rows:
-                if restarted_at is not None and row.sequence >= restarted_at:
-                    restarted_at = None
+                if restarts_logs(row):
                     self._observations.logs_read_again()
                 events = tuple(each_event(decoded_row(row).events))
                 self.tables["observations"].append(self._observations.row(row, events[0] if events else None))

@@ -14,17 +14,23 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import TypeAdapter
 
 from connectors.errors import StoreError
-from connectors.observations.observation import ObservationsAudited
+from connectors.observations.observation import Observation, ObservationsAudited
+from connectors.relay.relay_message import RecordedTopic
 from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.journal_reader import JournalReader
 from connectors.store.store_place import StorePlace
 from connectors.wall_clock import wall_ms
+from rules.model.identifiers import Millis
 from streaming.replay.contract_violations import DECODES
+from streaming.status.recording import JournalRecording
+
+if TYPE_CHECKING:
+    from streaming.data_quality.audit import Audit
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +40,8 @@ TIMEOUT_S = 300.0
 """An audit takes seconds, on a busy machine a minute: a longer one hangs and is killed."""
 SAMPLE_ROWS_MAX = 5_000
 """Newest rows of the journal in a sample: a quarter of an hour of one cluster, at five rows a second."""
+_TOPIC_SAMPLE_MS = 300_000
+"""Of a topic, the newest rows of this time are a sample, at most as many as of a journal."""
 SAMPLE_ALERTS_MAX = 500
 """Newest alerts of the ledger in a sample."""
 _REPORTED_MAX = 8
@@ -51,7 +59,9 @@ class AuditSource:
     """What the process reads. It is passed on its standard input: the store may have a password."""
 
     journal: Path
+    """Of the gatherer; without one, what relays wrote to `topics` is audited."""
     store: StorePlace
+    topics: tuple[RecordedTopic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,25 +170,52 @@ def audit_sample(source: AuditSource) -> AuditSample:
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.suite_rows import ledger_alerts
 
-    journal = JournalReader(source.journal)
-    end = journal.published_end()
-    first = max(journal.first_sequence(), end - SAMPLE_ROWS_MAX)
-    names = {row.cluster for row in journal.read(first, end)}
     audit = Audit()
-    audit.journal(journal.read(first, end), journal.restarted_at())
+    extents = _audit_topics(audit, source) if source.topics else _audit_journal(audit, JournalReader(source.journal))
     audit.alerts([*ledger_alerts(source.store)][-SAMPLE_ALERTS_MAX:])
     # The replay itself reports what does not decode.
     violated = [one for one in audit.broken if one.contract.name != DECODES]
     clusters = {
         name: ObservationsAudited(
-            rows=end - first,
+            rows=last - first + 1,
             first_sequence=first,
-            last_sequence=end - 1,
+            last_sequence=last,
             broken=tuple(filter(None, (one.of(name) for one in violated)))[:_REPORTED_MAX],
         )
-        for name in sorted(names)
+        for name, (first, last) in sorted(extents.items())
     }
     return AuditSample(clusters=clusters, contracts=tuple(audit.results(wall_ms())))
+
+
+def _audit_journal(audit: "Audit", journal: JournalReader) -> Mapping[str, tuple[int, int]]:
+    """Audits the newest rows; returns the first and the last sequence of the sample, by cluster."""
+    end = journal.published_end()
+    first = max(journal.first_sequence(), end - SAMPLE_ROWS_MAX)
+    names = {row.cluster for row in journal.read(first, end)}
+    audit.recording(journal.read(first, end), JournalRecording(journal, str(journal.directory)).restarts_logs)
+    return dict.fromkeys(names, (first, end - 1))
+
+
+def _audit_topics(audit: "Audit", source: AuditSource) -> Mapping[str, tuple[int, int]]:
+    """Audits the newest rows; returns the first and the last sequence of the sample, by cluster."""
+    # Imported here: a job that gathers needs no library of Kafka's for it.
+    from connectors.relay.topic_recording import TopicRecording
+
+    recorded = TopicRecording(source.topics)
+    since_ms = Millis(recorded.newest_ms() - _TOPIC_SAMPLE_MS)
+    rows: list[Observation] = []
+    restarts: set[tuple[str, int]] = set()
+    for row in recorded.rows(since_ms=since_ms):
+        if row.observed_at_ms >= since_ms:
+            rows.append(row)
+            if recorded.restarts_logs(row):
+                restarts.add((row.cluster, row.sequence))
+    rows = sorted(rows, key=lambda row: row.observed_at_ms)[-SAMPLE_ROWS_MAX:]
+    audit.recording(rows, lambda row: (row.cluster, row.sequence) in restarts)
+    extents: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        extents[row.cluster] = (extents.get(row.cluster, (row.sequence, 0))[0], row.sequence)
+    return extents
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
-from streaming.data_quality.daily_audit import AuditSource, DailyAudit
+from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
@@ -42,6 +42,7 @@ from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_si
 from streaming.job.topic_input import (
     RelayedInput,
     TopicStart,
+    audit_source,
     query_topic,
     record_spark_uri,
     record_topic_start,
@@ -266,13 +267,12 @@ class Job:
             self.deliver.send(alerts)
 
     def daily_audit(self) -> DailyAudit:
-        """Returns the scheduler of audits, which re-reads the configured interval."""
+        """Returns the scheduler of audits, which re-reads the interval; of several jobs with one store, one audits."""
         return DailyAudit(
-            AuditSource(journal=self._checkpoint.journal, store=self.config.store_place),
+            audit_source(self.config, self._checkpoint),
             results=self._audits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
-            # Audits read the journal, which only a gatherer writes.
-            every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
+            every_s=lambda: self.config.audit_every if self.deliver.notifies else 0,
         )
 
     def early_evaluation(self) -> EarlyEvaluation:

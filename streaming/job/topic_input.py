@@ -1,18 +1,20 @@
 """The input of a job with `source: kafka`: what the relays' topics have of the clusters, and no gatherer process."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationsAudited
-from connectors.relay.relay_message import SurveyedCluster, TopicError, TopicSurvey, append_time_advice
+from connectors.relay.relay_message import RecordedTopic, SurveyedCluster, TopicError, TopicSurvey, append_time_advice
 from connectors.settings import TopicConnection
+from rules.formatting import and_join
 from rules.model.identifiers import Millis
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
+from streaming.data_quality.daily_audit import AuditSource
 from streaming.job.cluster_identity import ClusterIds, UnavailableClusterError
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import (
@@ -50,7 +52,10 @@ class RelayedInput:
         """Requests nothing: the next regular poll follows within a second."""
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
-        """Records nothing: there is no journal to audit."""
+        """Logs the broken contracts: the store has the results, and there is no journal."""
+        if audited.broken:
+            names = and_join(one.contract for one in audited.broken)
+            log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +106,19 @@ def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
                 source = replace(source, starting_offsets={**source.starting_offsets, topic: survey.starting_offsets()})
             source = with_baselines(source, _baselines(clusters, begins=added))
     return TopicStart(ids=ClusterIds(ids=ids, unavailable=unavailable), source=source)
+
+
+def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
+    """Returns what the daily audit of a job reads: the journal, or the clusters' rows in the topics.
+
+    Raises:
+        StoreError: the clusters' ids cannot be read.
+    """
+    topics: Sequence[RecordedTopic] = ()
+    if config.source == KAFKA:
+        ids = checkpoint.cluster_ids()
+        topics = _section(config).recorded_topics({one.name: ids.get(one.name) for one in config.watched})
+    return AuditSource(journal=checkpoint.journal, store=config.store_place, topics=tuple(topics))
 
 
 def record_topic_start(checkpoint: Checkpoint, start: TopicStart) -> None:

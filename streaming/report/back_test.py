@@ -4,7 +4,6 @@ The rows of a journal or of a log directory are applied by the same `ClusterMoni
 and their times are the job's. Sinks, routes and silences are not applied.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,72 +13,51 @@ from connectors.logdir.log_dir_reader import read_log_dir
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import is_noop
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.sinks.alert_json import iso
 from rules.alert import Alert
-from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_monitor import ALWAYS, ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.from_journal import open_journal
 
 ClusterSettingsOf = Callable[[str], ClusterSettings | None]
 """Returns the settings of a cluster by its name; None: its rows are left out."""
 
 
-def back_test(rows: Iterable[Observation], settings_of: ClusterSettingsOf) -> Iterator[Alert]:
-    """Yields the alerts in the order in which the job would send them.
+EVALUATE_BEFORE_MS = Millis(600_000)
+"""Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""
+
+
+def back_test(
+    rows: Iterable[Observation],
+    settings_of: ClusterSettingsOf,
+    *,
+    from_ms: Millis | None = None,
+    to_ms: Millis | None = None,
+) -> Iterator[Alert]:
+    """Yields the alerts in the order in which the job would send them; those of a topic, partition by partition.
 
     Args:
-        rows: recorded observations of any clusters, ordered by sequence.
+        rows: recorded observations of any clusters, those of each one in order.
+        settings_of: the settings of each cluster.
+        from_ms: only alerts from this time on; None: from the beginning.
+        to_ms: only rows up to this time; None: all.
     """
+    since_ms = ALWAYS if from_ms is None else Millis(from_ms - EVALUATE_BEFORE_MS)
     monitors: dict[str, ClusterMonitor | None] = {}
     for row in rows:
         if row.cluster not in monitors:
             settings = settings_of(row.cluster)
-            monitors[row.cluster] = None if settings is None else ClusterMonitor(settings)
+            monitors[row.cluster] = None if settings is None else ClusterMonitor(settings, evaluates_from_ms=since_ms)
         monitor = monitors[row.cluster]
-        if monitor is not None:
-            yield from monitor.apply((row,)).alerts
-
-
-_PROGRESS_EVERY_S = 2.0
-_CLOCK_EVERY_ROWS = 4_096
-
-
-def recorded_rows(journal: Path | None, log_dir: Path | None, *, say: Callable[[str], None]) -> Iterator[Observation]:
-    """Yields the rows of one of the two in order, the other being None.
-
-    Args:
-        journal: a checkpoint folder or the journal in it: from where it holds everything about each cluster.
-
-    Raises:
-        UsageError: there is no journal or no metadata log.
-        JournalError: the journal is damaged.
-    """
-    if log_dir is not None:
-        yield from _log_dir_rows(log_dir)
-        return
-    assert journal is not None
-    reader = open_journal(journal)
-    first, end = reader.beginning(), reader.published_end()
-    began = reported_at = time.monotonic()
-    for row in reader.read(first, end):
-        if row.sequence % _CLOCK_EVERY_ROWS == 0 and (now := time.monotonic()) - reported_at > _PROGRESS_EVERY_S:
-            reported_at, done = now, row.sequence - first
-            left = ms_text(Millis(round(1000 * (now - began) * (end - first - done) / max(1, done))))
-            say(f"replaying: {100 * done // (end - first)} % of {end - first} rows, up to {_day(row)}; {left} left")
-        yield row
-
-
-def _day(row: Observation) -> str:
-    return iso(Millis(row.observed_at_ms))[:16].replace("T", " ")
+        if monitor is not None and (to_ms is None or row.observed_at_ms <= to_ms):
+            found = monitor.apply((row,)).alerts
+            yield from (alert for alert in found if from_ms is None or alert.observed_at_ms >= from_ms)
 
 
 QUIET_MS = 60_000
 """The longest time that one row of NoOp records covers: conditions that depend on time are evaluated as often."""
 
 
-def _log_dir_rows(folder: Path) -> Iterator[Observation]:
+def log_dir_rows(folder: Path) -> Iterator[Observation]:
     """Yields what a gatherer would have recorded, had it followed the log from its beginning.
 
     The snapshot that the log continues comes first. Each batch is a row of its own, observed at the time of its newest

@@ -1,4 +1,4 @@
-"""A report: an incident as one HTML file, from the journal and the ledger of a job. No node is queried.
+"""A report: an incident as one HTML file, from what was recorded and the ledger of a job. No node is queried.
 
 It uses the templates of the job's page. Style and script are inline; the Content-Security-Policy names their digests,
 so the browser runs nothing else and loads nothing, whatever the names in the file contain.
@@ -7,26 +7,24 @@ so the browser runs nothing else and loads nothing, whatever the names in the fi
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
-from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.database import Database
 from connectors.store.silences import SilenceStore
-from connectors.store.store_place import StorePlace
-from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
 from streaming.status.event_history import EventHistory
-from streaming.status.from_journal import ReplayedJournal, newest_row_ms, replay_journal
+from streaming.status.from_journal import ReplayedJournal, replay_recording
+from streaming.status.recording import Recording
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import asset, digest, inline, render, render_cluster
@@ -35,8 +33,6 @@ DEFAULT_SPAN_MS = Millis(3_600_000)
 """The length of a report without --from, unless the journal begins later."""
 BEFORE_JOURNAL_MS = Millis(60_000)
 """A report begins this long before the journal: the log holds records of that time."""
-EVALUATE_BEFORE_MS = Millis(600_000)
-"""Without a ledger, evaluation begins this long before the report, so that alerts that fired already are found."""
 _LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000}
 _PARTITION_LIMIT = 2_000
 
@@ -45,10 +41,9 @@ _PARTITION_LIMIT = 2_000
 class ReportRequest:
     """The options of a report."""
 
-    folder: Path
-    """A checkpoint, or the journal in it."""
-    store: StorePlace | None = None
-    """Where the alerts are; None: beside the journal."""
+    recording: Recording
+    database: Database
+    """With the alerts; it may be missing."""
     cluster: str | None
     """The cluster's name; None where the journal holds only one."""
     from_ms: Millis | None
@@ -87,18 +82,16 @@ def make_report(
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> IncidentReport:
-    """Replays the journal and renders the report.
+    """Replays what was recorded and renders the report.
 
     Raises:
-        UsageError: there is no journal, or it does not hold that cluster or that time.
+        UsageError: it cannot be read, or does not hold that cluster or that time.
         StoreError: the ledger beside it cannot be read.
         JournalError: the journal is damaged.
     """
-    recorded_alerts = ledger_alerts(request.folder, request.store)
-    evaluates_from_ms = None
-    if recorded_alerts is None:
-        begins = request.from_ms or (request.to_ms or newest_row_ms(request.folder)) - DEFAULT_SPAN_MS
-        evaluates_from_ms = Millis(begins - EVALUATE_BEFORE_MS)
+    recorded_alerts = stored_alerts(request.database) if request.database.exists else None
+    begins = request.from_ms or (request.to_ms or request.recording.newest_ms()) - DEFAULT_SPAN_MS
+    since_ms = Millis(begins - EVALUATE_BEFORE_MS)
     histories: dict[str, _History] = defaultdict(_History)
     names: list[str] = []
 
@@ -109,11 +102,12 @@ def make_report(
 
     upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
-        replayed = replay_journal(
-            request.folder,
+        replayed = replay_recording(
+            request.recording,
             settings_of,
             upto=upto,
-            evaluates_from_ms=evaluates_from_ms,
+            since_ms=since_ms,
+            evaluates_from_ms=since_ms if recorded_alerts is None else None,
             after_row=lambda machine, alerts: histories[machine.cluster].add(machine, alerts),
             say=say,
         )
@@ -137,31 +131,13 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
     held = ", ".join(sorted(names)) or "nothing"
     if request.cluster is not None:
         if request.cluster not in replayed:
-            raise UsageError(f"{request.folder} holds nothing of cluster {request.cluster}; it holds: {held}")
+            raise UsageError(f"{request.recording.place} holds nothing of cluster {request.cluster}; it holds: {held}")
         return request.cluster
     if len(replayed) != 1:
-        raise UsageError(f"a report covers one cluster, but {request.folder} holds {held}: select one with --only NAME")
+        raise UsageError(
+            f"a report covers one cluster, but {request.recording.place} holds {held}: select one with --only NAME"
+        )
     return next(iter(replayed))
-
-
-def _database_of(folder: Path, store: StorePlace | None) -> Database:
-    """Returns the given database; else that of the checkpoint, of the one that holds the journal, or of a bundle's."""
-    if store is not None:
-        return job_database(store, read_only=True)
-    if folder.is_file():
-        folder = unpacked_bundle(folder)
-    found = job_database(folder, read_only=True)
-    return found if found.exists else job_database(folder.absolute().parent, read_only=True)
-
-
-def ledger_alerts(folder: Path, store: StorePlace | None = None) -> Sequence[Alert] | None:
-    """Returns the alerts in the ledger of the store, or beside the journal; None where there is no ledger.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    database = _database_of(folder, store)
-    return stored_alerts(database) if database.exists else None
 
 
 def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
@@ -182,7 +158,7 @@ def _view(
     name, quorum = machine.cluster, machine.quorum()
     evaluation = evaluate(quorum, thresholds)
     status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
-    stored = SilenceStore(_database_of(request.folder, request.store))
+    stored = SilenceStore(request.database)
     return ClusterView(
         name=name,
         now_ms=to_ms,

@@ -1,22 +1,18 @@
-"""The recorded state of a cluster: the journal of a checkpoint, replayed without Spark and without a lock.
+"""The recorded state of a cluster: a journal or what relays wrote, replayed without Spark and without a lock.
 
 All log records that the journal holds are applied, and the polls and probes of its last day. The replay itself forgets
 older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week by
 default, so it may begin in the middle of the log: then `whole` is False.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from connectors.store.bundle_file import unpacked_bundle
-from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.evaluate import evaluate
@@ -31,9 +27,11 @@ from streaming.status.as_of import SourceExtent, events_upto, require_within
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import of_the_quorum
+from streaming.status.recording import Recording
 
-_REPORT_EVERY_S = 2.0
 _POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
+_TOPIC_POLLS_MS = 3_600_000
+"""Of a topic, which many clusters share, less is read: a replay remembers an hour, of voters' directories a day."""
 _LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
 
 SettingsOf = Callable[[str], ClusterSettings | None]
@@ -67,20 +65,23 @@ class ReplayedJournal:
         return missing_of(self.machine)
 
 
-def replay_journal(
-    folder: Path,
+def replay_recording(
+    recording: Recording,
     settings_of: SettingsOf,
     *,
     upto: PointInTime | None = None,
+    since_ms: Millis | None = None,
     evaluates_from_ms: Millis | None = None,
     after_row: AfterRow = lambda _machine, _alerts: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, ReplayedJournal]:
-    """Replays a journal.
+    """Replays what was recorded.
 
     Args:
-        folder: a checkpoint folder or the `journal` in it.
+        recording: a journal or topics.
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
+        since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
+            journal those of the last day.
         evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
         after_row: receives a cluster's machine after each of its rows, which it must not change, and the alerts.
         say: prints progress, every two seconds.
@@ -89,33 +90,32 @@ def replay_journal(
         The clusters that have rows and settings, by name, in the order of their first row.
 
     Raises:
-        UsageError: there is no journal, or it does not hold that point in time.
+        UsageError: the recording cannot be read, or does not hold that point in time.
         JournalError: the journal is damaged.
     """
-    journal = open_journal(folder)
     replays: dict[str, _Replay | None] = {}
-    first, end = journal.first_sequence(), journal.published_end()
-    since_ms = (upto.at_ms if isinstance(upto, AtTime) else _newest(journal)) - _POLLS_MS
-    reported_at = time.monotonic()
-    for row in journal.read(first, end):
-        if row.sequence % 1_000 == 0 and time.monotonic() - reported_at > _REPORT_EVERY_S:
-            reported_at = time.monotonic()
-            say(f"reading the journal: {row.sequence - first} of {end - first} rows")
+    until_ms = upto.at_ms if isinstance(upto, AtTime) else None
+    newest_ms = until_ms or recording.newest_ms()
+    polls_since_ms = newest_ms - _POLLS_MS
+    if since_ms is None and not isinstance(upto, AtOffset):
+        since_ms = Millis(newest_ms - _TOPIC_POLLS_MS)
+    for row in recording.rows(since_ms=since_ms, until_ms=until_ms, say=say):
         if row.cluster not in replays:
             settings = settings_of(row.cluster)
             replays[row.cluster] = None if settings is None else _Replay(settings, upto, evaluates_from_ms, after_row)
         one = replays[row.cluster]
-        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= since_ms or upto is not None):
+        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms or upto is not None):
             one.apply(row)
-    endpoints = journal.endpoints()
+    endpoints = recording.endpoints()
     replayed = {name: one for name, one in replays.items() if one is not None}
     if isinstance(upto, AtOffset) and len(replayed) > 1:
         raise UsageError(
-            f"--at {upto.offset}: an offset belongs to one cluster, and {folder} holds {len(replayed)}: give a time"
+            f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(replayed)}: "
+            "give a time"
         )
     for name, one in replayed.items():
         one.finish()
-        one.require_reached(f"the journal of cluster {name}")
+        one.require_reached(f"the {recording.kind} of cluster {name}")
     return {
         name: ReplayedJournal(
             monitor=one.monitor, newest_ms=one.newest_ms, known_endpoints=stored_endpoints(endpoints.get(name))
@@ -153,29 +153,6 @@ def recorded_state(
         missing=missing,
         log_dir=log_dir,
     )
-
-
-def newest_row_ms(folder: Path) -> Millis:
-    """Returns the time of the newest row of a journal; 0 where it has none.
-
-    Raises:
-        UsageError: there is no journal.
-        JournalError: the journal is damaged.
-    """
-    return _newest(open_journal(folder))
-
-
-def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
-    """Returns the times of the first and the newest row of a journal; None where it has none.
-
-    Raises:
-        JournalError: there is no journal, or it is damaged.
-    """
-    first = journal.first_sequence()
-    if first >= journal.published_end():
-        return None
-    oldest = next(journal.read(first, first + 1))
-    return Millis(oldest.observed_at_ms), _newest(journal)
 
 
 class _Replay:
@@ -241,42 +218,3 @@ def missing_of(machine: Machine) -> tuple[str, ...]:
     """Returns what a journal does not hold of a replayed cluster, as text."""
     whole = machine.log.image.complete
     return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)
-
-
-def recorded_endpoints(folder: Path) -> Mapping[str, KnownEndpoints]:
-    """Returns the endpoints of each cluster in a journal; none where there is no journal, or it cannot be read."""
-    try:
-        found = open_journal(folder).endpoints()
-    except (UsageError, JournalError):
-        return {}
-    return {name: stored_endpoints(text) for name, text in found.items()}
-
-
-def has_journal(folder: Path) -> bool:
-    """Whether there is a journal."""
-    return any(JournalReader(place.absolute()).created for place in _places(folder))
-
-
-def open_journal(folder: Path) -> JournalReader:
-    """Returns the journal of a checkpoint folder, the journal that the folder is, or the one in a bundle.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if folder.is_file():
-        folder = unpacked_bundle(folder)
-    for place in _places(folder):
-        journal = JournalReader(place.absolute())
-        if journal.created:
-            return journal
-    raise UsageError(f"--journal {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
-
-
-def _newest(journal: JournalReader) -> Millis:
-    end = journal.published_end()
-    rows = journal.read(max(journal.first_sequence(), end - 1), end)
-    return Millis(max((row.observed_at_ms for row in rows), default=0))
-
-
-def _places(folder: Path) -> tuple[Path, Path]:
-    return folder / "journal", folder

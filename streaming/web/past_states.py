@@ -21,7 +21,6 @@ from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.from_journal import journal_span
 from streaming.status.past_replay import (
     PastReply,
     PastRequest,
@@ -29,6 +28,7 @@ from streaming.status.past_replay import (
     reply_adapter,
     request_adapter,
 )
+from streaming.status.recording import journal_span
 
 WAIT_S = 2.0
 """How long a request waits for its state."""

@@ -22,6 +22,7 @@ SECTIONS = {
     "decode": "decode_bench",
     "million": "million_bench",
     "clusters": "clusters_bench",
+    "backlog": "backlog_bench",
 }
 """The module of each section: its function `figures` returns plain values."""
 

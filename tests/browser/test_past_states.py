@@ -8,8 +8,9 @@ from connectors.delivery.delivery_report import DeliveryReport
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.report.back_test import back_test, recorded_rows
+from streaming.report.back_test import back_test
 from streaming.status.past_replay import PastReplay
+from streaming.status.recording import open_journal
 from streaming.web.past_states import PastStates
 from tests.browser.chromium import Browser
 from tests.browser.page_fixture import PageFixture
@@ -38,7 +39,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
         present = PastReplay(journal, CLUSTER).state_at(Millis(NOW_MS)).status
         fixture.store.put_status(present, at_ms=Millis(NOW_MS))
         settings = CLUSTER
-        alerts = list(back_test(recorded_rows(journal, None, say=lambda _: None), lambda _: settings))
+        alerts = list(back_test(open_journal(journal).rows(), lambda _: settings))
         fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: alerts, at_ms=Millis(NOW_MS))
         yield fixture
     past.close()

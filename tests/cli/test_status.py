@@ -27,8 +27,8 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         (["partitions", "--journal", ".", "--watch"], "--watch needs a cluster to query"),
         (["status", "--log-dir", "."], "no metadata log is in .: name a controller's metadata.log.dir"),
         (["status", "--log-dir", ".", *A], "--log-dir reads one disk: do not combine it with --cluster"),
-        (["status", "--at", "5", *A], "--at shows a past state: use it with --journal DIR or --log-dir DIR"),
-        (["check", "--at", "5"], "--at shows a past state: use it with --journal DIR or --log-dir DIR"),
+        (["status", "--at", "5", *A], "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"),
+        (["check", "--at", "5"], "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"),
         (
             ["status", "--at", "now", "--journal", "."],
             "--at now: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z",

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 import requests
+from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
+from streaming.cli import app
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
@@ -122,7 +124,22 @@ def test_people_are_notified_once_whatever_happens_to_the_active_job(
         lab.resume(*lab.controllers[:2])
         moved.append(("/second", *RESOLVED))
         eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=60)
+    assert_any_machine_looks_back(lab, job_named("other", lab, relay, store, webhook, tmp_path))
     relay.stop()
+
+
+def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
+    """With the configuration alone: the observations are in the topic, the alerts in the store."""
+    arguments = ["timeline", "--config", str(other.file), "--json"]
+    ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == 0, ended.output
+    texts = [line["text"] for line in map(json.loads, ended.stdout.splitlines()) if line["kind"] == "alert"]
+    alerts = [text.partition(" · ")[0] for text in texts if "no-leader" in text]
+    assert alerts == ["critical no-leader", "resolved: no-leader"] * 3
+    lab.pause(*lab.controllers)
+    status = other.printed("status")
+    assert (status["source"], status["cluster_id"]) == ("journal", lab.cluster_id)
+    lab.resume(*lab.controllers)
 
 
 @needs_own_network

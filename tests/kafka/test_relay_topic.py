@@ -1,25 +1,33 @@
 """The relay on a real quorum and a real topic: nothing is left out, whatever happens to the brokers or the relay."""
 
+import json
 import os
 import signal
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
 
+from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
 from connectors.settings import TopicConnection
+from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.wall_clock import wall_ms
 from deploy.lab.addresses import Ports
+from rules.model.identifiers import Millis
+from streaming.cli import app
 from streaming.config import checked
 from streaming.doctor.topic_checks import check_topics
 from streaming.job.relay_job import Relay
@@ -112,6 +120,51 @@ def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
     )
     after = assert_surveyed(relay, kafka)
     assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
+
+
+def test_past_states_are_read_from_the_topic_on_any_machine(relay: RelayProcess, kafka: Lab, tmp_path: Path) -> None:
+    """The relay's own journal has the same rows: both give the same answers."""
+    relay.start()
+    relay.wait_for_rows(12)
+    at = iso(wall_ms())
+    relay.send_signal(signal.SIGHUP)
+    eventually(lambda: len({one.baseline for one in relay.messages()}) == 2, within_s=60, every_s=1)
+    relay.wait_for_rows(len(relay.raw_messages()) + 12)
+    relay.stop()
+    job = {"clusters": [section("test", kafka)], "source": "kafka", "relay": {**relay.section, "folder": "/nowhere"}}
+    config, journal = tmp_path / "job.yaml", ["--journal", relay.section["folder"]]
+    config.write_text(yaml.safe_dump({**job, "work_dir": str(tmp_path / "none"), "checkpoint": "s3a://none/none"}))
+
+    def both(*arguments: str) -> list[dict[str, Any]]:
+        from_topic, from_journal = (printed(*arguments, *place) for place in (["--config", str(config)], journal))
+        assert from_topic == from_journal != []
+        return from_topic
+
+    (past,) = both("status", "--at", at, "--json")
+    assert (past["leader_id"], past["missing"]) == (kafka.controllers[0], [])
+    (newest,) = both("status", "--at", iso(Millis(newest_ms(relay))), "--json")
+    assert newest["high_watermark"] > past["high_watermark"]
+    assert {one["kind"] for one in both("timeline", "--json")} >= {"election", "controller-start"}
+    assert printed("replay", "--json", "--config", str(config), "--from", at) == []
+    assert printed("audit", "--json", "--config", str(config))[0]["kept"]
+    (tmp_path / "report").mkdir()
+    report = CliRunner().invoke(app, ["report", "--config", str(config), "--out", str(tmp_path / "report" / "a.html")])
+    assert report.exit_code == 0, report.output
+    refused = CliRunner().invoke(app, ["status", "--at", "2026-01-01", "--config", str(config)])
+    assert isinstance(refused.exception, UsageError), refused.output
+    assert "the topic of cluster test begins with" in str(refused.exception)
+
+
+def newest_ms(relay: RelayProcess) -> int:
+    return max(one.observation.observed_at_ms for one in relay.messages())
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    """Returns the lines of JSON that a verb prints, without the age of a recorded state."""
+    ended = CliRunner().invoke(app, [*arguments])
+    assert ended.exit_code == 0, ended.output
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [{name: value for name, value in line.items() if name not in ("age_ms", "taken_at")} for line in lines]
 
 
 def assert_surveyed(relay: RelayProcess, kafka: Lab) -> SurveyedCluster:

@@ -18,8 +18,10 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
+from streaming.cli.recorded_config import recorded_database
 from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, ReportRequest, make_report
+from streaming.status.recording import open_journal
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -59,7 +61,13 @@ def written(
     folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None
 ) -> IncidentReport:
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
-    request = ReportRequest(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
+    request = ReportRequest(
+        recording=open_journal(folder),
+        database=recorded_database(None, folder),
+        cluster=cluster,
+        from_ms=from_ms,
+        to_ms=to_ms,
+    )
     return make_report(request, lambda _: thresholds_for({}))
 
 
@@ -72,6 +80,7 @@ def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:
 
 
 def test_unreadable_ledger_is_refused(tmp_path: Path) -> None:
+    recording(tmp_path / "journal")
     sqlite_database(tmp_path).path.write_bytes(b"x" * 20_000)
     with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used: file is not a database"):
         written(tmp_path)

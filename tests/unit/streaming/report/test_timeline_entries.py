@@ -7,8 +7,8 @@ import pytest
 
 from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis
-from streaming.report.back_test import recorded_rows
 from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
+from streaming.status.recording import open_journal
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
 from tests.unit.streaming.report.test_incident_report import recording
@@ -17,8 +17,7 @@ BAD_MS = AT + 30_000
 
 
 def observed(folder: Path) -> ObservedHistory:
-    rows = recorded_rows(folder, None, say=lambda _: None)
-    return observed_histories(rows, only=None, find_gaps=True)["a"]
+    return observed_histories(open_journal(folder).rows(), only=None, find_gaps=True)["a"]
 
 
 def entries(history: ObservedHistory) -> tuple[TimelineEntry, ...]:

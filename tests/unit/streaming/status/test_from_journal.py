@@ -1,7 +1,8 @@
 """The recorded state of a journal, and when a query of a cluster is complete."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,9 @@ from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.cluster_state import ClusterState
-from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
+from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
 from streaming.status.live import LiveCluster, QueryTarget
+from streaming.status.recording import has_journal, open_journal
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, row
 
@@ -84,6 +86,10 @@ def journal(folder: Path, rows: Iterable[Observation]) -> Path:
         recorder.append(list(rows))
         recorder.publish()
     return folder
+
+
+def replay_journal(folder: Path, settings: SettingsOf, **more: Any) -> Mapping[str, ReplayedJournal]:
+    return replay_recording(open_journal(folder), settings, **more)
 
 
 def test_every_cluster_of_the_journal_is_replayed_to_its_newest_row(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.from_journal import journal_span
 from streaming.status.past_replay import PastReplay
+from streaming.status.recording import journal_span
 from streaming.status.status_store import NewestDelivery, StatusStore
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.page_access import PageAccess

@@ -1,0 +1,296 @@
+"""TopicRecording: what relays wrote of some clusters, read back by time, on any machine that reaches the brokers.
+
+The state of a cluster needs its metadata log from the start or a snapshot, so the rows of a time are read from the
+newest baseline before it. Rows that a job skips or refuses are left out here too. The consumer joins no group and
+commits nothing.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, TopicPartition
+
+from connectors.errors import UndecodableError, UsageError
+from connectors.observations.observation import Observation
+from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError, check_row, parse_message
+from connectors.relay.topic_producer import reason
+from connectors.relay.topic_survey import open_consumer, place_of_baseline
+from connectors.wall_clock import wall_ms
+from rules.formatting import plural
+from rules.model.identifiers import Millis
+
+_ANSWER_S: Final = 30.0
+"""How long brokers may take for one answer."""
+_AT_ONCE: Final = 2_000
+_POLL_S: Final = 0.5
+_DAY_MS: Final = 86_400_000
+_NEWEST: Final = (5_000, 200_000, 1 << 62)
+"""How many of the newest messages of a partition are searched for the newest row, one after the other."""
+_SAY_EVERY_S: Final = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _ClusterRows:
+    """From where on the rows of a cluster are read, and how far they are."""
+
+    cluster_id: str
+    partition: int
+    begins_at: int
+    """Offset of the topic."""
+    baseline: int
+    """Rows of an older baseline are left out."""
+    newest: int = -1
+    """Sequence of the newest row."""
+    epoch: tuple[int, int] = (-1, -1)
+    """Sequences of its baseline and its epoch."""
+    ended: bool = False
+
+
+class TopicRecording:
+    """The rows of several topics. Not for use by several threads."""
+
+    kind = "topic"
+
+    def __init__(self, topics: Sequence[RecordedTopic]) -> None:
+        """Connects to nothing yet."""
+        self._topics = [one for one in topics if one.clusters]
+        self._begun: tuple[str, int] | None = None
+        """Cluster and sequence of the newest row with which another baseline or epoch begins."""
+
+    @property
+    def place(self) -> str:
+        """The names of the topics."""
+        names = [one.connection.topic for one in self._topics]
+        return f"the topic {names[0]}" if len(names) == 1 else f"the topics {', '.join(names)}"
+
+    def newest_ms(self) -> Millis:
+        """Returns the time of the newest row of the clusters; 0 if there is none.
+
+        Raises:
+            UsageError: a topic cannot be read.
+        """
+        return Millis(max((_newest_ms(one) for one in self._topics), default=0))
+
+    def rows(
+        self,
+        *,
+        since_ms: Millis | None = None,
+        until_ms: Millis | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> Iterator[Observation]:
+        """Yields the rows of the clusters, each one's in order, partition by partition.
+
+        Args:
+            since_ms: the rows begin with the baseline that the first row of each cluster from this time on belongs to;
+                where the topic no longer has all of it, with the next one. A cluster without a row from then on begins
+                up to a day earlier. None: the oldest baseline.
+            until_ms: the rows of a cluster end with the first one after this time.
+            say: prints progress, every two seconds.
+
+        Raises:
+            UsageError: a topic cannot be read.
+        """
+        for one in self._topics:
+            with _reading(one) as reader:
+                for message in reader.rows(since_ms, until_ms, say):
+                    yield self._noted(message)
+
+    def endpoints(self) -> Mapping[str, str]:
+        """Returns nothing: a topic has only rows."""
+        return {}
+
+    def restarts_logs(self, row: Observation) -> bool:
+        """Returns whether the log of the cluster may be read again from the newest row on that was yielded."""
+        return self._begun == (row.cluster, row.sequence)
+
+    def _noted(self, message: "_TopicRow") -> Observation:
+        row = message.row
+        if message.begins:
+            self._begun = (row.cluster, row.sequence)
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicRow:
+    row: Observation
+    begins: bool
+    """It is the first one of a baseline or an epoch."""
+
+
+class _TopicReader:
+    """Reads one topic."""
+
+    def __init__(self, topic: RecordedTopic, consumer: Any) -> None:
+        self._topic, self._consumer = topic, consumer
+        self._name = topic.connection.topic
+        self._said_at = time.monotonic()
+        self._keys = {name.encode(): name for name in topic.clusters}
+        metadata = consumer.list_topics(self._name, timeout=_ANSWER_S).topics[self._name]
+        if metadata.error is not None:
+            raise TopicError(reason(metadata.error, topic.connection))
+        self._ends = {number: self._watermarks(number) for number in sorted(metadata.partitions)}
+
+    def _watermarks(self, partition: int) -> tuple[int, int]:
+        low, high = self._consumer.get_watermark_offsets(
+            TopicPartition(self._name, partition), timeout=_ANSWER_S, cached=False
+        )
+        return int(low), int(high)
+
+    def newest_ms(self) -> int:
+        """Returns the time of the newest row; 0 if there is none."""
+        for count in _NEWEST:
+            newest = 0
+            for message in self._messages({one: max(low, high - count) for one, (low, high) in self._ends.items()}):
+                read = self._parsed(message)
+                if read is not None:
+                    newest = max(newest, read.observation.observed_at_ms)
+            if newest:
+                return newest
+        return 0
+
+    def rows(self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]) -> Iterator[_TopicRow]:
+        """Yields the rows as `TopicRecording.rows`."""
+        clusters = self._clusters(since_ms, until_ms, say)
+        for partition, (_, end) in self._ends.items():
+            own = {name: one for name, one in clusters.items() if one.partition == partition}
+            begin = min((one.begins_at for one in own.values()), default=end)
+            for message in self._messages({partition: begin}):
+                found = self._row(message, own, until_ms)
+                if found is not None:
+                    yield found
+                self._say(say, f"{100 * (message.offset() - begin) // (end - begin)} % of partition {partition}")
+                if all(one.ended for one in own.values()):
+                    break
+
+    def _clusters(
+        self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]
+    ) -> Mapping[str, _ClusterRows]:
+        """Returns where each cluster's rows begin: with the baseline of its first row since then or a day before."""
+        found: dict[str, _ClusterRows] = {}
+        missing = {*self._keys.values()}
+        ends = {number: high for number, (_, high) in self._ends.items()}
+        for at_ms in (since_ms,) if since_ms is None else (since_ms, Millis(since_ms - _DAY_MS)):
+            begins = {number: self._at(number, at_ms) for number in self._ends}
+            first = self._first_rows(begins, ends, missing, say)
+            for name, (read, partition) in first.items():
+                in_time = until_ms is None or read.observation.observed_at_ms <= until_ms
+                if in_time or name not in found:
+                    found[name] = self._begins(read, partition, begins[partition])
+                if in_time:
+                    missing.remove(name)
+            ends = begins
+        return found
+
+    def _first_rows(
+        self, begins: Mapping[int, int], ends: Mapping[int, int], names: Collection[str], say: Callable[[str], None]
+    ) -> Mapping[str, tuple[RelayMessage, int]]:
+        """Returns the first message of each cluster between these offsets, and its partition."""
+        first: dict[str, tuple[RelayMessage, int]] = {}
+        for message in self._messages(begins, ends) if names else ():
+            name = self._keys.get(message.key() or b"")
+            read = self._parsed(message) if name in names and name not in first else None
+            if read is not None:
+                first[read.observation.cluster] = (read, message.partition())
+                if len(first) == len(names):
+                    break
+            self._say(say, f"looking for the first rows of {plural(len(names) - len(first), 'cluster')}")
+        return first
+
+    def _begins(self, first: RelayMessage, partition: int, at: int) -> _ClusterRows:
+        place, until = TopicPartition(self._name, partition), time.monotonic() + _ANSWER_S
+        begins_at, whole = place_of_baseline(self._consumer, place, first.baseline, until)
+        return _ClusterRows(
+            cluster_id=first.cluster_id,
+            partition=partition,
+            begins_at=begins_at if whole else at,
+            baseline=first.baseline.sequence + (not whole),
+        )
+
+    def _row(self, message: Message, clusters: Mapping[str, _ClusterRows], until_ms: Millis | None) -> _TopicRow | None:
+        name = self._keys.get(message.key() or b"")
+        one = None if name is None else clusters.get(name)
+        if one is None or one.ended:
+            return None
+        read = self._parsed(message, one.cluster_id)
+        if read is None or read.baseline.sequence < one.baseline or read.observation.sequence <= one.newest:
+            return None
+        epoch = (read.baseline.sequence, read.epoch.sequence)
+        begins, one.epoch = epoch != one.epoch, epoch
+        one.newest = read.observation.sequence
+        one.ended = until_ms is not None and read.observation.observed_at_ms > until_ms
+        return _TopicRow(read.observation, begins)
+
+    def _parsed(self, message: Message, cluster_id: str | None = None) -> RelayMessage | None:
+        """Returns the message of one of the clusters; None for any other, and for one that jobs refuse."""
+        name = self._keys.get(message.key() or b"")
+        if name is None:
+            return None
+        kind, at_ms = message.timestamp()
+        with suppress(UndecodableError):
+            read = parse_message(message.key(), message.value(), message.headers())
+            appended_at_ms = at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else min(at_ms, wall_ms())
+            check_row(read, cluster_id=cluster_id or self._topic.clusters[name], appended_at_ms=appended_at_ms)
+            return read
+        return None
+
+    def _at(self, partition: int, since_ms: Millis | None) -> int:
+        """Returns the offset from which on the messages were appended at this time or later."""
+        low, high = self._ends[partition]
+        if since_ms is None:
+            return low
+        wanted = TopicPartition(self._name, partition, max(0, since_ms - AHEAD_MS))
+        (at,) = self._consumer.offsets_for_times([wanted], timeout=_ANSWER_S)
+        if at.error is not None:
+            raise KafkaException(at.error)
+        return int(at.offset) if at.offset >= 0 else high
+
+    def _messages(self, begins: Mapping[int, int], ends: Mapping[int, int] | None = None) -> Iterator[Message]:
+        """Yields the messages of partitions between these offsets; without ends, to the ends of the partitions."""
+        known = {number: high for number, (_, high) in self._ends.items()} if ends is None else ends
+        left = {number: known[number] for number, begin in begins.items() if begin < known[number]}
+        self._consumer.assign([TopicPartition(self._name, number, begins[number]) for number in left])
+        answered_at = time.monotonic()
+        while left:
+            messages = self._consumer.consume(_AT_ONCE, _POLL_S)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                        # librdkafka looks for the coordinator of a group that this consumer does not use.
+                        continue
+                    raise KafkaException(error)
+                partition, next_offset = message.partition(), message.offset() + 1
+                end = left.get(partition)
+                if end is None or next_offset > end:
+                    continue
+                yield message
+                if next_offset == end:
+                    del left[partition]
+            if messages:
+                answered_at = time.monotonic()
+            elif time.monotonic() - answered_at > _ANSWER_S:
+                raise TopicError(f"the brokers of the topic {self._name} have not answered for {_ANSWER_S:g} s")
+
+    def _say(self, say: Callable[[str], None], what: str) -> None:
+        if time.monotonic() - self._said_at > _SAY_EVERY_S:
+            self._said_at = time.monotonic()
+            say(f"reading the topic {self._name}: {what}")
+
+
+def _newest_ms(topic: RecordedTopic) -> int:
+    with _reading(topic) as reader:
+        return reader.newest_ms()
+
+
+@contextmanager
+def _reading(topic: RecordedTopic) -> Iterator[_TopicReader]:
+    try:
+        with open_consumer(topic.connection) as consumer:
+            yield _TopicReader(topic, consumer)
+    except KafkaException as problem:
+        raise UsageError(f"relay: {reason(problem.args[0], topic.connection)}") from None
+    except TopicError as problem:
+        raise UsageError(f"relay: {problem}") from None

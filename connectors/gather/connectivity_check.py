@@ -65,11 +65,7 @@ class ConnectivityCheck:
 
 
 def check_connectivity(cluster: ClusterConnection) -> Sequence[ConnectivityCheck]:
-    """Checks every configured address, then every controller that they report. Blocks for some request timeouts.
-
-    Raises:
-        UsageError: an unknown option.
-    """
+    """Checks every configured address, then every controller that they report. Blocks for some request timeouts."""
     with short_client(cluster) as (loop, client):
         return loop.run(_Checker(loop, client, cluster).run)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TextIO
+from typing import BinaryIO, Final, TextIO
 
 from connectors.errors import JournalError, UsageError
 from connectors.freed_memory import keep_freed_memory
@@ -80,11 +80,7 @@ class Gatherer:
     """The gatherers of all clusters on one event loop."""
 
     def __init__(self, settings: GathererSettings, journal: JournalWriter) -> None:
-        """Opens no connection yet.
-
-        Raises:
-            UsageError: a cluster has an unknown option.
-        """
+        """Opens no connection yet."""
         self._settings = settings
         self._journal = journal
         self._loop = EventLoop()
@@ -185,13 +181,8 @@ class Gatherer:
 
 
 def _open_journal(settings: GathererSettings) -> JournalWriter:
-    options: dict[str, Any] = dict(settings.journal_options)
-    if "keep_bytes" in options:
-        options["keep_bytes"] = int(options["keep_bytes"])
-    try:
-        return JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **options)
-    except TypeError as problem:
-        raise UsageError(f"The gatherer's settings: journal_options: {problem}.") from problem
+    limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
+    return JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **limit)
 
 
 def _read_messages(stdin: BinaryIO, loop: EventLoop, handle: Callable[[ControlMessage], None]) -> None:

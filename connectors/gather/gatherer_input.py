@@ -3,8 +3,7 @@
 The settings may hold secrets, so they are never logged.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,8 +24,8 @@ class GathererSettings:
     """Path of the statistics file, rewritten each second (see `connectors.gather.gatherer_stats`)."""
     lock_timeout_s: float = 10.0
     """How long to wait for the journal's lock."""
-    journal_options: Mapping[str, float] = field(default_factory=dict)
-    """`keep_bytes`, `keep_s` of `connectors.store.journal_writer.JournalWriter`."""
+    keep_bytes: int | None = None
+    """How much of the journal is kept; None: the default of `connectors.store.journal_writer.JournalWriter`."""
 
 
 _SETTINGS_JSON = TypeAdapter(GathererSettings)

@@ -25,7 +25,6 @@ class LoopCounts:
     pid: int
     turn_at_s: float
     longest_stall_s: float
-    stalled_s: float
 
     @property
     def standing_s(self) -> float:
@@ -121,7 +120,6 @@ class GathererStats:
                 pid=os.getpid(),
                 turn_at_s=round(self._heartbeat.turn_at_s, 3),
                 longest_stall_s=round(self._heartbeat.longest_stall_s, 3),
-                stalled_s=round(self._heartbeat.stalled_s_total, 3),
             ),
             clusters={
                 name: ClusterCounts(

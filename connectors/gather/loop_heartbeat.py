@@ -26,8 +26,6 @@ class LoopHeartbeat:
         self._stalls: deque[tuple[float, float]] = deque()
         self.turn_at_s = loop.now()
         """Monotonic seconds of the newest turn."""
-        self.stalled_s_total = 0.0
-        """Sum of the time by which turns came late since the start."""
         self._runs = False
         self._gap_s = 0.0
         self._gaps = 0
@@ -53,7 +51,6 @@ class LoopHeartbeat:
         if late_s >= INTERRUPTED_S:
             self._gaps, self._gap_s = self._gaps + 1, late_s
         self.turn_at_s = self._loop.now()
-        self.stalled_s_total += late_s
         self._stalls.append((self.turn_at_s, late_s))
         while self._stalls[0][0] < self.turn_at_s - _REMEMBERED_S:
             self._stalls.popleft()

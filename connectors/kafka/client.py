@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from connectors.errors import ObservationError, UsageError
+from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
+from connectors.kafka.credentials import kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
@@ -30,26 +30,6 @@ from connectors.kafka.transport import (
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
-OPTIONS = frozenset(
-    {
-        "client_id",
-        "security_protocol",
-        "ssl_cafile",
-        "ssl_certfile",
-        "ssl_keyfile",
-        "ssl_password",
-        "ssl_crlfile",
-        "ssl_check_hostname",
-        "sasl_mechanism",
-        "sasl_plain_username",
-        "sasl_plain_password",
-        "sasl_kerberos_name",
-        "sasl_kerberos_service_name",
-        "sasl_kerberos_domain_name",
-        *SECRET_FILE_OPTIONS,
-    }
-)
-"""Valid keys of `ClusterConnection.options`: kafka-python's own, and files with a secret that is read at each login."""
 _THROTTLE_MS = 1_000
 """Kafka's longest throttle time, the length of its quota window (quota.window.size.seconds)."""
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
@@ -164,15 +144,7 @@ class Client:
     def __init__(
         self, loop: EventLoop, cluster: ClusterConnection, *, resolver: Resolver, rate_limiter: RateLimiter
     ) -> None:
-        """Opens no connection yet.
-
-        Raises:
-            UsageError: an unknown option.
-        """
-        unknown = sorted(set(cluster.options) - OPTIONS)
-        if unknown:
-            known = ", ".join(sorted(OPTIONS))
-            raise UsageError(f"Cluster {cluster.name}: unknown option {unknown[0]!r}; the options are {known}.")
+        """Opens no connection yet."""
         self._loop = loop
         self._options = {"client_id": "kraftwatch", **cluster.options}
         self.timeout_ms = cluster.request_timeout_ms
@@ -312,11 +284,7 @@ class Client:
 
 @contextmanager
 def short_client(cluster: ClusterConnection, *, threads: int = 256) -> Iterator[tuple[EventLoop, Client]]:
-    """Yields an event loop, with so many threads at most, and a client of its own for a few requests to a cluster.
-
-    Raises:
-        UsageError: an unknown option.
-    """
+    """Yields an event loop, with so many threads at most, and a client of its own for a few requests to a cluster."""
     loop = EventLoop(threads=threads)
     try:
         resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)

@@ -90,7 +90,6 @@ def identify(cluster: ClusterConnection, timeout_s: float) -> str:
     Raises:
         ObservationError: WRONG_CLUSTER if the id is not `cluster.cluster_id`; otherwise the most specific reason why
             no node answered within `timeout_s`.
-        UsageError: an unknown option.
     """
     with short_client(cluster) as (loop, client):
         return loop.run(lambda: _identify(loop, client, cluster, timeout_s))

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLError
@@ -99,12 +99,6 @@ def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:
     if proxy:
         return SinkServer(host=parts.hostname or "", port=port, proxy=True)
     return SinkServer(host=parts.hostname or "", port=port, tls=parts.scheme == "https", ca_file=ca_file)
-
-
-def connected(servers: Sequence[SinkServer]) -> Iterator[tuple[SinkServer, str | None]]:
-    """Connects to each server; yields it and why it cannot be reached, None if it can."""
-    for server in servers:
-        yield server, server.problem()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import JournalError, UsageError
-from connectors.sinks.sink_config import SinkSection, connected, network_error, url_server
+from connectors.sinks.sink_config import SinkSection, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
@@ -80,10 +80,11 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
     if config.heartbeat is None:
         return
     try:
-        ((server, problem),) = connected([url_server(config.heartbeat.schedule().url)])
+        server = url_server(config.heartbeat.schedule().url)
     except UsageError as error:
         yield _result("heartbeat", "url", CheckStatus.FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
         return
+    problem = server.problem()
     status = CheckStatus.OK if problem is None else CheckStatus.FAILS
     message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
     remedy = () if problem is None else (_HEARTBEAT_FIX,)
@@ -92,7 +93,7 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
 
 def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:
     """Yields whether each server of the sink can be reached; one broker is enough for a topic."""
-    found = list(connected(section.servers()))
+    found = [(server, server.problem()) for server in section.servers()]
     failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
     for server, problem in found:
         status = CheckStatus.OK if problem is None else failed

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -46,12 +46,7 @@ class GathererProcess:
     """The supervised gatherer process. `start()` returns once it holds the journal; `stop()` ends it."""
 
     def __init__(
-        self,
-        clusters: Sequence[ClusterConnection],
-        *,
-        journal: Path,
-        logs: Path,
-        journal_options: Mapping[str, float] | None = None,
+        self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path, keep_bytes: int | None = None
     ) -> None:
         """Starts nothing yet.
 
@@ -59,7 +54,7 @@ class GathererProcess:
             clusters: what to gather.
             journal: the folder that the gatherer writes.
             logs: the folder for its stderr and its statistics.
-            journal_options: as in `GathererSettings`.
+            keep_bytes: as in `GathererSettings`.
         """
         self._stats = logs / "gather-stats.json"
         self._settings = settings_to_line(
@@ -67,7 +62,7 @@ class GathererProcess:
                 clusters=tuple(clusters),
                 journal=str(journal),
                 stats=str(self._stats),
-                journal_options=dict(journal_options or {}),
+                keep_bytes=keep_bytes,
             )
         )
         self._journal = JournalReader(journal)

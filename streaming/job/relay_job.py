@@ -224,7 +224,7 @@ class Relay:
             tuple(self._clusters.values()),
             journal=self._folder.journal,
             logs=self._folder.logs,
-            journal_options={"keep_bytes": _KEEP_ACKNOWLEDGED_BYTES},
+            keep_bytes=_KEEP_ACKNOWLEDGED_BYTES,
         )
         gatherer.start()
         return gatherer

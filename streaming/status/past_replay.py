@@ -9,7 +9,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -74,16 +73,8 @@ class PastReply:
         return self.state is not None or self.refusal is not None
 
 
-@cache
-def request_adapter() -> TypeAdapter[PastRequest]:
-    """Returns pydantic's adapter of the requests."""
-    return TypeAdapter(PastRequest)
-
-
-@cache
-def reply_adapter() -> TypeAdapter[PastReply]:
-    """Returns pydantic's adapter of the replies."""
-    return TypeAdapter(PastReply)
+REQUESTS: TypeAdapter[PastRequest] = TypeAdapter(PastRequest)
+REPLIES: TypeAdapter[PastReply] = TypeAdapter(PastReply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from connectors.errors import KraftwatchError
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import PastReplay, PastReply, PastRequest, reply_adapter, request_adapter
+from streaming.status.past_replay import REPLIES, REQUESTS, PastReplay, PastReply, PastRequest
 
 IDLE_S = 300
 """Without a request for so long the process ends, and with it its memory."""
@@ -30,7 +30,7 @@ def main() -> None:
             line = requests.readline()
             if not line:
                 return
-            request = request_adapter().validate_json(line)
+            request = REQUESTS.validate_json(line)
             _write(_reply(request, _replay_of(request, replays)))
 
 
@@ -55,7 +55,7 @@ def _reply(request: PastRequest, replay: PastReplay) -> PastReply:
 
 
 def _write(reply: PastReply) -> None:
-    sys.stdout.buffer.write(reply_adapter().dump_json(reply) + b"\n")
+    sys.stdout.buffer.write(REPLIES.dump_json(reply) + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -22,11 +22,11 @@ from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.past_replay import (
+    REPLIES,
+    REQUESTS,
     PastReply,
     PastRequest,
     PastState,
-    reply_adapter,
-    request_adapter,
 )
 from streaming.status.recording import journal_span
 
@@ -184,11 +184,11 @@ class PastStates:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(request_adapter().dump_json(request) + b"\n")
+        process.stdin.write(REQUESTS.dump_json(request) + b"\n")
         process.stdin.flush()
         while True:
             # An ended process gives an empty line, which is no reply.
-            replay.newest = reply_adapter().validate_json(process.stdout.readline())
+            replay.newest = REPLIES.validate_json(process.stdout.readline())
             if replay.newest.final:
                 return replay.newest
 
@@ -225,7 +225,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _key(request: PastRequest) -> bytes:
-    return request_adapter().dump_json(request)
+    return REQUESTS.dump_json(request)
 
 
 def _progress(replay: _RunningReplay | None) -> float:

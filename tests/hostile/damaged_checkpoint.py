@@ -71,7 +71,7 @@ class DamagedCheckpoint:
             rss_bytes=9,
             rows=4,
             publications=2,
-            loop=LoopCounts(pid=1, turn_at_s=2.0, longest_stall_s=0.1, stalled_s=0.1),
+            loop=LoopCounts(pid=1, turn_at_s=2.0, longest_stall_s=0.1),
             clusters={"prod": counts},
         )
         write_stats(checkpoint.logs / "gather-stats.json", written)

@@ -28,7 +28,6 @@ def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_ti
         assert heartbeat.turn_at_s > loop.now() - 0.3
         await loop.sleep(61)
         assert heartbeat.longest_stall_s < 0.01
-        assert 6.7 < heartbeat.stalled_s_total <= 7.1
 
     loop.run(main)
 

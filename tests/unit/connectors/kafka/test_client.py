@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.errors import ObservationError, UsageError
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
@@ -317,12 +317,6 @@ def test_kafka_python_logs_nothing_at_any_verbosity(loop: EventLoop, caplog: pyt
         failure(loop, client_of(loop, PLAIN), port)
     assert not [record for record in caplog.records if record.name.startswith("kafka")]
     assert PASSWORD not in caplog.text
-
-
-def test_unknown_option_is_reported_without_its_value(loop: EventLoop) -> None:
-    with pytest.raises(UsageError, match="unknown option 'sasl_password'") as problem:
-        client_of(loop, {"sasl_password": PASSWORD})
-    assert PASSWORD not in str(problem.value)
 
 
 def test_missing_token_file_is_reported_as_not_authenticated(loop: EventLoop, tmp_path: Path) -> None:

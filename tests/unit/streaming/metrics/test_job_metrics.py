@@ -88,7 +88,7 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
         "rss_bytes": 1_000,
         "rows": 12,
         "publications": 3,
-        "loop": {"pid": 1, "turn_at_s": 1.0, "longest_stall_s": 0.0, "stalled_s": 0.0},
+        "loop": {"pid": 1, "turn_at_s": 1.0, "longest_stall_s": 0.0},
         "clusters": {"prod": cluster},
     }
     (tmp_path / "stats.json").write_text(json.dumps(stats))
@@ -127,7 +127,7 @@ def test_the_newest_audit(tmp_path: Path) -> None:
 
 def write_loop(folder: Path, *, pid: int, turned_s_ago: float, longest_stall_s: float) -> None:
     turn_at_s = time.monotonic() - turned_s_ago
-    loop = LoopCounts(pid=pid, turn_at_s=turn_at_s, longest_stall_s=longest_stall_s, stalled_s=0.0)
+    loop = LoopCounts(pid=pid, turn_at_s=turn_at_s, longest_stall_s=longest_stall_s)
     stats = WrittenStats(at_ms=0, cpu_s=0, rss_bytes=None, rows=0, publications=0, loop=loop, clusters={})
     write_stats(folder / "stats.json", stats)
 

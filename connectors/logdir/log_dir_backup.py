@@ -5,23 +5,22 @@ complete or absent: it gets its name when everything is on the disk. `rescue.jso
 """
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from connectors.errors import UsageError
 from connectors.store.durable_file import replace_file, sync_directory
-from connectors.store.stored_json import parse_json
 
 MANIFEST: Final = "rescue.json"
 _INCOMPLETE: Final = ".incomplete"
 _IGNORED_SUFFIXES: Final = (".part", ".deleted", ".new")
 """Files that Kafka removes when it starts, and our own temporary ones."""
-_CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,9 @@ class BackupManifest:
     snapshot_sha256: str
     files: Mapping[str, str]
     """SHA-256 of each file of the partition's folder before the rescue, by name."""
+
+
+_MANIFEST = TypeAdapter(BackupManifest)
 
 
 def default_backup(partition: Path, snapshot: str) -> Path:
@@ -83,14 +85,8 @@ def read_manifest(backup: Path) -> BackupManifest:
         UsageError: the folder is no backup of a rescue.
     """
     try:
-        content = parse_json((backup / MANIFEST).read_bytes())
-        return BackupManifest(
-            partition=str(content["partition"]),
-            snapshot=str(content["snapshot"]),
-            snapshot_sha256=str(content["snapshot_sha256"]),
-            files={str(name): str(digest) for name, digest in content["files"].items()},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _MANIFEST.validate_json((backup / MANIFEST).read_bytes())
+    except (OSError, ValueError):
         raise UsageError(f"{backup} is not a backup that `kraftwatch rescue apply` made") from None
 
 
@@ -163,7 +159,7 @@ def _copy(partition: Path, target: Path, manifest: BackupManifest) -> None:
     for name in manifest.files:
         shutil.copy2(partition / name, target / name)
         _sync_file(target / name)
-    replace_file(target / MANIFEST, (json.dumps(asdict(manifest), indent=1) + "\n").encode())
+    replace_file(target / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
 
 
 def _sync_file(path: Path) -> None:
@@ -183,8 +179,5 @@ def _digests(partition: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,6 @@ from streaming.cli.options import AsJson, CheckpointFolder, existing_checkpoint
 from streaming.cli.output import print_json, print_message, print_progress
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from pyspark.sql import SparkSession
 
     from streaming.pipeline.checkpoint import Checkpoint
@@ -61,8 +60,6 @@ def repair(
       kraftwatch checkpoint repair --checkpoint DIR
       kraftwatch checkpoint repair --checkpoint DIR --apply
     """
-    from contextlib import ExitStack
-
     from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repair import plan_repair
     from streaming.pipeline.checkpoint import Checkpoint
@@ -109,8 +106,6 @@ def repartition(
 
       kraftwatch checkpoint repartition --checkpoint DIR --partitions 4
     """
-    from contextlib import ExitStack
-
     from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repartition import partitions_to_change
     from streaming.job.checkpoint_repartition import repartition as spread
@@ -132,7 +127,7 @@ def repartition(
         )
 
 
-def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
+def _spark(folder: "Checkpoint", stack: ExitStack) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     from streaming.pipeline.spark_session import start_spark

@@ -49,6 +49,11 @@ class CheckResult:
         }
 
 
+def check_result(scope: str, subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
+    """Returns the result of a check."""
+    return CheckResult(scope=scope, subject=subject, name=name, status=status, message=message, remedy=remedy)
+
+
 def worst_status(results: Iterable[CheckResult]) -> CheckStatus:
     """Returns the worst status; OK if there are no results."""
     return max((one.status for one in results), key=lambda status: status.exit_code, default=CheckStatus.OK)

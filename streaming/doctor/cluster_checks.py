@@ -15,7 +15,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
-from streaming.doctor.check_result import CheckResult, CheckStatus
+from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
@@ -61,9 +61,7 @@ class ClusterChecks:
         yield from self._quorum()
 
     def _result(self, subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
-        return CheckResult(
-            scope=self.section.name, subject=subject, name=name, status=status, message=message, remedy=remedy
-        )
+        return check_result(self.section.name, subject, name, status, message, *remedy)
 
     def _address(self, one: ConnectivityCheck) -> Iterator[CheckResult]:
         """Yields name resolution, connection and login, until the first failure."""
@@ -264,14 +262,9 @@ def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
             owner = owners.setdefault(cluster_id, one.section.name)
             if owner != one.section.name:
                 message = f"it is cluster {cluster_id}, as cluster {owner} is: every alert would be sent twice"
-                yield CheckResult(
-                    scope=one.section.name,
-                    subject="DescribeCluster",
-                    name="identity",
-                    status=CheckStatus.FAILS,
-                    message=message,
-                    remedy=("give each section the controllers of its own cluster in bootstrap",),
-                )
+                fix = "give each section the controllers of its own cluster in bootstrap"
+                name = one.section.name
+                yield check_result(name, "DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
 
 
 def _release(level: int | None) -> str:

@@ -12,16 +12,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import JournalError, UsageError
-from connectors.sinks.sink_config import SinkSection, network_error, url_server
+from connectors.sinks.sink_config import SinkSection, SinkServer, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
 from streaming.config.exposure import exposures, unreadable
-from streaming.doctor.check_result import CheckResult, CheckStatus
+from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
 from streaming.doctor.sink_check import check_sink
 from streaming.pipeline.checkpoint import Checkpoint
 
@@ -64,13 +65,13 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
     """Yields whether the files of the sinks can be read, and each sink can be opened and reached; sends nothing."""
     for sentence in unreadable(config):
         subject, _, message = sentence.partition(": ")
-        yield CheckResult(scope=SINKS, subject=subject, name="file", status=CheckStatus.FAILS, message=message)
+        yield check_result(SINKS, subject, "file", CheckStatus.FAILS, message)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
         for spec in config.sink_specs():
             one = check_sink(spec, store=Path(folder))
             status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
-            yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
+            yield check_result(SINKS, one.name, "sink", status, message)
             if one.problem is None:
                 yield from _connections(spec.section, one.name)
 
@@ -84,11 +85,7 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
     except UsageError as error:
         yield _result("heartbeat", "url", CheckStatus.FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
         return
-    problem = server.problem()
-    status = CheckStatus.OK if problem is None else CheckStatus.FAILS
-    message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
-    remedy = () if problem is None else (_HEARTBEAT_FIX,)
-    yield _result("heartbeat", "connection", status, message, *remedy)
+    yield _reached(MACHINE, "heartbeat", server, server.problem(), CheckStatus.FAILS, _HEARTBEAT_FIX)
 
 
 def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:
@@ -96,10 +93,16 @@ def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:
     found = [(server, server.problem()) for server in section.servers()]
     failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
     for server, problem in found:
-        status = CheckStatus.OK if problem is None else failed
-        message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
-        remedy = () if problem is None else (_SINK_FIX,)
-        yield CheckResult(scope=SINKS, subject=name, name="connection", status=status, message=message, remedy=remedy)
+        yield _reached(SINKS, name, server, problem, failed, _SINK_FIX)
+
+
+def _reached(
+    scope: str, subject: str, server: SinkServer, problem: str | None, failed: CheckStatus, fix: str
+) -> CheckResult:
+    if problem is not None:
+        return check_result(scope, subject, "connection", failed, f"{server}: {problem}", fix)
+    reached = "TCP and TLS" if server.tls else "TCP"
+    return check_result(scope, subject, "connection", CheckStatus.OK, f"{server}: {reached}")
 
 
 def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
@@ -114,8 +117,7 @@ def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
         yield _result(subject, "exposure", CheckStatus.WARNING, message, fix)
 
 
-def _result(subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
-    return CheckResult(scope=MACHINE, subject=subject, name=name, status=status, message=message, remedy=remedy)
+_result = partial(check_result, MACHINE)
 
 
 def _java() -> CheckResult:

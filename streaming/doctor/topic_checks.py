@@ -1,6 +1,7 @@
 """Checks the topics of the relays: whether they can be read, their settings, permissions, and the rows that wait."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from connectors.errors import JournalError, KraftwatchError
@@ -10,9 +11,10 @@ from connectors.store.journal_reader import JournalReader
 from rules.formatting import ms_text, plural
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
-from streaming.doctor.check_result import CheckResult, CheckStatus
+from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
 
 RELAY: Final = "relay"
+_result = partial(check_result, RELAY)
 _SURVEY_S: Final = 10.0
 _MANY_ROWS: Final = 10_000
 """More rows than wait while a relay writes: minutes of a hundred clusters."""
@@ -137,7 +139,3 @@ def _alter(connection: TopicConnection, setting: str) -> str:
         f"kafka-configs.sh --bootstrap-server {connection.bootstrap[0]} --alter --entity-type topics "
         f"--entity-name {connection.topic} --add-config {setting}"
     )
-
-
-def _result(subject: str, name: str, status: CheckStatus, message: str, *remedy: str) -> CheckResult:
-    return CheckResult(scope=RELAY, subject=subject, name=name, status=status, message=message, remedy=remedy)

@@ -9,6 +9,8 @@ from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.status_store import EndedRecovery
 
+_BY_OFFSET = ("elections", "starts", "interruptions", "voter_changes", "reconfigurations")
+
 
 class EventHistory:
     """The elections, voter changes, starts, interruptions and recoveries that a machine has replayed."""
@@ -18,7 +20,8 @@ class EventHistory:
         """Oldest first."""
         self.sequence = -1
         """The newest observation of which the events are known."""
-        self._kept: dict[tuple[str, Any], Any] = {}
+        self._kept: dict[str, dict[Any, Any]] = {kind: {} for kind in (*_BY_OFFSET, "unclean")}
+        """By the name of the history's field, and by offset."""
         self._newest_history: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[str, Recovery] = {}
@@ -38,29 +41,14 @@ class EventHistory:
 
     def added_to(self, quorum: Quorum) -> Quorum:
         """Returns the quorum with the whole history instead of the last hour's."""
-
-        def kept(kind: str) -> tuple[Any, ...]:
-            return tuple(one for (known, _), one in self._kept.items() if known == kind)
-
-        history = replace(
-            quorum.history,
-            elections=kept("election"),
-            starts=kept("start"),
-            interruptions=kept("interruption"),
-            voter_changes=kept("change"),
-            reconfigurations=kept("forced"),
-            unclean=kept("unclean"),
-        )
-        return replace(quorum, history=history)
+        kept = {kind: tuple(each.values()) for kind, each in self._kept.items()}
+        return replace(quorum, history=replace(quorum.history, **kept))
 
     def _keep(self, history: RecentHistory) -> None:
-        self._kept.update({("election", one.offset): one for one in history.elections})
-        self._kept.update({("start", one.offset): one for one in history.starts})
-        self._kept.update({("interruption", one.offset): one for one in history.interruptions})
-        self._kept.update({("change", one.offset): one for one in history.voter_changes})
-        self._kept.update({("forced", one.offset): one for one in history.reconfigurations})
+        for kind in _BY_OFFSET:
+            self._kept[kind].update({one.offset: one for one in getattr(history, kind)})
         # Unclean elections of a topic are aggregated: the newest aggregate with the same beginning holds all of them.
-        self._kept.update({("unclean", (one.topic_id, one.first_timestamp_ms)): one for one in history.unclean})
+        self._kept["unclean"].update({(one.topic_id, one.first_timestamp_ms): one for one in history.unclean})
 
     def _compare_recoveries(self, now_ms: Millis) -> None:
         """Records topics that are no longer recovering; a topic's oldest partition gives the beginning."""

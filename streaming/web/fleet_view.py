@@ -5,10 +5,10 @@ Programs rely on the names of the fields of `/api/clusters` and `/api/clusters/N
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar
+from typing import Any
 
 from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
@@ -144,29 +144,13 @@ def with_known_events(now: ClusterView, past: PastState) -> ClusterView:
     """Returns the present cluster with the events that the journal and the present status hold, for the timeline."""
     if now.received is None:
         return replace(now, received=ReceivedStatus(status=past.events, received_at_ms=past.newest_ms))
-    status = now.received.status
-    merged = replace(
-        status,
-        elections=_united(past.events.elections, status.elections),
-        voter_changes=_united(past.events.voter_changes, status.voter_changes),
-        reconfigurations=_united(past.events.reconfigurations, status.reconfigurations),
-        starts=_united(past.events.starts, status.starts),
-        unclean=_newest_unclean(past.events, status),
-    )
-    return replace(now, received=replace(now.received, status=merged))
-
-
-class _LogEvent(Protocol):
-    @property
-    def offset(self) -> int: ...
-
-
-_EventT = TypeVar("_EventT", bound=_LogEvent)
-
-
-def _united(older: Iterable[_EventT], newer: Iterable[_EventT]) -> tuple[_EventT, ...]:
-    by_offset = {one.offset: one for one in (*older, *newer)}
-    return tuple(by_offset[offset] for offset in sorted(by_offset))
+    older, newer = past.events, now.received.status
+    merged: dict[str, Any] = {}
+    for name in ("elections", "voter_changes", "reconfigurations", "starts"):
+        by_offset = {one.offset: one for one in (*getattr(older, name), *getattr(newer, name))}
+        merged[name] = tuple(by_offset[offset] for offset in sorted(by_offset))
+    status = replace(newer, **merged, unclean=_newest_unclean(older, newer))
+    return replace(now, received=replace(now.received, status=status))
 
 
 def _newest_unclean(older: ClusterStatus, newer: ClusterStatus) -> tuple[UncleanElectionStatus, ...]:

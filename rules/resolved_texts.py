@@ -224,6 +224,8 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "certificate-expiring": _certificate_expiring,
     "committed-metadata-lost": "No further loss of committed metadata was observed. What was lost is not restored.",
     "data-contract-broken": "Contract {subject} was not found broken again.",
+    "duplicate-node-id": "One process has the id of {subject}: one directory of it fetches, and registrations do not "
+    "alternate.",
     "epoch-churn": _epoch_churn,
     "failure-tolerance": _voters_in_sync,
     "forced-reconfiguration": _forced_reconfiguration,

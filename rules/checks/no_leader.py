@@ -12,11 +12,9 @@ What it means
     were down.
 
 Evidence
-    Which controllers report no leader; which refuse DescribeQuorum polls, and which connections of any kind (with the
-    probes of the recorded endpoints); the last leader and epoch; every voter with its
-    recorded endpoint, the state of its process (down, hung, running), the result of the newest probe, and the end of
-    its log; and whether an election could be won, for both explanations of a refused connection: the voter has only
-    moved, or it is down.
+    Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its
+    recorded endpoint, the state of its process (down, hung, running), the newest probe, and the end of its log; whether
+    an election could be won, for both explanations of a refused connection: the voter has only moved, or it is down.
 
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded

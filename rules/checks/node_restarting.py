@@ -94,7 +94,7 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
     """Returns the starts of each registered node, oldest first; of a controller that is also a broker, once."""
     found: dict[tuple[NodeKind, NodeId], list[_Start]] = {}
     for start in quorum.history.starts:
-        if start.restarted and start.id in quorum.controllers:
+        if start.replaced_incarnation_id is not None and start.id in quorum.controllers:
             one = _Start(offset=start.offset, timestamp_ms=start.timestamp_ms)
             found.setdefault((NodeKind.CONTROLLER, start.id), []).append(one)
     for fencing in quorum.history.interruptions:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,8 @@ class ControllerStart:
     incarnation_id: str
     offset: Offset
     timestamp_ms: Millis
-    restarted: bool = False
-    """Whether another process of the controller was registered before."""
+    replaced_incarnation_id: str | None = None
+    """The process of the controller that was registered before; None for the first one."""
 
 
 class NodeKind(StrEnum):
@@ -115,9 +115,27 @@ class Interruption:
     """Whether it left by a controlled shutdown."""
     restarted: bool = False
     """Whether its process started again since: it has registered with another incarnation id."""
+    replaced_incarnation_id: str | None = None
+    """The process that was registered before, if another one has registered since."""
     ended_offset: Offset | None = None
     ended_timestamp_ms: Millis | None = None
     """None while it lasts. The same holds for `ended_offset`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubleRegistration:
+    """A process that another one had replaced in the registration of its node id registered again: both run."""
+
+    kind: NodeKind
+    id: NodeId
+    endpoints: tuple[Endpoint, ...]
+    """Those of the process that returned last; `other_endpoints`: those of the one that it replaced."""
+    other_endpoints: tuple[Endpoint, ...]
+    returns: int
+    first_timestamp_ms: Millis
+    offset: Offset
+    timestamp_ms: Millis
+    """Of the newest return, as `offset`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +198,8 @@ class RecentHistory:
     elections: tuple[Election, ...] = ()
     starts: tuple[ControllerStart, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
+    double_registrations: tuple[DoubleRegistration, ...] = ()
+    """One for each node id."""
     reconfigurations: tuple[Reconfiguration, ...] = ()
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()

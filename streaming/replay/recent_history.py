@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from connectors.observations.log_event import ControllerRegistered, LeaderChanged, RecordPosition
 from rules.model.history import (
     ControllerStart,
+    DoubleRegistration,
     ElectedRecovered,
     Election,
     Interruption,
@@ -35,7 +36,9 @@ OF_A_NODE = 32
 """The maximum number of starts and of interruptions of one node: they must not displace those of the others."""
 PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
-_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | Reconfiguration | ElectedRecovered)
+_Entry = TypeVar(
+    "_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | Reconfiguration | ElectedRecovered
+)
 
 
 class UncleanElection(NamedTuple):
@@ -90,18 +93,46 @@ def with_controller_start(
     previous = known.get(event.id)
     if previous is not None and previous.incarnation_id == event.incarnation_id:
         return history
+    of_node = [index for index, old in enumerate(history.starts) if old.id == event.id]
+    known_ids = {each for index in of_node for each in _incarnation_ids(history.starts[index])}
+    if previous is not None and event.incarnation_id in known_ids:
+        return _with_return(history, NodeKind.CONTROLLER, event, previous, event.at)
     one = ControllerStart(
         id=event.id,
         incarnation_id=event.incarnation_id,
         offset=event.at.offset,
         timestamp_ms=event.at.timestamp_ms,
-        restarted=previous is not None,
+        replaced_incarnation_id=None if previous is None else previous.incarnation_id,
     )
-    starts = history.starts
-    if any((old.id, old.incarnation_id) == (one.id, one.incarnation_id) for old in starts):
-        return history
-    of_node = [index for index, old in enumerate(starts) if old.id == one.id]
-    return replace(history, starts=_bounded(_without_oldest(starts, of_node), one, most=STARTS))
+    return replace(history, starts=_bounded(_without_oldest(history.starts, of_node), one, most=STARTS))
+
+
+def _incarnation_ids(start: ControllerStart) -> tuple[str | None, str | None]:
+    return start.incarnation_id, start.replaced_incarnation_id
+
+
+def _with_return(
+    history: RecentHistory,
+    kind: NodeKind,
+    event: ControllerRegistered | BrokerRegistration,
+    replaced: ControllerRegistration | BrokerRegistration,
+    at: RecordPosition,
+) -> RecentHistory:
+    """Adds that a process registered again after the one that had replaced it."""
+    place = (kind, event.id)
+    before = next((one for one in history.double_registrations if (one.kind, one.id) == place), None)
+    one = DoubleRegistration(
+        kind=kind,
+        id=event.id,
+        endpoints=event.endpoints,
+        other_endpoints=replaced.endpoints,
+        returns=1 + (before.returns if before else 0),
+        first_timestamp_ms=before.first_timestamp_ms if before else at.timestamp_ms,
+        offset=at.offset,
+        timestamp_ms=at.timestamp_ms,
+    )
+    others = tuple(other for other in history.double_registrations if (other.kind, other.id) != place)
+    return replace(history, double_registrations=_bounded(others, one))
 
 
 def with_broker(
@@ -110,7 +141,15 @@ def with_broker(
     """Adds the fencing of a broker that was alive, or what a later record says of it: a new process, the unfencing."""
     if before is None:
         return history
-    restarted, known = before.incarnation_id != after.incarnation_id, history.interruptions
+    changed, known = before.incarnation_id != after.incarnation_id, history.interruptions
+    returned = changed and any(
+        (old.kind, old.id, old.replaced_incarnation_id) == (NodeKind.BROKER, after.id, after.incarnation_id)
+        for old in known
+    )
+    if returned:
+        history = _with_return(history, NodeKind.BROKER, after, before, at)
+    restarted = changed and not returned
+    replaced = before.incarnation_id if changed else None
     if before.alive and after.fenced:
         one = Interruption(
             kind=NodeKind.BROKER,
@@ -119,14 +158,17 @@ def with_broker(
             timestamp_ms=at.timestamp_ms,
             announced=before.in_controlled_shutdown or after.in_controlled_shutdown,
             restarted=restarted,
+            replaced_incarnation_id=replaced,
         )
         of_node = [index for index, old in enumerate(known) if (old.kind, old.id) == (one.kind, one.id)]
         return replace(history, interruptions=_bounded(_without_oldest(known, of_node), one, most=INTERRUPTIONS))
-    if before.fenced and (after.alive or restarted):
+    if before.fenced and (after.alive or changed):
         open_ = (index for index in reversed(range(len(known))) if _is_open(known[index], NodeKind.BROKER, after.id))
         index = next(open_, None)
         if index is not None:
-            one = replace(known[index], restarted=known[index].restarted or restarted)
+            one = known[index]
+            if changed:
+                one = replace(one, restarted=one.restarted or restarted, replaced_incarnation_id=replaced)
             if after.alive:
                 one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
             return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))

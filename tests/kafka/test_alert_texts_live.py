@@ -5,10 +5,13 @@ The remedies of all alerts that are active at once must agree, and the texts mus
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from deploy.lab.addresses import Ports
+from deploy.lab.node import format_disk
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.formatting import alert_text
@@ -138,6 +141,37 @@ def test_controller_that_restarts_again_and_again_fires_and_resolves(
     assert fired.summary.endswith(" Each time the quorum has one voter less.")
     assert resolved.summary.startswith(f"Controller {voter} has not started again within the window.")
     assert "epoch-churn" not in monitor.rules
+
+
+def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(
+    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
+) -> None:
+    """Its configuration was copied, with another port and log directory."""
+    voter, _ = followers(lab)
+    original = lab.node(voter)
+    port = Ports().claim()
+    copy = replace(original, folder=tmp_path / "copy", controller_port=port, process=None)
+    copy.folder.mkdir()
+    text = original.properties_file.read_text().replace(str(original.folder), str(copy.folder))
+    copy.properties_file.write_text(text.replace(original.endpoint, copy.endpoint))
+    format_disk(lab.jvm, copy, lab.cluster_id, initial=())
+    monitor.start_scenario({"duplicate-node-id.hold": 1})
+
+    copy.launch(lab.jvm, supervised=True)
+    try:
+        # By the log: both register in turn.
+        monitor.wait_for_quorum(lambda quorum: bool(quorum.history.double_registrations), within_s=60)
+        fired = monitor.wait_for("duplicate-node-id", subject=f"node {voter}")
+    finally:
+        copy.running_process().kill()
+    monitor.set_thresholds({"duplicate-node-id.window": 0.001})
+    resolved = monitor.wait_for("duplicate-node-id", "resolved", subject=f"node {voter}", within_s=60)
+    shown(fired, resolved)
+
+    assert fired.severity == "critical"
+    assert fired.summary.startswith(f"Two processes run with node.id {voter}, a voter. ")
+    assert "node-restarting" not in monitor.rules
+    assert [*monitor.machine.quorum().history.double_registrations][-1].id == voter
 
 
 @pytest.mark.long

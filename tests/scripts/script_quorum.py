@@ -68,6 +68,8 @@ class ScriptedNode:
     """The highest metadata.version it supports."""
     epoch: int = 0
     """The newest epoch it heard of."""
+    incarnation: str = ""
+    """The incarnation id with which it last registered."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -125,6 +127,9 @@ class ScriptedQuorum:
     compacted: bool = False
     """Whether the gatherer's next fetch is answered with a snapshot."""
     sequence: int = 0
+
+    copies: dict[int, ScriptedNode] = field(default_factory=dict)
+    """A second process of a controller with the same node id: its own directory and endpoint."""
 
     # --- commands -----------------------------------------------------------------------------------------------
 
@@ -188,6 +193,16 @@ class ScriptedQuorum:
         node = self.nodes[number]
         self.start(number)
         node.end_offset, node.regressed_until_ms = offset, self.now_ms + seconds * SECOND
+
+    def copy(self, number: int) -> None:
+        """Starts a second process with the controller's node id, on another host and disk."""
+        self.copies[number] = ScriptedNode(id=number, directory=f"copy{number}", host=f"copy{number}.test", port=9093)
+
+    def end_copy(self, number: int) -> None:
+        """Stops the second process; the first one stays registered."""
+        copy = self.copies.pop(number)
+        self.stopped[copy.key] = StoppedReplica(self.offset, self.now_ms)
+        self._register(self.nodes[number], again=True)
 
     def observe(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
@@ -354,6 +369,7 @@ class ScriptedQuorum:
                 node.update_due_ms = None
                 self.voters[node.id] = self._voter(node.id)
                 self._write_voters()
+        self._register_copies()
         self.offset += 2
         for node in self.nodes.values():
             if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
@@ -361,6 +377,11 @@ class ScriptedQuorum:
             if node.up and not node.cut_off:
                 node.end_offset, node.epoch = self.offset, self.epoch
         self.stopped = {key: one for key, one in self.stopped.items() if self.now_ms - one.at_ms < 300 * SECOND}
+
+    def _register_copies(self) -> None:
+        """Each of two processes registers again when it reads that the other one has."""
+        for number, copy in self.copies.items() if self.now_ms // SECOND % 5 == 0 else ():
+            self._register((copy, self.nodes[number])[self.now_ms // SECOND // 5 % 2], again=True)
 
     def _elect(self) -> None:
         self.election_due_ms = None
@@ -409,6 +430,7 @@ class ScriptedQuorum:
     def _poll(self) -> QuorumPolled:
         keys = {voter.key for voter in self.voters.values()}
         fetching = {node.key for node in self.nodes.values() if node.up and not node.cut_off}
+        fetching |= {copy.key for copy in self.copies.values()}
         observers = sorted((fetching | set(self.stopped)) - keys, key=lambda key: (key.id, key.directory_id or ""))
         return QuorumPolled(
             cluster_id="test-cluster-id",
@@ -422,7 +444,7 @@ class ScriptedQuorum:
         )
 
     def _row(self, key: ReplicaKey) -> Replica:
-        node = self.nodes.get(key.id)
+        node = next((one for one in (self.nodes.get(key.id), self.copies.get(key.id)) if one and one.key == key), None)
         now = self.now_ms + LEADER_CLOCK_OFFSET_MS
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
@@ -532,8 +554,10 @@ class ScriptedQuorum:
         self.voters = dict(sorted(self.voters.items()))
         self._write(VotersReplaced(at=self._at(), voters=tuple(self.voters.values())))
 
-    def _register(self, node: ScriptedNode) -> None:
-        incarnation = f"incarnation-{node.id}-{self.offset}"
+    def _register(self, node: ScriptedNode, *, again: bool = False) -> None:
+        """Registers a new process, or the same one again."""
+        incarnation = node.incarnation if again and node.incarnation else f"incarnation-{node.id}-{self.offset}"
+        node.incarnation = incarnation
         if node.broker:
             self._write(
                 BrokerRegistered(

@@ -56,6 +56,8 @@ class ScriptRun:
             "kill": lambda *nodes: _each(self.cluster.stop, nodes),
             "start": lambda *nodes: _each(self.cluster.start, nodes),
             "crash-loop": self.crash_loop,
+            "copy": lambda node: self.cluster.copy(int(node)),
+            "end-copy": lambda node: self.cluster.end_copy(int(node)),
             "fence": lambda node: self.cluster.fence(int(node)),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),

@@ -27,6 +27,7 @@ CONDITIONS: Mapping[str, Callable[[SimulatedWorld], Iterator[Condition]]] = {
     "certificate-expiring": view_conditions.certificate_expiring,
     "committed-metadata-lost": log_conditions.committed_metadata_lost,
     "data-contract-broken": log_conditions.data_contract_broken,
+    "duplicate-node-id": log_conditions.duplicate_node_id,
     "epoch-churn": log_conditions.epoch_churn,
     "failure-tolerance": poll_conditions.failure_tolerance,
     "forced-reconfiguration": log_conditions.forced_reconfiguration,

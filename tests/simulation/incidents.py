@@ -33,6 +33,7 @@ _ALL = (
     Incident("certificates expire soon", quorum_incidents.let_certificates_expire, ("certificate-expiring",), SEVERAL),
     Incident("majority restored from old copies", metadata_incidents.lose_metadata, ("committed-metadata-lost",)),
     Incident("record damaged", metadata_incidents.damage_record, ("data-contract-broken",), ANY, static=True),
+    Incident("node id used twice", metadata_incidents.register_copy, ("duplicate-node-id",), static=True),
     Incident("leader resigns repeatedly", metadata_incidents.churn, ("epoch-churn",), (3, 5), static=True),
     Incident("half of the reserve stops", quorum_incidents.stop_reserve, ("failure-tolerance",), (3, 5), static=True),
     Incident("voter set forced", metadata_incidents.force_voters, ("forced-reconfiguration",), (5,)),

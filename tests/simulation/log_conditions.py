@@ -8,6 +8,7 @@ from tests.simulation.oracle import Oracle, RegisteredFeatures
 from tests.simulation.simulated_thresholds import (
     CHURN_ELECTIONS,
     CHURN_WINDOW_S,
+    DUPLICATE_WINDOW_S,
     EPOCH_JUMP,
     FENCINGS,
     FINALIZE_S,
@@ -101,6 +102,17 @@ def node_restarting(world: SimulatedWorld) -> Iterator[Condition]:
         if enough(times, window_ms + SLACK_MS):
             must = world.reportable and enough(times, window_ms - SLACK_MS)
             yield Condition("node-restarting", f"{role} {node}", must)
+
+
+def duplicate_node_id(world: SimulatedWorld) -> Iterator[Condition]:
+    observed, window_ms = world.observed, int(DUPLICATE_WINDOW_S * 1_000)
+    for node, at_ms in observed.returned.items():
+        age_ms = observed.newest_ms - at_ms
+        if age_ms <= window_ms + SLACK_MS:
+            yield Condition("duplicate-node-id", f"node {node}", world.reportable and age_ms <= window_ms - SLACK_MS)
+    recent = [key.id for key in world.fetched_ms if (world.fetch_age_ms(key) or 0) <= SLACK_MS]
+    for node in {one for one in recent if recent.count(one) > 1}:
+        yield Condition("duplicate-node-id", f"node {node}", must=False)
 
 
 def _explained(observed: ObservedLog) -> set[int]:

@@ -18,6 +18,7 @@ from tests.simulation.incident_scene import NOTICED_MS, IncidentScene, fires_wit
 from tests.simulation.simulated_thresholds import (
     CHURN_ELECTIONS,
     CHURN_WINDOW_S,
+    DUPLICATE_WINDOW_S,
     FENCINGS,
     FLAPPING_WINDOW_S,
     KEEP_FIRING_S,
@@ -92,6 +93,22 @@ def restart_again(scene: IncidentScene) -> Iterator[int]:
         yield 10_000
     yield fires_within("node-restarting") + 10_000
     yield int(RESTART_WINDOW_S * 1_000)
+
+
+def register_copy(scene: IncidentScene) -> Iterator[int]:
+    """A second process of a controller and the first one register in turn; the first one stays."""
+    node, oracle = scene.followers[0].id, scene.simulation.ground_truth.oracle
+    own, endpoint = oracle.controllers[node]
+    features = oracle.features["controller", node].supported
+    for incarnation in (*("copy", own) * 4,):
+        scene.write(
+            ControllerRegistered(
+                at=scene.at, id=NodeId(node), incarnation_id=incarnation, endpoints=(endpoint,), features=features
+            )
+        )
+        yield 8_000
+    yield fires_within("duplicate-node-id")
+    yield int(DUPLICATE_WINDOW_S * 1_000)
 
 
 def force_voters(scene: IncidentScene) -> Iterator[int]:

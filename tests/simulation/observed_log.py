@@ -57,6 +57,10 @@ class ObservedLog:
     newest_ms: int = 0
     elections: list[ObservedElection] = field(default_factory=list)
     starts: list[ObservedStart] = field(default_factory=list)
+    incarnations: dict[int, set[str]] = field(default_factory=dict)
+    """The processes of each controller that have registered."""
+    returned: dict[int, int] = field(default_factory=dict)
+    """When a process of a controller last registered again after another one."""
     leader: int | None = None
     """The winner of the newest election that was read as a record."""
     fencings: list[tuple[int, int]] = field(default_factory=list)
@@ -89,7 +93,12 @@ class ObservedLog:
             held = oracle.controllers.get(event.id)
             if held is None or held[0] != event.incarnation_id:
                 at = (entry.timestamp_ms, oracle.end)
-                self.starts.append(ObservedStart("controller", event.id, *at, held is None))
+                if held is not None and event.incarnation_id in self.incarnations.get(event.id, ()):
+                    self.returned[event.id] = entry.timestamp_ms
+                else:
+                    self.starts.append(ObservedStart("controller", event.id, *at, held is None))
+        if isinstance(event, ControllerRegistered):
+            self.incarnations.setdefault(event.id, set()).add(event.incarnation_id)
         if isinstance(event, VotersReplaced):
             self._voters_replaced(now_ms, entry, event, recorded=recorded)
         before, brokers = dict(oracle.unclean), dict(oracle.brokers)

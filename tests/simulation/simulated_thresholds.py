@@ -12,6 +12,7 @@ HOLD_S: Mapping[str, float] = {
     "certificate-expiring": 60.0,
     "committed-metadata-lost": 0.0,
     "data-contract-broken": 0.0,
+    "duplicate-node-id": 30.0,
     "epoch-churn": 20.0,
     "failure-tolerance": 60.0,
     "forced-reconfiguration": 0.0,
@@ -43,6 +44,7 @@ KEEP_FIRING_S = 90.0
 """How long rules about past events keep firing."""
 CHURN_WINDOW_S = 180.0
 CHURN_ELECTIONS = 4
+DUPLICATE_WINDOW_S = 90.0
 EPOCH_JUMP = 10
 FLAPPING_WINDOW_S = 120.0
 FENCINGS = 4
@@ -59,6 +61,7 @@ OVERRIDES: Mapping[str, float] = {
     **{f"{rule}.hold": seconds for rule, seconds in HOLD_S.items()},
     "broker-flapping.window": FLAPPING_WINDOW_S,
     "data-contract-broken.stands": KEEP_FIRING_S,
+    "duplicate-node-id.window": DUPLICATE_WINDOW_S,
     "epoch-churn.window": CHURN_WINDOW_S,
     # What the polls show of a whole window is tested by scripts.
     "failure-tolerance.share": 101.0,

@@ -11,6 +11,7 @@ from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.finding import Evaluation, Finding
 from rules.model.history import (
     ControllerStart,
+    DoubleRegistration,
     Election,
     Interruption,
     NodeKind,
@@ -690,7 +691,7 @@ def controller_start(node: int, *, ago_ms: int = 300, offset: int | None = None)
         incarnation_id=f"incarnation-{node}-{ago_ms}",
         offset=Offset(at),
         timestamp_ms=Millis(NOW - ago_ms),
-        restarted=True,
+        replaced_incarnation_id="former",
     )
 
 
@@ -698,6 +699,21 @@ def restarting(quorum: Quorum, node: int, times: int, *, every_ms: int = 120_000
     """The controller was started again this many times, the last time now."""
     starts = tuple(controller_start(node, ago_ms=300 + age * every_ms) for age in range(times - 1, -1, -1))
     return replace(quorum, history=replace(quorum.history, starts=starts))
+
+
+def registered_twice(quorum: Quorum, node: int, *, kind: NodeKind = NodeKind.CONTROLLER, ago_ms: int = 300) -> Quorum:
+    """Two processes of a node have registered in turn, the last time this long ago."""
+    one = DoubleRegistration(
+        kind=kind,
+        id=NodeId(node),
+        endpoints=(endpoint(node),),
+        other_endpoints=(endpoint(node, "copy.test"),),
+        returns=12,
+        first_timestamp_ms=Millis(NOW - 60_000),
+        offset=Offset(9_990),
+        timestamp_ms=Millis(NOW - ago_ms),
+    )
+    return replace(quorum, history=replace(quorum.history, double_registrations=(one,)))
 
 
 def failing_again(quorum: Quorum, node: int, times: int, *, for_ms: int = 60_000, every_ms: int = 100_000) -> Quorum:

@@ -116,6 +116,7 @@ def test_no_leader_inhibits_its_consequences() -> None:
     assert {(rule, subject) for rule, subject in unknown(faulty) if subject is None} == {
         ("broker-fenced", None),
         ("broker-flapping", None),
+        ("duplicate-node-id", None),
         ("epoch-churn", None),
         ("failure-tolerance", None),
         ("ghost-registration", None),
@@ -263,6 +264,7 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
     evaluation = evaluation_of(without_leader_row)
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.unknown} == {
+        "duplicate-node-id",
         "failure-tolerance",
         "ghost-registration",
         "high-watermark-stalled",

@@ -15,6 +15,7 @@ from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule
 from rules.formatting import alert_text
 from rules.lifecycle import TrackedConditions, advance
+from rules.model.history import NodeKind
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Answer, CertificateFault, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
@@ -45,6 +46,7 @@ from tests.unit.rules.situation import (
     refuses,
     registered,
     registered_elsewhere,
+    registered_twice,
     removed,
     removed_repeatedly,
     resolver_fails,
@@ -174,6 +176,11 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "observer-lagging.warning": ("broker 101", broker_lagging(healthy(), 101)),
     "observer-lagging.warning.silent": ("broker 101", broker_lagging(healthy(), 101, silent=True)),
     "broker-flapping.warning": ("broker 101", flapping(healthy(), 101, 5)),
+    "duplicate-node-id.critical": (
+        "node 2",
+        registered_twice(observer(healthy(), 2, directory="copyOf2"), 2),
+    ),
+    "duplicate-node-id.warning": ("node 101", registered_twice(healthy(), 101, kind=NodeKind.BROKER)),
     "node-restarting.warning": ("controller 2", restarting(healthy(), 2, 4)),
     "node-restarting.warning.broker": ("broker 101", flapping(FENCED_BROKER, 101, 6, restarted=True)),
     "epoch-churn.warning.jump": ("epoch 40", epoch_jumped(healthy(), 20)),
@@ -262,6 +269,7 @@ SEVERITIES = {
     "broker-fenced": {"critical", "info", "warning"},
     "observer-lagging": {"warning"},
     "broker-flapping": {"warning"},
+    "duplicate-node-id": {"critical", "warning"},
     "node-restarting": {"warning"},
     "epoch-churn": {"warning"},
     "raft-invariant-broken": {"critical"},

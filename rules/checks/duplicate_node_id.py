@@ -1,0 +1,140 @@
+"""Two processes run with one node.id: a configuration or a machine image was copied.
+
+What it means
+    Kafka takes both for one node. Critical: the id is a voter's, and a majority may count it twice. Warning: another
+    controller's or a broker's.
+
+Evidence
+    The directory ids that fetch under this id at the same time; the endpoints of both processes, if one registered
+    again after the other had replaced it, which a restart never does.
+
+What to do
+    1. Find both processes. The voter is the one with the voter's directory id in its meta.properties.
+    2. Stop the other one, give it a node.id of its own, format its log directory, and start it.
+
+What not to do
+    Do not remove or add this voter, or restart other controllers, while both run.
+
+Thresholds
+    hold (30 s) and clear (10 s). fetch_age (5 s): a replaced disk is listed beside the new one. window (5 min): how
+    long a return of a registration counts. poll_age (10 s).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import and_join, utc_text
+from rules.model.history import DoubleRegistration
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.observability import needed_poll
+from rules.remedies.remedy_commands import describe_status
+
+ID = "duplicate-node-id"
+_FETCH_AGE = replace(FETCH_AGE, default=5.0)
+WINDOW = Threshold(
+    name="window",
+    default=300.0,
+    unit="s",
+    meaning="two processes run until their registrations have not alternated for this long, by the timestamps in the "
+    "log. A controller registers again within seconds",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each node id that two processes have."""
+    poll, newest = needed_poll(quorum), quorum.newest_timestamp_ms
+    fetching = _fetching_twice(quorum, poll, thresholds)
+    registered: dict[NodeId, DoubleRegistration] = {}
+    for one in quorum.history.double_registrations:
+        if newest is not None and newest - one.timestamp_ms <= thresholds.ms(WINDOW.name):
+            registered[one.id] = one
+    for node in sorted({*fetching, *registered}):
+        yield _finding(quorum, poll, node, fetching.get(node, ()), registered.get(node))
+
+
+def _fetching_twice(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Mapping[NodeId, Sequence[ReplicaKey]]:
+    """Returns the node ids of which several directories fetch, with their keys."""
+    found: dict[NodeId, Sequence[ReplicaKey]] = {}
+    for node, rows in poll.rows_by_id.items():
+        keys = {row.key for row in rows if row.key.directory_id is not None} if len(rows) > 1 else set()
+        if len(keys) > 1:
+            both = [key for key in sorted(keys) if liveness(quorum, poll, key, thresholds) is Liveness.FETCHING]
+            if len(both) > 1:
+                found[node] = both
+    return found
+
+
+def _finding(
+    quorum: Quorum, poll: Poll, node: NodeId, keys: Sequence[ReplicaKey], registered: DoubleRegistration | None
+) -> Finding:
+    voters = {key.id: key for key in (quorum.committed.keys if quorum.committed else poll.voter_keys)}
+    voter = voters.get(node)
+    endpoints = _endpoints(registered)
+    fetched = {str(key): since_last_fetch_ms(quorum, poll, key) for key in keys}
+    return Finding(
+        rule=ID,
+        subject=f"node {node}",
+        severity=Severity.WARNING if voter is None else Severity.CRITICAL,
+        summary=f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}."
+        + (f" They registered in turn, at {and_join(endpoints)}." if registered else "")
+        + (f" Directories {and_join(key.directory_id for key in keys)} both fetch." if keys else ""),
+        evidence={
+            "node": node,
+            "voter": None if voter is None else str(voter),
+            "endpoints": [*endpoints],
+            "registered_endpoints": [str(one) for one in _registered(quorum, node)],
+            "returns_of_a_registration": registered.returns if registered else 0,
+            "last_return": utc_text(registered.timestamp_ms) if registered else None,
+            "last_fetched": {
+                name: "never" if age is None else utc_text(poll.observed_at_ms - age) for name, age in fetched.items()
+            },
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=(
+            f"# Find both processes with node.id={node}{f': {and_join(endpoints)}' if endpoints else ''}",
+            *_which(voter, keys),
+            f"# Stop the copy, give it a node.id of its own instead of {node}, format its log directory (a controller "
+            "with --no-initial-controllers) and start it",
+            f"# Do not add or remove controller {node} while both run",
+            describe_status(quorum, excluding=node),
+        ),
+    )
+
+
+def _endpoints(registered: DoubleRegistration | None) -> Sequence[str]:
+    """Returns the endpoints of both processes, without repetitions: a copied configuration may name the same."""
+    pair: Sequence[tuple[Endpoint, ...]] = (registered.endpoints, registered.other_endpoints) if registered else ()
+    return [*dict.fromkeys(str(one) for endpoints in pair for one in endpoints)]
+
+
+def _registered(quorum: Quorum, node: NodeId) -> tuple[Endpoint, ...]:
+    registration = quorum.controllers.get(node) or quorum.brokers.get(node)
+    return registration.endpoints if registration else ()
+
+
+def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str]:
+    if voter is not None and voter.directory_id is not None:
+        yield (
+            f"# The voter has directory.id={voter.directory_id} in its meta.properties: the other process is the copy; "
+            "if both have it, the one that was started last"
+        )
+    elif keys:
+        yield f"# Compare directory.id in their meta.properties: {and_join(key.directory_id for key in keys)}"
+
+
+RULE = Rule(
+    id=ID,
+    title="Two processes have one node.id",
+    text=__doc__ or "",
+    thresholds=(hold(30.0), clear(), WINDOW, _FETCH_AGE, POLL_AGE),
+    evaluate=evaluate,
+    needs=(Need.FRESH_POLL,),
+    # Both processes are one node for Kafka: what else is found of it has the same cause.
+    grouped_with=("node-records-conflict", "node-restarting", "stale-voter-endpoint", "version-drift", "epoch-churn"),
+)

@@ -6,7 +6,8 @@ What it means
     leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
     `observer-could-be-voter` reports controllers that are observers, `voter-lagging` reports voters. A broker that is
-    catching up, which means that its lag shrinks over a window of polls, is not reported.
+    catching up, which means that its lag shrinks over a window of polls, is not reported. A new leader lists a broker
+    from its first fetch on: one that is still not listed after `lag` does not fetch.
 
 Evidence
     How far the broker lags, in records and in time by the leader's clock; when it last fetched; the end of its log and
@@ -33,9 +34,10 @@ from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, utc_text
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import START, Quorum
+from rules.model.registration import BrokerRegistration
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
@@ -65,12 +67,30 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             continue
         rows = poll.observers_by_id.get(node)
         if rows is None:
-            # A new leader lists an observer from its first fetch on.
-            yield UnknownResult(rule=ID, subject=f"broker {node}", why="the leader does not list it as an observer yet")
+            yield _not_listed(quorum, poll, broker, thresholds)
         else:
             # A broker with a new disk is listed with both directories for 300 s: the one that fetched last is current.
             row = sorted(rows, key=lambda row: row.last_fetch_ms or 0)[-1]
             yield from _evaluate_broker(quorum, poll, row, thresholds)
+
+
+def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, thresholds: Thresholds) -> RuleResult:
+    """Returns the result for a broker without a row: a leader lists an observer from its first fetch on, for 300 s."""
+    elected = (one.timestamp_ms for one in quorum.history.elections if one.leader_epoch == poll.leader_epoch)
+    since = max([broker.alive_since_timestamp_ms or START, *elected])
+    newest = quorum.newest_timestamp_ms
+    if newest is None or newest - since <= thresholds.ms(LAG.name):
+        why = "the leader does not list it as an observer yet"
+        return UnknownResult(rule=ID, subject=f"broker {broker.id}", why=why)
+    known = [history for key, history in quorum.histories.items() if key.id == broker.id]
+    last = max(known, key=lambda history: history.last_seen_at_ms, default=None)
+    row = Replica(
+        key=last.key if last else ReplicaKey(id=broker.id),
+        log_end_offset=last.last_log_end_offset if last else None,
+        last_fetch_ms=None,
+        last_caught_up_ms=None,
+    )
+    return _finding(quorum, poll, row, None, Readiness.UNKNOWN, fetching=False)
 
 
 def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -227,8 +227,14 @@ class ScriptedQuorum:
         self.stop(number)
         node.up, node.cut_off = True, True
 
+    def stop_fetching(self, number: int) -> None:
+        """A broker's metadata fetching stops; its heartbeats go on."""
+        node = self.nodes[number]
+        node.cut_off = True
+        self.stopped[node.key] = StoppedReplica(node.end_offset, self.now_ms)
+
     def reconnect(self, number: int) -> None:
-        """Reconnects a controller that was cut off."""
+        """Reconnects a controller that was cut off, or a broker that stopped fetching."""
         node = self.nodes[number]
         node.cut_off = False
         self.stopped.pop(node.key, None)
@@ -393,6 +399,9 @@ class ScriptedQuorum:
         if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
             self.epoch += 1
             self.leader = min(alive)
+            # A new leader lists no observer before its first fetch.
+            voting = {voter.key for voter in self.voters.values()}
+            self.stopped = {key: one for key, one in self.stopped.items() if key in voting}
             self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
 
     def _votes(self, node: ScriptedNode) -> bool:

@@ -67,6 +67,7 @@ class ScriptRun:
             "remove-controller": lambda node: self.cluster.remove(int(node)),
             "resign": self.cluster.resign,
             "cut-off": lambda node: self.cluster.cut_off(int(node)),
+            "stop-fetching": lambda node: self.cluster.stop_fetching(int(node)),
             "reconnect": lambda node: self.cluster.reconnect(int(node)),
             "upgrade": lambda version, *nodes: _each(lambda node: self.cluster.upgrade(node, int(version)), nodes),
             "finalize": lambda version: self.cluster.finalize(int(version)),

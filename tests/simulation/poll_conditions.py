@@ -136,7 +136,11 @@ def observer_lagging(world: SimulatedWorld) -> Iterator[Condition]:
     }
     for broker in world.brokers:
         progress = leader.progress.get(broker.key) if leader is not None else None
-        if leader is None or progress is None or broker.id not in alive:
+        if leader is None or broker.id not in alive:
+            continue
+        if progress is None:
+            # The leader does not list it: it counts as not fetching when that lasts.
+            yield Condition("observer-lagging", f"broker {broker.id}", must=False)
             continue
         clock = world.now_ms + leader.skew_ms
         fetched_ms, lag_ms = clock - progress.fetched_at_ms, clock - progress.caught_up_at_ms

@@ -11,6 +11,7 @@ from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    EPOCH,
     broker,
     broker_lagging,
     elected,
@@ -132,16 +133,44 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
     assert finding_lines(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
 
 
-def test_a_broker_that_a_new_leader_does_not_list_yet_is_unknown() -> None:
-    quorum = with_broker(healthy(), 103)
-    assert finding_lines(quorum) == []
-    assert unknown_reasons(quorum, "observer-lagging") == [
-        ("broker 103", "the leader does not list it as an observer yet")
-    ]
+@pytest.mark.parametrize(
+    ("alive_for_ms", "elected_ago_ms", "fires"),
+    [
+        (30_000, None, False),
+        (30_001, None, True),
+        # The broker has been alive for an hour, and the leader was elected so long ago.
+        (3_600_000, 30_000, False),
+        (3_600_000, 30_001, True),
+        (None, 30_001, True),
+    ],
+)
+def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_and_then_does_not_fetch(
+    alive_for_ms: int | None, elected_ago_ms: int | None, fires: bool
+) -> None:
+    quorum = healthy()
+    newest = quorum.newest_timestamp_ms
+    assert newest is not None
+    since = None if alive_for_ms is None else Millis(newest - alive_for_ms)
+    brokers = with_broker(quorum, 103).brokers
+    late = replace(brokers[NodeId(103)], alive_since_timestamp_ms=since)
+    quorum = replace(quorum, brokers={**brokers, NodeId(103): late})
+    if elected_ago_ms is not None:
+        (won,) = elected(healthy(), 3).history.elections
+        won = replace(won, leader_epoch=EPOCH, timestamp_ms=Millis(newest - elected_ago_ms))
+        quorum = replace(quorum, history=replace(quorum.history, elections=(won,)))
+    assert finding_lines(quorum) == (["warning observer-lagging: broker 103"] if fires else [])
+    assert unknown_reasons(quorum, "observer-lagging") == (
+        [] if fires else [("broker 103", "the leader does not list it as an observer yet")]
+    )
+
+
+def test_a_listed_broker_that_never_caught_up_is_unknown() -> None:
+    quorum = healthy()
     assert quorum.poll is not None
-    never = replace(row(key(103)), last_caught_up_ms=None)
-    listed_quorum = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, never)))
-    assert unknown_reasons(listed_quorum, "observer-lagging") == [("broker 103", "its lag is not known yet")]
+    never = replace(row(key(101)), last_caught_up_ms=None)
+    others = tuple(one for one in quorum.poll.observers if one.key.id != 101)
+    listed_quorum = replace(quorum, poll=replace(quorum.poll, observers=(*others, never)))
+    assert unknown_reasons(listed_quorum, "observer-lagging") == [("broker 101", "its lag is not known yet")]
 
 
 @pytest.mark.parametrize(("for_ms", "fires"), [(30_000, False), (30_001, True)])

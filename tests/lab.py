@@ -89,6 +89,10 @@ class Lab(deploy.lab.lab.Lab):
         """Runs `kafka-features upgrade`, with `--release-version 4.3` or `--feature kraft.version=1`."""
         return self.jvm.tool("kafka-features", [*self._at_controllers(), "upgrade", *options])
 
+    def downgrade_feature(self, level: str) -> None:
+        """Runs `kafka-features downgrade` with a level such as `metadata.version=27`."""
+        self.jvm.tool("kafka-features", [*self._at_controllers(), "downgrade", "--feature", level])
+
     def add_controller(self, id_: int) -> None:
         """Runs `kafka-metadata-quorum add-controller` for a running observer and waits until it is a voter."""
         node = self.node(id_)

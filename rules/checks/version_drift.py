@@ -23,8 +23,9 @@ What to do
     3. When the new version has proven stable, finalize it with the command in the alert.
 
 What not to do
-    Do not finalize while you may still want to downgrade: metadata.version has no safe way back. Do not finalize in
-    order to fix another problem.
+    Do not finalize while you may still want to downgrade. Kafka lowers metadata.version only where no record changed in
+    between: among 23 to 29 (Kafka 4.0 to 4.2), not from 30 (4.3). The alert says which. Do not finalize in order to fix
+    another problem.
 
 Thresholds
     hold (4 h, by the timestamps in the log where known) and clear (10 s): CockroachDB's alert on mixed versions waits
@@ -53,7 +54,7 @@ from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from rules.remedies.remedy_commands import describe_features, upgrade_feature
+from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 
 ID = "version-drift"
 METADATA_VERSION = "metadata.version"
@@ -70,6 +71,9 @@ _UNREGISTER = (
 )
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
+
+_CHANGED_RECORDS = (8, 11, 13, 14, 15, 17, 23, 30)
+"""The levels at which records changed (MetadataVersion.didMetadataChange): Kafka refuses to go below such a level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +265,7 @@ def _finalizable(
     quorum: Quorum, nodes: list[_RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
 ) -> Finding:
     warning = (
-        "# When the version has proven stable, finalize it: there is no safe way back"
+        f"# When the version has proven stable, finalize it: {_way_back(in_force, highest)}"
         if feature == METADATA_VERSION
         else "# Make the quorum dynamic if you want to change voters and replace disks with add-controller and "
         "remove-controller: there is no way back"
@@ -287,6 +291,12 @@ def _finalizable(
         remedy=(describe_features(quorum), warning, upgrade_feature(quorum, feature, highest), *after),
         condition_age_ms=age,
     )
+
+
+def _way_back(in_force: int, highest: int) -> str:
+    # Of levels of a Kafka that was not released yet nothing is known.
+    changed = highest > _CHANGED_RECORDS[-1] or any(in_force < level <= highest for level in _CHANGED_RECORDS)
+    return "there is no safe way back" if changed else f"{FEATURES_TOOL} downgrade can set level {in_force} again"
 
 
 RULE = Rule(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.lab import LabError
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
@@ -76,6 +77,7 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, monitor: Mo
 
 @pytest.mark.long
 def test_printed_command_finalizes_the_feature_level(lab: Lab, monitor: MonitoredCluster) -> None:
+    lab.downgrade_feature("metadata.version=27")
     monitor.start_scenario({"version-drift.hold": 1, "version-drift.finalize": 1})
 
     alert = monitor.wait_for("version-drift", subject="metadata.version")
@@ -84,7 +86,10 @@ def test_printed_command_finalizes_the_feature_level(lab: Lab, monitor: Monitore
     monitor.wait_for("version-drift", "resolved", subject="metadata.version")
 
     assert alert.severity == "info"
-    assert (alert.evidence["finalized_level"], alert.evidence["level_all_nodes_support"]) == (29, 30)
+    assert (alert.evidence["finalized_level"], alert.evidence["level_all_nodes_support"]) == (27, 30)
+    assert any("there is no safe way back" in line for line in alert.remedy)
+    with pytest.raises(LabError, match="might delete metadata information"):
+        lab.downgrade_feature("metadata.version=29")
     assert monitor.machine.quorum().metadata_version == 30
 
 

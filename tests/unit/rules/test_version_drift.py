@@ -94,6 +94,24 @@ def test_remedy_finalizes_a_level_that_every_node_supports() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("in_force", "highest", "back"),
+    [
+        (27, 29, "kafka-features.sh downgrade can set level 27 again"),
+        (23, 29, "kafka-features.sh downgrade can set level 23 again"),
+        (22, 29, "there is no safe way back"),
+        (29, 30, "there is no safe way back"),
+        # No Kafka with this level is released.
+        (30, 31, "there is no safe way back"),
+    ],
+)
+def test_remedy_says_whether_the_level_can_be_lowered_again(in_force: int, highest: int, back: str) -> None:
+    """Kafka refuses a downgrade below a level at which records changed (MetadataVersion.checkIfMetadataChanged)."""
+    quorum = replace(upgraded(healthy(), highest, ago_ms=8 * DAY_MS), metadata_version=in_force)
+    (finding,) = findings(quorum, RULE)
+    assert f"# When the version has proven stable, finalize it: {back}" in finding.remedy
+
+
 def test_result_is_unknown_for_a_registration_without_features() -> None:
     quorum = healthy()
     old = replace(quorum.brokers[NodeId(101)], features=None, features_since_timestamp_ms=None)

@@ -4,9 +4,9 @@ The configuration contains some controllers, Fetch responses the leader, Describ
 them may be stale: an address is used only as long as requests to it succeed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -167,7 +167,7 @@ class NodeDirectory:
 
     def _listener(self) -> str | None:
         all_endpoints = [*self._polled.values(), *self._registered.values(), *self._voters.values()]
-        for endpoint in _flat(all_endpoints):
+        for endpoint in chain.from_iterable(all_endpoints):
             if Address(endpoint.host, endpoint.port) in self.configured:
                 return endpoint.listener
         return None
@@ -180,7 +180,3 @@ def _keep(known: dict[NodeId, T], node: NodeId, value: T) -> None:
 
 def _same_address(one: Endpoint, other: Endpoint | None) -> bool:
     return other is not None and (one.host, one.port) == (other.host, other.port)
-
-
-def _flat(groups: Iterable[tuple[Endpoint, ...]]) -> Iterable[Endpoint]:
-    return (endpoint for group in groups for endpoint in group)

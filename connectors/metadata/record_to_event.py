@@ -55,10 +55,6 @@ def _leader_changed(at: RecordPosition, values: Values) -> Event:
     )
 
 
-def _kraft_version_set(at: RecordPosition, values: Values) -> Event:
-    return KRaftVersionSet(at=at, version=valid_number("kraft.version", values["kraft_version"], 0, LARGEST_INT16))
-
-
 def _voters_replaced(at: RecordPosition, values: Values) -> Event:
     listed = values["voters"]
     if len(listed) > MOST_VOTERS:
@@ -130,26 +126,6 @@ def _broker_changed(at: RecordPosition, values: Values) -> Event:
     )
 
 
-def _broker_fenced(at: RecordPosition, values: Values) -> Event:
-    return BrokerChanged(at=at, id=valid_node("broker id", values["id"]), fenced=True, in_controlled_shutdown=None)
-
-
-def _broker_unfenced(at: RecordPosition, values: Values) -> Event:
-    return BrokerChanged(at=at, id=valid_node("broker id", values["id"]), fenced=False, in_controlled_shutdown=None)
-
-
-def _broker_unregistered(at: RecordPosition, values: Values) -> Event:
-    return BrokerUnregistered(at=at, id=valid_node("broker id", values["broker_id"]))
-
-
-def _topic_created(at: RecordPosition, values: Values) -> Event:
-    return TopicCreated(at=at, topic_id=_topic(values), name=values["name"])
-
-
-def _topic_removed(at: RecordPosition, values: Values) -> Event:
-    return TopicRemoved(at=at, topic_id=_topic(values))
-
-
 def _partition_set(at: RecordPosition, values: Values) -> Event:
     state = recovering(values["leader_recovery_state"], absent=None)
     assert state is not None
@@ -184,22 +160,6 @@ def _partition_changed(at: RecordPosition, values: Values) -> Event:
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
     )
-
-
-def _elr_cleared(at: RecordPosition, values: Values) -> Event:
-    return ElrCleared(at=at, topic=values["topic_name"] or None)
-
-
-def _transaction_began(at: RecordPosition, values: Values) -> Event:
-    return TransactionBegan(at=at, name=values["name"] or None)
-
-
-def _transaction_ended(at: RecordPosition, values: Values) -> Event:
-    return TransactionEnded(at=at, aborted=False)
-
-
-def _transaction_aborted(at: RecordPosition, values: Values) -> Event:
-    return TransactionEnded(at=at, aborted=True)
 
 
 def _topic(values: Values) -> TopicId:
@@ -264,26 +224,34 @@ def _feature(values: Values) -> FeatureRange:
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     "RegisterBrokerRecord": _broker_registered,
-    "UnregisterBrokerRecord": _broker_unregistered,
-    "TopicRecord": _topic_created,
+    "UnregisterBrokerRecord": lambda at, values: BrokerUnregistered(
+        at=at, id=valid_node("broker id", values["broker_id"])
+    ),
+    "TopicRecord": lambda at, values: TopicCreated(at=at, topic_id=_topic(values), name=values["name"]),
     "PartitionRecord": _partition_set,
     "PartitionChangeRecord": _partition_changed,
-    "FenceBrokerRecord": _broker_fenced,
-    "UnfenceBrokerRecord": _broker_unfenced,
-    "RemoveTopicRecord": _topic_removed,
+    "FenceBrokerRecord": lambda at, values: BrokerChanged(
+        at=at, id=valid_node("broker id", values["id"]), fenced=True, in_controlled_shutdown=None
+    ),
+    "UnfenceBrokerRecord": lambda at, values: BrokerChanged(
+        at=at, id=valid_node("broker id", values["id"]), fenced=False, in_controlled_shutdown=None
+    ),
+    "RemoveTopicRecord": lambda at, values: TopicRemoved(at=at, topic_id=_topic(values)),
     "FeatureLevelRecord": _feature_level_set,
     "BrokerRegistrationChangeRecord": _broker_changed,
-    "BeginTransactionRecord": _transaction_began,
-    "EndTransactionRecord": _transaction_ended,
-    "AbortTransactionRecord": _transaction_aborted,
+    "BeginTransactionRecord": lambda at, values: TransactionBegan(at=at, name=values["name"] or None),
+    "EndTransactionRecord": lambda at, _: TransactionEnded(at=at, aborted=False),
+    "AbortTransactionRecord": lambda at, _: TransactionEnded(at=at, aborted=True),
     "RegisterControllerRecord": _controller_registered,
-    "ClearElrRecord": _elr_cleared,
+    "ClearElrRecord": lambda at, values: ElrCleared(at=at, topic=values["topic_name"] or None),
 }
 """By Kafka's class: the metadata records that rules need. All others are skipped by their length."""
 
 CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,
-    "KRaftVersionRecord": _kraft_version_set,
+    "KRaftVersionRecord": lambda at, values: KRaftVersionSet(
+        at=at, version=valid_number("kraft.version", values["kraft_version"], 0, LARGEST_INT16)
+    ),
     "VotersRecord": _voters_replaced,
 }
 """The same for KRaft's control records. `decoder` converts snapshot header and footer: they need the snapshot's id."""

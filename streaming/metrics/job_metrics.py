@@ -125,14 +125,6 @@ def _audited(audits: AuditResults) -> Sequence[ContractResult] | None:
         return None
 
 
-def _audited_at(job: JobSample) -> Values:
-    return job.audited[0].audited_at_ms / 1000 if job.audited else None
-
-
-def _audited_rows(job: JobSample) -> Values:
-    return {(one.suite,): one.checked_rows for one in job.audited or ()}
-
-
 def _contract_violations(job: JobSample) -> Values:
     return {(one.suite, one.contract, one.severity.value): one.broken_rows for one in job.audited or ()}
 
@@ -176,8 +168,17 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         (CLUSTER,),
     ),
     MetricSpec("quarantine_files", "Descriptions in quarantine, of all clusters and all runs.", _quarantine_size),
-    MetricSpec("audit_timestamp_seconds", "When the newest audit of the data contracts was made.", _audited_at),
-    MetricSpec("audit_rows", "Rows that the newest audit checked.", _audited_rows, ("suite",)),
+    MetricSpec(
+        "audit_timestamp_seconds",
+        "When the newest audit of the data contracts was made.",
+        lambda job: job.audited[0].audited_at_ms / 1000 if job.audited else None,
+    ),
+    MetricSpec(
+        "audit_rows",
+        "Rows that the newest audit checked.",
+        lambda job: {(one.suite,): one.checked_rows for one in job.audited or ()},
+        ("suite",),
+    ),
     MetricSpec(
         "audit_broken_rows",
         "Rows that violate a data contract, in the newest audit.",
@@ -189,10 +190,6 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
 
 def _of_sinks(name: str) -> Callable[[JobSample], Values]:
     return lambda job: {(sink,): getattr(result, name) for sink, result in job.totals.sinks.items()}
-
-
-def _failing(job: JobSample) -> Values:
-    return {(sink,): result.failing is not None for sink, result in job.totals.sinks.items()}
 
 
 def _alerts_firing(job: JobSample) -> Values:
@@ -240,7 +237,12 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
         _of_sinks("silenced"),
         ("sink",),
     ),
-    MetricSpec("sink_failing", "1 while deliveries to the sink fail.", _failing, ("sink",)),
+    MetricSpec(
+        "sink_failing",
+        "1 while deliveries to the sink fail.",
+        lambda job: {(sink,): result.failing is not None for sink, result in job.totals.sinks.items()},
+        ("sink",),
+    ),
     MetricSpec(
         "sink_notifications_total",
         "Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected (sent "

@@ -21,10 +21,6 @@ from streaming.status.cluster_status import QuorumMode
 from streaming.status.voter_types import PendingVoters
 
 
-def _leader(sample: ClusterSample) -> Values:
-    return sample.status.leader_id if sample.live else None
-
-
 def _states(sample: ClusterSample) -> Values:
     rows = sample.status.replicas if sample.polled else ()
     return {(*node_of(row), row.status.lower()): 1 for row in rows}
@@ -67,7 +63,11 @@ def _fetch_rates(sample: ClusterSample) -> Values:
 
 
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
-    MetricSpec("current_leader", "Node id of the leader, while it answers.", _leader),
+    MetricSpec(
+        "current_leader",
+        "Node id of the leader, while it answers.",
+        lambda sample: sample.status.leader_id if sample.live else None,
+    ),
     MetricSpec("current_epoch", "Newest known leader epoch.", value(lambda status: status.leader_epoch)),
     MetricSpec(
         "current_state",

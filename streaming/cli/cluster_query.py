@@ -180,7 +180,12 @@ def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> 
             return {}
         recorded = recording(fallback, None, [*by_name])
         print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
-        return replay_recording(recorded, settings_of, say=print_progress)
+        try:
+            return replay_recording(recorded, settings_of, say=print_progress)
+        except UsageError as problem:
+            # The brokers may be down as well: what the query knows is printed.
+            print_progress(f"the recorded state cannot be read: {problem}")
+            return {}
 
     def read_recorded(name: str) -> ReplayedJournal | None:
         return read_fallback().get(name)

@@ -29,7 +29,9 @@ from tests.job.relay_process import RelayProcess, counted
 
 CLUSTERS = 20
 HOUR_MS = 3_600_000
-MINUTE_S = 60.0
+START_MS = 15_000
+"""After this time a relay's rows are those of a quiet cluster."""
+MINUTE_S = 60.0 + START_MS / 1000
 TOPIC = "backlog"
 _POLL_S: Final = 0.1
 
@@ -77,18 +79,17 @@ def _recorded_minute(folder: Path, lab: Lab) -> Sequence[Observation]:
 def _hour(minute: Sequence[Observation], begin_ms: int, end_ms: int) -> Iterator[Observation]:
     """Yields the rows of one cluster in this time: the minute again and again."""
     first, last = minute[0].observed_at_ms, minute[-1].observed_at_ms
-    log = [row for row in minute if row.kind is ObservationKind.RECORDS and row.last_offset is not None]
-    # What the log begins with is not repeated.
-    begins, ends = log[0], log[-1]
-    again = [row for row in minute if row not in log or (row.base_offset or 0) > (begins.last_offset or 0)]
-    assert begins.last_offset is not None
-    assert ends.last_offset is not None
+    # The log's beginning is not repeated, nor the topic that the relay creates.
+    again = [row for row in minute if row.observed_at_ms > first + START_MS]
+    ends = [row.last_offset for row in minute if row.kind is ObservationKind.RECORDS and row.last_offset is not None]
+    begins = [row.base_offset for row in again if row.kind is ObservationKind.RECORDS and row.base_offset is not None]
+    every_ms = last - again[0].observed_at_ms + 200
     for number in count():
-        shift_ms = begin_ms - first + number * (last - first + 200)
+        shift_ms = begin_ms - first + number * every_ms
         for row in again if number else minute:
             if row.observed_at_ms + shift_ms > end_ms:
                 return
-            yield _shifted(row, shift_ms, number * (ends.last_offset - begins.last_offset))
+            yield _shifted(row, shift_ms, number * (max(ends) + 1 - min(begins)))
 
 
 def _shifted(row: Observation, shift_ms: int, shift: int) -> Observation:

@@ -12,8 +12,11 @@ from tests.kafka.monitored_cluster import monitor_cluster
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-DEFAULT_HOLDS = {
-    f"{rule.id}.hold": one.default for rule in RULES.values() for one in rule.thresholds if one.name == "hold"
+DEFAULTS = {
+    f"{rule.id}.{one.name}": one.default
+    for rule in RULES.values()
+    for one in rule.thresholds
+    if one.name in ("hold", "starts", "share")
 }
 
 
@@ -28,7 +31,7 @@ def test_rolling_restart_fires_no_alert(lab: Lab, tmp_path: Path) -> None:
     controllers = [*(node for node in lab.controllers if node != leader), leader]
 
     with monitor_cluster(lab, tmp_path) as monitor:
-        monitor.start_scenario(DEFAULT_HOLDS)
+        monitor.start_scenario(DEFAULTS)
         for node in (*controllers, *lab.brokers):
             lab.stop(node)
             lab.start(node)

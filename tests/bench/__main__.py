@@ -23,6 +23,7 @@ SECTIONS = {
     "million": "million_bench",
     "clusters": "clusters_bench",
     "backlog": "backlog_bench",
+    "executors": "executors_bench",
 }
 """The module of each section: its function `figures` returns plain values."""
 

@@ -12,6 +12,8 @@ import pytest
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
+from tests.bench.job_cost import newest_batch
+from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
 from tests.job.spark_cluster import standalone_cluster
 from tests.wheel import install_wheel
@@ -49,6 +51,31 @@ def test_job_continues_without_its_executors_and_by_spark_submit(folder: Path, l
         with submitted(folder, lab, master, name="job-2") as continued:
             lab.resume(*lab.controllers[:2])
             continued.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
+
+
+@pytest.mark.long
+def test_state_moves_within_30_s_of_the_loss_of_a_worker(folder: Path, lab: Lab) -> None:
+    with standalone_cluster(folder / "spark-4", workers=2) as master:
+        run = JobProcess(
+            folder=folder / "job-4",
+            name="test",
+            bootstrap=lab.bootstrap,
+            settings=short_thresholds("no-leader"),
+            arguments=["--master", master],
+            environment={"PYSPARK_PYTHON": str(python_without_kraftwatch(folder))},
+        )
+        with run:
+            lost = next(each for each in executor_processes(folder / "spark-4") if has_state(each))
+            worker = lost.parent()
+            assert worker is not None
+            # The worker would start another executor.
+            for process in (worker, lost):
+                process.kill()
+            batch = newest_batch(run)
+            eventually(lambda: newest_batch(run) >= batch + 2, within_s=30)
+            lab.pause(*lab.controllers[:2])
+            run.wait_for("no-leader", within_s=180)
+            lab.resume(*lab.controllers[:2])
 
 
 @pytest.mark.long
@@ -111,6 +138,11 @@ def executor_processes(folder: Path) -> list[psutil.Process]:
     ]
     assert found
     return found
+
+
+def has_state(executor: psutil.Process) -> bool:
+    """Whether an executor has state: it has loaded RocksDB."""
+    return any("rocksdb" in each.path for each in executor.memory_maps())
 
 
 @dataclass(slots=True, kw_only=True)

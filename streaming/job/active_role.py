@@ -21,10 +21,10 @@ from connectors.store.lease import LEASE_S, JobReport, Lease
 
 log = logging.getLogger(__name__)
 
-RENEW_S: Final = 3.0
-BEHIND_MS: Final = 15_000
+RENEW_S: Final = 2.0
+BEHIND_MS: Final = 10_000
 """A job that is this far behind another one gives the lease up to it."""
-SINKS_FAIL_S: Final = 15.0
+SINKS_FAIL_S: Final = 10.0
 """How long a sink for people fails before another job tries."""
 _FAILED_S: Final = 300.0
 """How long a job whose sinks failed is not preferred: the lease must not alternate while the service itself is down."""

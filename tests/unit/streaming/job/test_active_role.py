@@ -113,13 +113,13 @@ def test_a_job_without_its_store_is_neither_active_nor_a_standby(monkeypatch: py
     ("ahead_ms", "mine_fails", "other_fails", "better"),
     [
         (0, False, False, False),
-        (15_000, False, False, False),
-        (15_001, False, False, True),
-        (15_001, False, True, True),
+        (10_000, False, False, False),
+        (10_001, False, False, True),
+        (10_001, False, True, True),
         (0, True, False, True),
         (0, True, True, False),
-        (-14_999, True, False, True),
-        (-15_000, True, False, False),
+        (-9_999, True, False, True),
+        (-10_000, True, False, False),
     ],
 )
 def test_which_of_two_jobs_is_better(ahead_ms: int, mine_fails: bool, other_fails: bool, better: bool) -> None:

@@ -120,6 +120,11 @@ class JobProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def __enter__(self) -> "JobProcess":
         self.start()
         return self
@@ -259,7 +264,7 @@ class JobProcess:
             found = poll()
             if found is not None:
                 return found
-            if self._process is not None and self._process.poll() is not None:
+            if self._process is not None and self.has_ended:
                 code = self._process.returncode
                 raise JobProcessError(
                     f"awaiting {awaited}: the job ended with exit code {code}: {self._newest_output()}"

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +93,7 @@ class SharedCampaign:
         self._jobs = [self._job(number, store, stack.enter_context(OwnNetwork())) for number in (1, 2)]
         for job in self._jobs:
             stack.enter_context(job)
+        self._restarts: list[Future[None]] = [self._pool.submit(lambda: None) for _ in self._jobs]
         self._faults: dict[str, Callable[[], Callable[[], object]]] = {
             "active job killed": lambda: self._kill_job(self._active()),
             "standby job killed": lambda: self._kill_job(1 - self._active()),
@@ -139,11 +140,6 @@ class SharedCampaign:
         told = self._await(lambda: len(self._told()) >= len(self._expected))
         delay_s = time.monotonic() - began
         ended.result()
-        for job in self._jobs:
-            if not psutil.pid_exists(job.pid) or psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE:
-                # As its supervisor would.
-                job.stop()
-                job.start()
         self._await(self._is_whole)
         self._result.delays_s.setdefault(fault, []).append(delay_s)
         place = f"{fault}, {'before' if before else 'after'} the change by {pause_s:.1f} s"
@@ -170,20 +166,27 @@ class SharedCampaign:
         return 0 if notifies(self._jobs[0]) == 1 else 1
 
     def _is_whole(self) -> bool:
-        return sorted(map(notifies, self._jobs)) == [0, 1]
+        restarted = all(each.done() and each.result() is None for each in self._restarts)
+        return restarted and sorted(map(notifies, self._jobs)) == [0, 1]
 
-    @staticmethod
-    def _await(check: Callable[[], bool]) -> bool:
+    def _await(self, check: Callable[[], bool]) -> bool:
         until, times = time.monotonic() + LIMIT_S, 0
         # Twice: a request is noted a moment before the sink refuses it.
         while times < 2 and time.monotonic() < until:
+            self._restart_ended_jobs()
             times = times + 1 if check() else 0
             time.sleep(0.2)
         return times == 2
 
+    def _restart_ended_jobs(self) -> None:
+        """Does what a supervisor does."""
+        for number, job in enumerate(self._jobs):
+            if self._restarts[number].done() and job.has_ended:
+                self._restarts[number] = self._pool.submit(_restart, job)
+
     def _kill_job(self, number: int) -> Callable[[], object]:
         self._jobs[number].kill()
-        return self._jobs[number].start
+        return lambda: None
 
     def _stop_active(self) -> Callable[[], object]:
         job = self._jobs[self._active()]
@@ -247,6 +250,11 @@ class SharedCampaign:
             self._webhook.behave = lambda _: HttpReply()
 
         return accept
+
+
+def _restart(job: ConfiguredJob) -> None:
+    job.stop()
+    job.start()
 
 
 def notifies(job: ConfiguredJob) -> int:

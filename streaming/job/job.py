@@ -243,7 +243,7 @@ class Job:
 
     def _job_report(self) -> JobReport:
         fail = self._delivery is not None and self._delivery.people_not_reached
-        return JobReport(evaluated_ms=self._evaluated_ms, sinks_fail=fail)
+        return JobReport(evaluated_ms=self._evaluated_ms + self.deliver.waits_ms, sinks_fail=fail)
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)

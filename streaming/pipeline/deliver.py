@@ -106,6 +106,7 @@ class Deliver:
         """None while another job notifies."""
         self._seen: deque[Alert] = deque(maxlen=_SEEN_MAX)
         """What a standby job found, and the active one had not recorded in time."""
+        self._waits_since: float | None = None
         self._reported = False
         """A store that does not answer was reported."""
         self._lock = threading.Lock()
@@ -116,6 +117,15 @@ class Deliver:
     def notifies(self) -> bool:
         """Whether this job records alerts and calls the sinks."""
         return self._delivery is not None and (self._role is None or self._role.is_active)
+
+    @property
+    def waits_ms(self) -> int:
+        """For how long a batch of a standby job has waited until the active one records its alerts.
+
+        The active one may observe nothing any more: the standby is ahead of it by this time.
+        """
+        since = self._waits_since
+        return 0 if since is None else round((time.monotonic() - since) * 1_000)
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
         """Replaces the sinks of a delivery that is open.
@@ -165,7 +175,10 @@ class Deliver:
         Raises:
             StoreError: they cannot be recorded, or the job stops: the batch must not be committed.
         """
-        report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
+        try:
+            report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
+        finally:
+            self._waits_since = None
         self._store.put_delivery(report, self._history, at_ms=now_ms)
         return report
 
@@ -186,6 +199,7 @@ class Deliver:
                 missing = ()
             if missing is not None and not missing:
                 return DeliveryReport(recorded=1, sinks={})
+            self._waits_since = self._waits_since or time.monotonic()
             if self._wait(_RETRY_S):
                 raise StoreError("the job stops before its newest alerts are in the store")
 

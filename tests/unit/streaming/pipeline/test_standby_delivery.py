@@ -1,6 +1,7 @@
 """What a standby job does with its alerts: nothing is lost and nothing sent twice, whoever recorded them."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +104,20 @@ def test_a_standby_commits_what_the_active_job_has_recorded_and_sends_nothing(ac
     active.deliver.send([firing()])
     standby.deliver.send([firing()])
     assert (active.sent(), standby.sent(), standby.deliver.notifies) == ([FIRED], [], False)
+
+
+def test_how_long_a_standby_waits_is_known_meanwhile(standby: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits = [1_000.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def wait() -> bool:
+        waits.append(standby.deliver.waits_ms)
+        now[0] += 10
+        return False
+
+    standby.while_it_waits = wait
+    standby.deliver.send([firing()])
+    assert (waits, standby.deliver.waits_ms) == ([0, 10_000, 20_000], 0)
 
 
 def test_a_standby_waits_for_the_active_job_before_it_commits(active: Job, standby: Job) -> None:

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000
 
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
 	@SEED=$(SEED) COUNT=$(COUNT) HALF=$(HALF) $(BIN)/python -m tests.kill_campaign
+
+bugs: $(READY) ## put the bugs of tests/bugs into a copy, one by one, and check that a test notices each: WORDS= of modules
+	@WORDS="$(WORDS)" $(BIN)/python -m tests.bugs
 
 screenshots: $(READY) ## update the screenshots of the web page (needs Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser

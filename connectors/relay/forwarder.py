@@ -18,11 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RelayMessage, TopicError
-from connectors.relay.topic_position import TopicPosition, extent
+from connectors.relay.topic_position import extent
 from connectors.relay.topic_producer import open_producer, reason
 from connectors.relay.topic_tail import TopicTail
-from connectors.relay.waiting_rows import WaitingRow, WaitingRows
-from connectors.relay.written_clusters import WrittenCluster, WrittenClusters
+from connectors.relay.waiting_rows import WaitingRows
+from connectors.relay.written_clusters import WrittenCluster, WrittenClusters, is_in_topic
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
 from connectors.store.journal_reader import JournalReader
@@ -227,7 +227,7 @@ class Forwarder:
         changed, self._changed = self._changed, set()
         for cluster in changed & self._tail.positions.keys():
             position = self._tail.positions[cluster]
-            is_done = partial(_is_in_topic, position=position, written=self.clusters.get(cluster))
+            is_done = partial(is_in_topic, position=position, written=self.clusters.get(cluster))
             for one in self._waiting.remove(cluster, is_done):
                 self.counts.rows += 1
                 self.counts.payload_bytes += one.payload_bytes
@@ -273,9 +273,3 @@ class Forwarder:
                 producer.purge()
             producer.poll(0)
         self._tail.close()
-
-
-def _is_in_topic(one: WaitingRow, *, position: TopicPosition, written: WrittenCluster | None) -> bool:
-    if one.sent is None or written is None:
-        return position.has(one.extent)
-    return position.epoch == written.epoch and position.sequence >= one.sent

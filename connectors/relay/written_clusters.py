@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from connectors.relay.relay_message import Baseline, RelayEpoch
 from connectors.relay.topic_position import RowExtent, TopicPosition, next_epoch
 from connectors.relay.topic_tail import TailRow, TopicTail
-from connectors.relay.waiting_rows import WaitingRows
+from connectors.relay.waiting_rows import WaitingRow, WaitingRows
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 
@@ -61,6 +61,13 @@ class WrittenCluster:
         before = self.after
         known = before is not None and row.log_end is None and row.observed_at_ms <= before.progress.observed_at_ms
         return sequence >= self.first and not known
+
+
+def is_in_topic(one: WaitingRow, *, position: TopicPosition, written: WrittenCluster | None) -> bool:
+    """Returns whether the topic has a row; one that this relay sent must be there in the epoch that it writes now."""
+    if one.sent is None or written is None:
+        return position.has(one.extent)
+    return position.epoch == written.epoch and position.sequence >= one.sent
 
 
 class WrittenClusters:

@@ -11,8 +11,6 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 
-"""A higher number is a worse severity."""
-
 
 class NotifyReason(StrEnum):
     """Why a notification is sent."""

@@ -200,6 +200,25 @@ def test_an_alert_that_becomes_critical_is_new_in_a_new_group_and_the_previous_o
     eventually(lambda: active() == [], within_s=10)
 
 
+def test_an_alert_that_is_no_longer_critical_is_a_warning_only(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    began = fired("milder", minutes_ago=3)
+    delivery.deliver(began, minutes_ago=3)
+    milder = alert(
+        "milder",
+        severity=Severity.WARNING,
+        started_at_ms=began.started_at_ms,
+        observed_at_ms=Millis(began.observed_at_ms + _MINUTE_MS),
+    )
+    delivery.deliver(milder, minutes_ago=1.9)
+    delivery.deliver()
+
+    def severities() -> list[str]:
+        return [severity for subject, severity in alertmanager.active_alerts() if subject == "milder"]
+
+    eventually(lambda: severities() == ["warning"], within_s=10)
+
+
 def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
     delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
     stays, ends = fired("stays", minutes_ago=3), fired("goes", minutes_ago=3)

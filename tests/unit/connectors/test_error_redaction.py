@@ -23,3 +23,8 @@ from connectors.secret import redact
 )
 def test_secrets_are_removed(text: str, redacted: str) -> None:
     assert redact(text) == redacted
+
+
+def test_every_occurrence_of_every_secret_is_removed() -> None:
+    assert redact("abc sent abc, then xyz and xyz", "abc", "xyz") == "*** sent ***, then *** and ***"
+    assert redact("an empty secret hides nothing", "", "xyz") == "an empty secret hides nothing"

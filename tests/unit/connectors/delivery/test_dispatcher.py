@@ -187,23 +187,25 @@ class RaisingSink(RecordingSink):
 
 
 class MiscountingSink(RecordingSink):
+    returned = 1
+
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
-        return [Delivered()]
+        return [Delivered()] * self.returned
 
 
 def test_an_exception_in_a_sink_is_a_retry_without_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    good = RecordingSink("good")
-    report = dispatcher_with(tmp_path, RaisingSink("broken"), MiscountingSink("miscounting"), good).deliver(
-        [FIRST, SECOND], NOON_MS
-    )
-    for name in ("broken", "miscounting"):
+    good, few, many = RecordingSink("good"), MiscountingSink("few"), MiscountingSink("many")
+    many.returned = 3
+    report = dispatcher_with(tmp_path, RaisingSink("broken"), few, many, good).deliver([FIRST, SECOND], NOON_MS)
+    for name in ("broken", "few", "many"):
         assert (report.sinks[name].retry, report.sinks[name].pending) == (2, 2)
     assert good.transitions == [FIRST, SECOND]
     assert "RuntimeError: POST https://hooks.example.com/*** failed, token=***" in caplog.text
     assert not {"hunter2", "s3cr3t", "abc123"} & set(caplog.text.replace("/", " ").replace("=", " ").split())
-    assert "the sink returned 1 outcomes for 2 notifications" in caplog.text
+    for outcomes in (1, 3):
+        assert f"the sink returned {outcomes} outcomes for 2 notifications" in caplog.text
 
 
 class HangingSink(RecordingSink):
@@ -395,6 +397,20 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by
         dispatcher.deliver([], later(second))
     assert [each.state for each in good.transitions[1:]] == ["firing", "resolved"]
     assert failing.transitions == [FIRST]
+
+
+def test_a_sink_that_hangs_for_minutes_is_reported_by_the_other_sinks(tmp_path: Path) -> None:
+    hanging, good = HangingSink(), RecordingSink("good")
+    dispatcher = dispatcher_with(tmp_path, hanging, good, deadline_s=0.05)
+    for second in (0, 301, 302):
+        dispatcher.deliver([FIRST], later(second))
+
+    def reported() -> list[str]:
+        dispatcher.deliver([], later(303))
+        return [each.subject for each in good.transitions if each.rule == "monitor-blind"]
+
+    eventually(lambda: reported() == ["sink hanging"], within_s=30)
+    hanging.release.set()
 
 
 def test_an_alert_about_a_failing_sink_survives_a_restart(tmp_path: Path) -> None:

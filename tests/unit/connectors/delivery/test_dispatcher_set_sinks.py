@@ -50,6 +50,22 @@ def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: 
     assert removed.transitions == [FIRST]
 
 
+def test_what_a_removed_sink_did_not_get_is_dropped_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, removed = RecordingSink("kept"), RecordingSink("removed", unreachable=True)
+    ledger = Ledger(job_database(tmp_path), keep_entries=1)
+    dispatcher = Dispatcher(ledger, [kept, removed], deadline_s=30, patience_s=30)
+    dispatcher.deliver([FIRST], NOON_MS)
+    caplog.clear()
+
+    dispatcher.set_sinks([kept])
+    for at_ms, transition in enumerate((alert("one", resolved=True), SECOND, alert("two", resolved=True))):
+        dispatcher.deliver([transition], Millis(NOON_MS + at_ms))
+
+    assert caplog.text == ""
+
+
 def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Path) -> None:
     slow, successor = SlowSink("sink"), RecordingSink("sink")
     dispatcher = dispatcher_with(tmp_path, slow, patience_s=0.05)

@@ -96,6 +96,12 @@ def test_a_baseline_that_is_read_again_is_not_whole_and_the_log_of_the_former_on
     assert (again.usable, again.log_end) == (False, 9)
 
 
+def test_a_baseline_that_begins_with_a_poll_is_not_whole() -> None:
+    whole = folded(records(0, 9))
+
+    assert not folded(poll(NOW_MS), before=whole, baseline=Baseline(sequence=1_001, at_ms=NOW_MS)).usable
+
+
 def test_a_log_that_was_rewritten_is_not_whole_until_it_is_read() -> None:
     rewritten = folded(records(0, 4, high_watermark=7), before=folded(records(0, 9)))
 

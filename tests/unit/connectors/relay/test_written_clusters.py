@@ -10,10 +10,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
-from connectors.relay.topic_position import TopicPosition, advanced
+from connectors.relay.topic_position import TopicPosition, advanced, extent
 from connectors.relay.topic_tail import TailRow, TopicTail
-from connectors.relay.waiting_rows import WaitingRows
-from connectors.relay.written_clusters import LEASE_S, WrittenClusters
+from connectors.relay.waiting_rows import WaitingRow, WaitingRows
+from connectors.relay.written_clusters import LEASE_S, WrittenCluster, WrittenClusters, is_in_topic
 from connectors.settings import TopicConnection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -211,3 +211,30 @@ def test_polls_that_the_relay_before_has_written_are_not_sent_again(scene: Scene
 
     sent = [written.sends(one.sequence, one.extent) for one in scene.waiting.of("prod")]
     assert sent == [True, False, True]
+
+
+def test_a_row_that_was_sent_is_in_the_topic_once_a_row_of_the_same_epoch_is() -> None:
+    row = extent(records(0, 5))
+    waiting = WaitingRow(cluster="prod", sequence=7, extent=row, payload_bytes=1, since=0.0, sent=B.sequence + 7)
+    mine = WrittenCluster(epoch=B, baseline=FIRST, first=0, partition=0, after=None)
+
+    def arrived(sequence: int, epoch: RelayEpoch) -> bool:
+        message = RelayMessage(
+            observation=replace(records(0, 5), sequence=sequence), cluster_id="id", baseline=FIRST, epoch=epoch
+        )
+        position = advanced(None, message, 0)
+        assert position is not None
+        return is_in_topic(waiting, position=position, written=mine)
+
+    assert [arrived(B.sequence + sent, B) for sent in (6, 7, 8)] == [False, True, True]
+    later = RelayEpoch(sequence=B.sequence + 1_000_000, relay="c")
+    assert not arrived(later.sequence, later), "another relay wrote it: the row of this one may be lost"
+
+
+def test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent() -> None:
+    before = advanced(None, RelayMessage(observation=poll(NOW_MS), cluster_id="id", baseline=FIRST, epoch=A), 0)
+    mine = WrittenCluster(epoch=B, baseline=FIRST, first=5, partition=0, after=before)
+
+    assert [mine.sends(sequence, extent(records(0, 5))) for sequence in (4, 5)] == [False, True]
+    assert [mine.sends(5, extent(poll(NOW_MS + ms))) for ms in (0, 1)] == [False, True]
+    assert mine.sequence(9) == B.sequence + 4

@@ -35,6 +35,11 @@ def test_a_job_reads_a_change_at_its_next_call(tmp_path: Path) -> None:
     assert not job.current()[0].active(Millis(NOON_MS + 60_000))
 
 
+def test_silences_are_listed_in_the_order_of_their_beginning(tmp_path: Path) -> None:
+    stored(tmp_path).add(silence("later", from_ms=HOUR_MS), silence("sooner"), now_ms=NOON_MS)
+    assert [one.id for one in stored(tmp_path).read()] == ["sooner", "later"]
+
+
 def test_silences_of_one_id_are_ended_together(tmp_path: Path) -> None:
     stored(tmp_path).add(silence(), silence(), silence("two"), now_ms=NOON_MS)
     assert stored(tmp_path).end("one", now_ms=NOON_MS) == (silence(), silence())

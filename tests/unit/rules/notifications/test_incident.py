@@ -50,6 +50,12 @@ def test_another_cluster_and_an_unrelated_rule_are_separate_incidents() -> None:
     assert len({ours, theirs, incident_of(grouper, recovering)}) == 3
 
 
+def test_a_cause_in_another_cluster_explains_nothing() -> None:
+    grouper = IncidentGrouper(RULES)
+    outage = incident_of(grouper, alert("quorum", rule="no-leader", cluster_id="id of alpha"))
+    assert incident_of(grouper, alert("quorum", rule="failure-tolerance", cluster_id="id of beta")) != outage
+
+
 def test_an_incident_stays_open_until_its_last_alert_resolves() -> None:
     grouper = IncidentGrouper(RULES)
     first = incident_of(grouper, stale("voter 1"))
@@ -70,6 +76,20 @@ def test_too_many_incidents_in_a_short_time_are_merged() -> None:
     assert len(set(ids[STORM_AT:])) == 1
     calm = incident_of(grouper, stale("voter 1", cluster="later"), after_ms=STORM_WINDOW_MS)
     assert calm not in ids
+
+
+def test_a_clock_that_is_set_back_ends_a_storm() -> None:
+    grouper = IncidentGrouper(RULES)
+    for number in range(STORM_AT):
+        incident_of(grouper, stale("voter 1", cluster=f"cluster{number}"))
+    later = [incident_of(grouper, stale("voter 1", cluster=name), after_ms=-3_600_000) for name in ("one", "another")]
+    assert len(set(later)) == 2
+
+
+def test_the_end_of_an_alert_without_incident_is_no_part_of_a_storm() -> None:
+    grouper = IncidentGrouper(RULES)
+    *_, storm = [incident_of(grouper, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT + 1)]
+    assert incident_of(grouper, stale("voter 1", cluster="elsewhere", resolved=True)) != storm
 
 
 def test_a_resolved_storm_incident_gets_no_further_alerts() -> None:
@@ -309,3 +329,15 @@ def test_a_combined_node_that_may_hold_the_only_copy_escalates_its_incident() ->
     only_copy = of_node("broker-fenced", "broker 3", 3, severity=Severity.CRITICAL, started_at_ms=NOON_MS + 300_000)
     assert incident_of(grouper, only_copy) == incident
     assert grouper.escalations(incident) == 1
+
+
+def test_a_critical_alert_joins_its_rules_warnings_only_if_it_began_with_the_first_of_them() -> None:
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, warning("broker-fenced", "broker 4", 0))
+    assert incident_of(grouper, warning("broker-fenced", "broker 5", 60)) == incident
+
+    assert incident_of(grouper, firing("broker-fenced", "broker 6", 10)) == incident
+    grouper = IncidentGrouper(RULES)
+    incident = incident_of(grouper, warning("broker-fenced", "broker 4", 0))
+    incident_of(grouper, warning("broker-fenced", "broker 5", 60))
+    assert incident_of(grouper, firing("broker-fenced", "broker 6", 65)) != incident

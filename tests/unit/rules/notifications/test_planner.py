@@ -282,6 +282,52 @@ def test_valid_until_is_the_next_time_at_which_the_plan_can_change() -> None:
     assert sink.plan().valid_until_ms is None
     sink.silence(rule="no-*")
     assert sink.plan().valid_until_ms == sink.now + HOUR, "the end of a silence"
+    (silence,) = sink.silences
+    sink.silences = [replace(silence, starts_at_ms=Millis(sink.now + MINUTE))]
+    assert sink.plan().valid_until_ms == sink.now + MINUTE, "its beginning"
+
+
+def test_a_silence_of_the_future_has_no_effect_yet() -> None:
+    sink = SimulatedSink()
+    sink.silence()
+    sink.silences = [replace(each, starts_at_ms=Millis(sink.now + MINUTE)) for each in sink.silences]
+    assert sink.step(stale(1)) == ["firing warning: +voter1"]
+
+
+def test_minor_changes_are_sent_an_interval_after_the_first_of_them() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    sink.now = Millis(sink.now + HOUR)
+    assert sink.step(stale(2, resolved=True, at_ms=HOUR)) == []
+    assert sink.step(stale(3, at_ms=HOUR + 50_000), after_ms=50_000) == []
+    assert sink.step(after_ms=10_000) == ["changed warning: voter1 +voter3 +voter2"]
+
+
+def test_the_worst_of_several_root_causes_is_the_first() -> None:
+    sink = SimulatedSink()
+    later = alert("voter2", rule="stale-voter-endpoint", started_at_ms=NOON_MS + 1)
+    sink.step(stale(1), later)
+    (sent,) = sink.sent
+    assert [each.subject for each in sent.alerts] == ["voter2", "voter1"]
+
+
+def test_a_cause_in_another_cluster_of_a_storm_holds_nothing_back() -> None:
+    cause = alert("cluster", rule="no-leader", cluster_id="alpha")
+    consequence = alert("quorum", rule="failure-tolerance", cluster_id="beta", severity=Severity.WARNING)
+    sink = SimulatedSink()
+    sink.transitions["storm"] = [TransitionStatus(alert=each, delivered=False) for each in (cause, consequence)]
+    assert sink.step() == ["firing critical: +cluster +quorum"]
+
+
+def test_an_alert_that_fires_again_in_an_open_incident_is_another_alert() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    sink.silence(subject="voter1")
+    sink.step(stale(1, resolved=True), after_ms=2 * MINUTE)
+    again = alert("voter1", rule="stale-voter-endpoint", severity=Severity.WARNING, started_at_ms=NOON_MS + 10 * MINUTE)
+    assert sink.step(again, after_ms=10 * MINUTE) == []
+    over = replace(again, state=AlertState.RESOLVED, observed_at_ms=Millis(again.observed_at_ms + 1))
+    assert sink.step(over, after_ms=MINUTE) == [], "the sink knows the former alert only"
 
 
 @pytest.mark.parametrize("other", [{"cluster": "beta"}, {"rule": "no-*"}, {"subject": "voter2"}, {"severity": "info"}])

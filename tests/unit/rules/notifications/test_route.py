@@ -5,11 +5,18 @@ import pytest
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.notifications.alert_history import AlertHistory, TransitionStatus
-from rules.notifications.route import JOB_CLUSTER_ID, Route
+from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID, Route
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 SERIOUS = Route(min_severity=Severity.WARNING)
 MILD, GRAVE = alert(severity=Severity.INFO), alert(severity=Severity.WARNING)
+ABOUT_CLUSTERS = alert(
+    cluster="kraftwatch",
+    cluster_id=JOB_CLUSTER_ID,
+    rule="monitor-blind",
+    severity=Severity.WARNING,
+    evidence={CLUSTERS: ["staging", "prod-eu"]},
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +41,10 @@ MILD, GRAVE = alert(severity=Severity.INFO), alert(severity=Severity.WARNING)
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch"), False),
         (SERIOUS, alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID, severity=Severity.INFO), False),
+        # About the clusters that it lists: it is routed like theirs.
+        (Route(clusters=("prod-*",)), ABOUT_CLUSTERS, True),
+        (Route(clusters=("test-*",)), ABOUT_CLUSTERS, False),
+        (Route(clusters=("prod-*",), excluded_rules=("monitor-*",)), ABOUT_CLUSTERS, False),
     ],
 )
 def test_matching_of_a_single_transition(route: Route, one: Alert, matches: bool) -> None:

@@ -132,6 +132,17 @@ def test_a_row_that_cannot_be_decoded_is_quarantined() -> None:
     assert len(cluster.taken("status")) == 1
 
 
+def test_changed_thresholds_apply_to_a_state_that_the_worker_keeps() -> None:
+    cluster = OneCluster(thresholds_for({"no-leader.hold": 3_600}))
+    for _ in range(8):
+        cluster.batch(leaderless(), restarted=False)
+    assert cluster.alerts() == []
+
+    cluster.thresholds = thresholds_for({"no-leader.hold": 1})
+    cluster.batch(leaderless(), restarted=False)
+    assert cluster.alerts() == [("no-leader", "quorum", "firing")]
+
+
 @pytest.mark.parametrize("restarted", [True, False], ids=["restarted worker", "same worker"])
 def test_a_failing_rule_blinds_no_other_rule(restarted: bool) -> None:
     cluster = OneCluster({**thresholds_for({}), "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})})

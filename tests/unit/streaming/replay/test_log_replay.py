@@ -144,6 +144,9 @@ def test_registrations_of_controllers_and_brokers() -> None:
 
     script.broker_change(101, fenced=True)
     assert apply(replay, [script.read()]).brokers[NodeId(101)].alive_since_timestamp_ms is None
+    script.broker_change(101, shutdown=False)
+    broker = apply(replay, [script.read()]).brokers[NodeId(101)]
+    assert (broker.fenced, broker.in_controlled_shutdown) == (True, False), "the end of the shutdown unfences nobody"
     script.write(BrokerUnregistered(at=script.at(), id=NodeId(101)))
     assert apply(replay, [script.read()]).brokers == {}
 

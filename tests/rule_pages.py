@@ -70,7 +70,7 @@ def hold_text(rule: Rule) -> str:
 def markdown(rule: Rule) -> str:
     """Returns the page of one rule."""
     page = page_of(rule)
-    facts = f"`{rule.id}`: {', '.join(severities(rule))}; hold {hold_text(rule)}. [Silence it](index.md#silence-it)."
+    facts = f"`{rule.id}`: {', '.join(severities(rule))}. [Silence it](index.md#silence-it)."
     parts = [f"# {rule.title}", facts, page.lead]
     for section in page.sections:
         parts += [f"## {section.heading}", linked(section.text, of=rule)]

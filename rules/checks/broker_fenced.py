@@ -2,8 +2,7 @@
 
 What it means
     A fenced broker leads no partition and serves no client, and its replicas are in no ISR. Every partition that it
-    holds has one replica less. A partition whose only replica is on this broker is offline. kraftwatch reads this from
-    the metadata log, so it also reports a broker that no client uses and no exporter runs on.
+    holds has one replica less. A partition whose only replica is on this broker is offline.
 
     - Warning: the broker crashed, is cut off from the controllers, or has not caught up with the metadata since it
       started.
@@ -25,8 +24,7 @@ What to do
     4. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
 
 What not to do
-    Do not start a broker before the directories that the alert names are copied. Do not unregister a broker that still
-    holds the only replica of a partition.
+    Do not unregister a broker that still holds the only replica of a partition.
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is

@@ -3,7 +3,7 @@
 What it means
     Within 15 minutes the broker was fenced four times or more, at least once while its process ran on. With each
     fencing the partitions that it leads move to other brokers, clients reconnect and its replicas leave the ISR;
-    afterwards it copies what it missed. Each of these times may be too short for `broker-fenced`.
+    afterwards it copies what it missed. Each time may be too short for `broker-fenced`.
 
     A broker whose process restarted each time is `node-restarting`.
 

@@ -7,8 +7,8 @@ What it means
     Then no other controller can fetch from it as leader, and no candidate gets its vote. Certificates that were issued
     together expire together, and with a majority of them the quorum cannot elect a leader.
 
-    - Warning: a certificate expires within `warning` days.
-    - Critical: a certificate expires within `critical` days.
+    - Warning: within `warning` days.
+    - Critical: within `critical` days.
 
     A certificate that has expired is reported by `stale-voter-endpoint`; an alert of this rule keeps firing until it is
     renewed. A static quorum records no endpoints: there this rule reports expired certificates too.

@@ -24,7 +24,7 @@ What not to do
 
 Thresholds
     hold (0 s): one observation is proof. clear (10 s). kraftwatch remembers the loss for an hour, and the alert fires
-    for that long: nothing that succeeds later restores the records.
+    for that long.
 """
 
 from collections.abc import Iterable

@@ -28,8 +28,7 @@ Evidence
     was first and last found broken.
 
 What to do
-    1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract. With --docs
-       it also writes a report.
+    1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract.
     2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. If the Kafka is
        newer, upgrade kraftwatch; `kraftwatch quarantine replay` then shows which rows decode.
     3. For a row, a rule or a status on which kraftwatch failed, report the place that the example names as a bug; the

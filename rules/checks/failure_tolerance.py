@@ -25,7 +25,7 @@ What to do
 
 What not to do
     Do not restart a controller that is in sync. Do not remove a voter only to make this alert resolve: two voters never
-    tolerate a failure, three voters tolerate one again as soon as the third is back.
+    tolerate a failure.
 
 Thresholds
     hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then, and

@@ -3,8 +3,7 @@
 What it means
     Two consecutive VotersRecords in the log differ by more than one voter. Kafka's own add-controller and
     remove-controller change one voter at a time (KIP-853), so the change was made another way: a quorum made standalone
-    in disaster recovery, or a tool that writes the record itself. Such a change is legal and is not corruption, but
-    the operators of the cluster must know about it.
+    in disaster recovery, or a tool that writes the record itself.
 
     kraftwatch cannot distinguish a forced change that arrives inside a snapshot from changes made one by one, and does
     not report it.

@@ -1,9 +1,9 @@
 """A controller is registered, but it is not a voter and does not fetch.
 
 What it means
-    Nothing is broken, and no immediate action is needed. The log holds a RegisterControllerRecord of a controller that
-    is neither in the voter set nor among the observers: the controller was removed or switched off, and its
-    registration stayed. Before Kafka 4.4 no record removes a registration (KIP-1312), and no Kafka tool lists them.
+    The log holds a RegisterControllerRecord of a controller that is neither in the voter set nor among the observers:
+    the controller was removed or switched off, and its registration stayed. Before Kafka 4.4 no record removes a
+    registration (KIP-1312), and no Kafka tool lists them.
 
     The registration has no effect until an upgrade: the active controller checks what every registration supports, and
     refuses a metadata.version that this controller did not support in the version that it ran last.

@@ -13,16 +13,15 @@ What it means
     - `names`: the resolver on the monitor's host fails, so names that no longer exist would not be noticed.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
     - `sink NAME`, for the cluster `kraftwatch`, which is the job itself: that sink could not be notified for five
-      minutes, or does not accept some notifications while it accepts others. The other sinks are notified of it. Its
-      pending notifications are sent once it accepts them.
+      minutes, or does not accept some notifications while it accepts others. Its pending notifications are sent once it
+      accepts them.
     - `clusters`, for the cluster `kraftwatch`: nothing is observed of at least half of the clusters, and of more than
-      one. This host is probably cut off: one alert lists them, and people are not notified of each. While fewer than
-      half are blind, each cluster has its own alert.
+      one. This host is probably cut off: one alert lists them, and people are not notified of each.
     - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay's topic was read to its end, and no
       row of that cluster was there for a minute that could be used. No rule is evaluated for the cluster until rows
       arrive.
     - `clock`, for the cluster `kraftwatch`: the clock of its host was set by half a minute or more. Holds count by the
-      monotonic clock, so no alert fires or resolves because of it; the times that people read were wrong before.
+      monotonic clock, so no alert fires or resolves because of it.
 
 Evidence
     When the metadata log and DescribeQuorum last answered, and every attempt that fails now: observation source,

@@ -1,10 +1,9 @@
 """No controller leads the metadata quorum.
 
 What it means
-    At least one controller answers and knows no leader, or every configured controller refuses connections.
-    No metadata change is possible: no topic is created, no broker joins, no partition gets a new leader.
-    Produce and fetch continue where a partition's leader is alive, until the next broker fails: there is time to do
-    this right.
+    At least one controller answers and knows no leader, or every configured controller refuses connections. No metadata
+    change is possible: no topic is created, no broker joins, no partition gets a new leader. Produce and fetch continue
+    where a partition's leader is alive, until the next broker fails.
 
     An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
     (timeouts, names, permissions), `monitor-blind` fires instead. `monitor-blind` also fires if only the leader does
@@ -22,10 +21,9 @@ What to do
 
     1. Start the controllers that are down.
     2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
-    3. Restore names and ports that were removed: controllers connect to each other at the endpoints in the log, not at
-       those in their configuration.
+    3. Restore names and ports that were removed: the endpoints in the log count, not those in the configuration.
     4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
-       trusted certificate authority. The others do not reach that controller, and cannot fetch from it as leader.
+       trusted certificate authority.
     5. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request.
     6. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:

@@ -8,7 +8,7 @@ What it means
       listener with different security protocols. Controllers dial each other by the VotersRecord with their own
       protocol: with different ones they cannot connect after a restart.
 
-    Both are warnings: nothing has failed yet.
+    Nothing has failed yet.
 
 Evidence
     The node ids with the directory id and when each fetched; or the recorded listener, and what each voter registered.

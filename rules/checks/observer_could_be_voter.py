@@ -12,8 +12,8 @@ What it means
     up: if this alert fires for it, it failed to. One that is removed while it runs is back within seconds: stop it
     first. Without auto-join, an operator adds it.
 
-    Brokers are observers too, but they never register as controllers, and this rule does not report them. A controller
-    whose disk was replaced is reported by `voter-disk-replaced`, not by this rule.
+    This rule does not report brokers, which are observers too. `voter-disk-replaced` reports a controller whose disk
+    was replaced.
 
 Evidence
     The observer's id and directory id; its replication state over a window of polls, by the leader's clock; how many
@@ -30,9 +30,9 @@ What not to do
 
 Thresholds
     hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not reported, because Kafka
-    lists it as an observer for that long. ready_lag (2 s) and window (30 samples): the observer must
-    have caught up this closely in each sample. One sample is kept every 5 s for a minute, so all of them count.
-    fetch_age (10 s), poll_age (10 s), half_done (24 h).
+    lists it as an observer for that long. ready_lag (2 s) and window (30 samples): the observer must have caught up
+    this closely in each sample. One is kept every 5 s for a minute. fetch_age (10 s), poll_age (10 s), half_done (24
+    h).
 """
 
 from collections.abc import Iterable

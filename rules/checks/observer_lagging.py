@@ -5,9 +5,9 @@ What it means
     broker lags in the metadata log or does not fetch it at all: it does not know new topics, configurations, ACLs and
     leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
-    `observer-could-be-voter` reports controllers that are observers, `voter-lagging` reports voters. A broker that is
-    catching up, which means that its lag shrinks over a window of polls, is not reported. A new leader lists a broker
-    from its first fetch on: one that is still not listed after `lag` does not fetch.
+    `observer-could-be-voter` reports controllers that are observers, `voter-lagging` reports voters. A broker whose lag
+    shrinks over a window of polls is not reported. A new leader lists a broker from its first fetch on: one that is
+    still not listed after `lag` does not fetch.
 
 Evidence
     How far the broker lags, in records and in time by the leader's clock; when it last fetched; the end of its log and
@@ -23,9 +23,9 @@ What not to do
     Do not restart the leader because of one broker.
 
 Thresholds
-    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a
-    broker that lags more than this is reported. fetch_age (10 s), poll_age (10 s). window (30 samples): one is kept
-    every 5 s for a minute, so all of them are evaluated. answer_age (10 s).
+    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a broker
+    that lags more than this is reported. fetch_age (10 s), poll_age (10 s). window (30 samples): at most so many; one
+    is kept every 5 s for a minute. answer_age (10 s).
 """
 
 from collections.abc import Iterable

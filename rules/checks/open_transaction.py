@@ -3,7 +3,7 @@
 What it means
     The metadata log holds a BeginTransactionRecord without an EndTransactionRecord or AbortTransactionRecord (KIP-868).
     Controllers and brokers do not apply the records inside an open transaction: topics, registrations and partition
-    changes are written to the log and have no effect. No Kafka metric and no Kafka tool shows this.
+    changes are written to the log and have no effect.
 
     Kafka uses such transactions at the first start of a cluster and during a migration from ZooKeeper. They end within
     moments; those of a migration may take minutes. A controller that becomes active aborts the transaction that its

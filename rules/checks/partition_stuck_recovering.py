@@ -3,7 +3,7 @@
 What it means
     After an unclean election a partition is RECOVERING (KIP-704) until its in-sync replicas change next. Normally
     another replica joins the ISR within seconds. No client, metric or Kafka tool shows this state. Clients are not
-    refused: they write to a single copy. The state lasts as long as no other replica joins.
+    refused: they write to a single copy.
 
     - Critical: a broker that holds a replica is alive and does not join.
     - Warning: no other replica is alive, or one has only just come back.

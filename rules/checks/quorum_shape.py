@@ -1,7 +1,7 @@
 """The number of voters gives less failure tolerance than it costs.
 
 What it means
-    Nothing is broken. This alert is about the next failure.
+    This alert is about the next failure:
 
     - Two voters (warning) are worse than one: the quorum stops when either of them fails.
     - One voter (info) is a single point of failure. That is right for a laptop.
@@ -15,8 +15,7 @@ Evidence
     voters are also brokers.
 
 What to do
-    Use three voters, or five if the quorum must survive a second failure during maintenance. This can wait for office
-    hours.
+    Use three voters, or five if the quorum must survive a second failure during maintenance.
 
 What not to do
     Do not remove a voter while another voter is down: bring that one back first. Do not change two voters at once.

@@ -25,11 +25,9 @@ What not to do
 Thresholds
     age (3 h, by the timestamps in the log, from the snapshot or from the leader's start): three times Kafka's default
     interval. Raise it with the interval. Kafka before 3.7 records no starts: there each election of the leader restarts
-    the age. In newer versions an election changes nothing.
-    hold (60 s, from the first observation) and clear (10 s). The first records after an outage of the whole quorum are
-    much newer than the leader's snapshot and recorded start; within seconds the leader registers again or takes a
-    snapshot.
-    view_age (30 s), answer_age (10 s).
+    the age. hold (60 s, from the first observation) and clear (10 s). The first records after an outage of the whole
+    quorum are much newer than the leader's snapshot and recorded start; within seconds the leader registers again or
+    takes a snapshot. view_age (30 s), answer_age (10 s).
 """
 
 from collections.abc import Iterable

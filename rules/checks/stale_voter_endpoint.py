@@ -36,13 +36,11 @@ What to do
     A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
     then updates its record within seconds.
 
-    `kraftwatch what-if` answers the same question for other changes before you make them: `--restart 2`, `--lose 3`,
-    `--move 2=HOST:PORT`. If no leader is left and the old names cannot come back, `kraftwatch rescue plan` prints the
-    way out.
+    `kraftwatch what-if` answers this for other changes: `--restart 2`, `--lose 3`, `--move 2=HOST:PORT`. If no leader
+    is left and the old names cannot come back, `kraftwatch rescue plan` prints the way out.
 
 What not to do
-    Do not restart a controller while the old names do not resolve: it could not rejoin the quorum. Do not remove the
-    old names early.
+    Do not restart a controller while the old names do not resolve: it could not rejoin the quorum.
 
 Thresholds
     hold (30 s): a controller that restarts with a new endpoint updates the record within seconds. clear (10 s).

@@ -16,8 +16,8 @@ What it means
     `partition-stuck-recovering` reports partitions that do not recover afterwards.
 
 Evidence
-    One alert per topic: the partitions, the elected leaders, the in-sync replicas that were not elected, the time by
-    the timestamps in the log, and how many of the partitions are RECOVERING now. A snapshot does not record elections.
+    The partitions, the elected leaders, the in-sync replicas that were not elected, the time by the timestamps in the
+    log, and how many of the partitions are RECOVERING now. A snapshot does not record elections.
 
 What to do
     1. Copy the directories that the alert names before their broker starts: it truncates them to the new leader's log.

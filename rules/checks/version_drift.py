@@ -5,8 +5,7 @@ What it means
     level (KIP-584). The rule reports four conditions:
 
     - Warning: nodes of different versions are registered long after an upgrade began. A node was forgotten, the upgrade
-      stopped halfway, or the registration of a node that no longer exists was left behind. A rolling upgrade does not
-      fire: it takes hours at most.
+      stopped halfway, or the registration of a node that no longer exists was left behind.
     - Warning: a registered node does not support a finalized level: it can no longer take part.
     - Info: for a week every node has supported a higher metadata.version than the finalized one. New features of the
       upgrade are not in use, and the next upgrade may need the higher level.
@@ -28,9 +27,8 @@ What not to do
     another problem.
 
 Thresholds
-    hold (4 h, by the timestamps in the log where known) and clear (10 s): CockroachDB's alert on mixed versions waits
-    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported.
-    answer_age (10 s).
+    hold (4 h, by the timestamps in the log where known) and clear (10 s): longer than a rolling upgrade. finalize (168
+    h): how long all nodes must have supported a higher level before it is reported. answer_age (10 s).
 """
 
 from collections.abc import Iterable

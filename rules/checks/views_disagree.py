@@ -4,8 +4,8 @@ What it means
     kraftwatch asks each controller for the leader and the epoch it knows:
 
     - Warning: a controller stays in another epoch than the quorum, or knows no leader while the others follow one, or a
-      node of another cluster answers at its address. The process runs and answers, so it looks healthy from outside.
-      It takes no part in the quorum. If it is a voter, the quorum tolerates one failure less.
+      node of another cluster answers at its address. The controller takes no part in the quorum. If it is a voter, the
+      quorum tolerates one failure less.
     - Critical: two controllers name different leaders of one epoch. Raft rules this out (KIP-595).
 
     An election is not a disagreement: for some seconds not every controller knows the result. A controller that is cut
@@ -25,9 +25,8 @@ What not to do
     Do not restart the controllers that agree: they are the working majority. Do not format the one that does not agree.
 
 Thresholds
-    hold (60 s) and clear (10 s): an election or a restart of a controller takes less; etcd also waits this long before
-    it reports a member without a leader. view_age (30 s): controllers are asked every 10 s, so two answers may be
-    missing. poll_age (10 s).
+    hold (60 s) and clear (10 s): an election or a restart of a controller takes less. view_age (30 s): controllers are
+    asked every 10 s, so two answers may be missing. poll_age (10 s).
 """
 
 from collections.abc import Iterable, Sequence

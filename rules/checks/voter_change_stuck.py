@@ -3,14 +3,12 @@
 What it means
     The leader uses a voter set that differs from the last committed VotersRecord in the log: an administrator ran
     add-controller or remove-controller, a controller joined automatically (controller.quorum.auto.join.enable), or a
-    voter moved to another endpoint, and no majority of the new set has acknowledged the change (KIP-853). A change
-    commits within milliseconds if the voters fetch.
+    voter moved to another endpoint, and no majority of the new set has acknowledged the change (KIP-853).
 
     Until it commits, the leader refuses every other change of the voter set. If the leader fails, the change may be
     lost and the old set may come back. Kafka's tool reports "timed out" after some seconds; the change itself does not
-    time out. No Kafka tool shows the committed set next to the leader's set. A leader that hears from no majority
-    resigns within seconds: then `no-leader` fires instead. While the change is pending no later record is committed:
-    `high-watermark-stalled` fires too, as part of the same incident; this alert names the change that waits.
+    time out. A leader that hears from no majority resigns within seconds: then `no-leader` fires instead. While the
+    change is pending no later record is committed: `high-watermark-stalled` fires too, as part of the same incident.
 
     The alert also fires for a controller that is removed from the voters again and again: its changes commit, and do
     not end. With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) two processes with one node.id do this:

@@ -5,9 +5,8 @@ What it means
     and a new directory id fetches instead: the disk was replaced, or the metadata directory was wiped and formatted
     again. Kafka treats it as a new replica without a vote (KIP-853, KIP-856).
 
-    The process runs and looks healthy, but the quorum has one active voter less than it appears to have, and this does
-    not recover without an operator. The alert keeps firing between the two commands, when the old voter is removed and
-    the new one is not yet added.
+    The process runs and looks healthy, but the quorum has one active voter less until an operator acts. The alert keeps
+    firing between the two commands, when the old voter is removed and the new one is not yet added.
 
 Evidence
     Both replica keys; when each last fetched by the leader's clock; how far the new one lags; how many voters still

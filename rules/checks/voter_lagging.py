@@ -2,15 +2,13 @@
 
 What it means
     One voter does not fetch, or it fetches and lags behind the leader. Enough other voters are in sync that one more
-    may fail. The quorum works, but it is less robust than designed.
+    may fail.
 
-    If no further failure is tolerated, `failure-tolerance` fires and inhibits this rule. The rule does not report a
-    voter that is catching up (its lag decreases over a window of polls), nor a voter with a new log directory, which
-    `voter-disk-replaced` reports.
+    The rule does not report a voter that is catching up (its lag decreases over a window of polls), nor a voter with a
+    new log directory, which `voter-disk-replaced` reports.
 
-    A voter that fetches slowly is not one that does not fetch: the alert says since when and by how many records it
-    lags, and over which path it fetches. A fetch that takes longer than Kafka's request timeout (2 s) is given up and
-    repeated with a new connection every few seconds; such a voter gets no further although it fetches.
+    A fetch that takes longer than Kafka's request timeout (2 s) is given up and repeated with a new connection every
+    few seconds; such a voter fetches and gets no further.
 
 Evidence
     The voter's key and recorded endpoint; its state by the leader's clock; its last fetch and the path of its fetches;
@@ -29,8 +27,8 @@ What not to do
 Thresholds
     hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. If a voter is missing when
     the last alert that inhibits this rule resolves, the alert fires at once, as part of the same incident.
-    caught_up_age (10 s), fetch_age (10 s), poll_age (10 s). window (30 samples): how many samples of its lag are
-    evaluated; one is kept every 5 s for a minute, so all of them are.
+    caught_up_age (10 s), fetch_age (10 s), poll_age (10 s). window (30 samples): at most so many of its lag; one is
+    kept every 5 s for a minute.
 """
 
 from collections.abc import Iterable

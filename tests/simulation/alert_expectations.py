@@ -83,6 +83,11 @@ class AlertExpectations:
 
     def record(self, now_ms: int, conditions: Iterable[Condition], *, observable: bool) -> None:
         """Records the conditions of this second, before its observations are evaluated."""
+        if self.in_gap:
+            # The clear time of an alert that fired before the gap begins again after it.
+            self.caused_ms = {
+                rule: now_ms if self.now_ms - at_ms <= INHIBITED_MS else at_ms for rule, at_ms in self.caused_ms.items()
+            }
         self.now_ms = now_ms
         kept = tuple(conditions)
         for each in kept:

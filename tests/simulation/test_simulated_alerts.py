@@ -13,6 +13,7 @@ from tests.simulation.alert_expectations import EARLY_MS, TOLERANCE_MS
 from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.network import EndpointState
 from tests.simulation.redelivery import simulated_monitor
+from tests.simulation.simulated_thresholds import HOLD_S
 
 RECOVERY_S = 60
 
@@ -84,6 +85,29 @@ def test_a_condition_that_ends_before_its_hold_never_fires(
     simulation.run_for(RECOVERY_S)
 
     assert rule not in simulation.checker.fired_rules()
+
+
+def test_a_cause_clears_again_after_each_gap_and_the_hold_of_its_consequence_begins_after_it() -> None:
+    simulation = ControlledSimulation(3)
+    simulation.observer()
+    followers = simulation.followers
+    for node in followers:
+        node.stop()
+    simulation.until(lambda: simulation.is_firing("no-leader"), 120)
+    for node in followers:
+        node.start(simulation.now_ms)
+    simulation.until(lambda: simulation.leading is not None, 30)
+
+    for _ in range(3):
+        simulation.run_for(8)
+        simulation.gatherer.stop_until(simulation.now_ms + 20_000, restarts=False)
+        simulation.run_for(21)
+        assert simulation.is_firing("no-leader")
+
+    simulation.until(lambda: not simulation.is_firing("no-leader"), 20)
+    assert not simulation.is_firing("observer-could-be-voter")
+    hold_s = HOLD_S["observer-could-be-voter"]
+    assert simulation.until(lambda: simulation.is_firing("observer-could-be-voter"), hold_s + 15) > hold_s - 10
 
 
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])

@@ -147,7 +147,7 @@ ERRORS = [
 RARE_ERRORS = [
     pytest.param(aborted_counts, "the monitor has", id="aborted-counts"),
     pytest.param(removed_stays, "the monitor has", id="removed-stays"),
-    pytest.param(elr_stays, "partitions are", id="elr-stays"),
+    pytest.param(elr_stays, "the monitor has", id="elr-stays"),
     pytest.param(fencing_ignored, "brokers are", id="fencing-ignored"),
     *[
         pytest.param(partial(without_hold, rule=rule), f"{rule} of .* fires", id=f"impatient-{rule}")

@@ -52,8 +52,8 @@ def test_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sent
 
 
 def test_explain_prints_the_meaning_of_a_term(tmp_path: Path) -> None:
-    shown = kraftwatch("explain", "high watermark", folder=tmp_path)
-    assert shown.stdout.startswith("high watermark: The offset below which all records are committed")
+    shown = kraftwatch("explain", "failure tolerance", folder=tmp_path)
+    assert shown.stdout.startswith("failure tolerance: How many more voters may fail")
     assert "kraftwatch explain glossary" in shown.stdout
 
 

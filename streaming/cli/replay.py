@@ -39,8 +39,8 @@ def replay(
     """Back-test: print the alerts that the job would have sent for recorded observations.
 
     A journal or a topic gives the same alerts, with the same times, as the job
-    that read it, if the configuration is the same. A log directory holds no polls and
-    probes, so only rules that read the log can fire. Nothing is sent.
+    that read it, if the configuration is the same. A log directory holds no polls
+    and probes, so only rules that read the log can fire. Nothing is sent.
 
     Exit codes: 0, or 2 for invalid usage.
 

@@ -158,11 +158,9 @@ def _tear_writes(module: ModuleType) -> None:
 
 
 def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Change]]:
-    for module, name, url in (
-        ("connectors.sinks.pagerduty", "PagerdutySink", settings.pagerduty_url),
-        ("connectors.sinks.slack", "SlackSink", settings.slack_url),
-    ):
-        yield module, functools.partial(_use_address, name=name, url=url, ca_file=settings.ca_file)
+    ca_file = Path(settings.ca_file)
+    yield "connectors.sinks.pagerduty", functools.partial(_use_pagerduty, url=settings.pagerduty_url, ca_file=ca_file)
+    yield "connectors.sinks.slack", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
     yield from delivery_log.changes(folder)
     if settings.recording is not None:
         yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, recording=settings.recording)
@@ -171,17 +169,20 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
         yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
 
 
-def _use_address(module: ModuleType, *, name: str, url: str, ca_file: str) -> None:
-    """Changes the address of a service, of which the configuration has no key."""
-    from dataclasses import replace
+def _use_pagerduty(module: ModuleType, *, url: str, ca_file: Path) -> None:
+    """Changes the address of the service, of which the configuration has no key."""
+    module.PagerdutySection.servers_of_regions = dict.fromkeys(("us", "eu"), url)
+    module.PagerdutySection.ca_file = ca_file
 
-    sink = getattr(module, name)
-    init = sink.__init__
 
-    def at_address(self: Any, config: Any, **options: Any) -> None:
-        init(self, replace(config, api_url=url, ca_file=Path(ca_file)), **options)
+def _use_slack(module: ModuleType, *, url: str, ca_file: Path) -> None:
+    module.SlackSection.ca_file = ca_file
+    init = module.SlackSink.__init__
 
-    sink.__init__ = at_address
+    def at_address(self: Any, section: Any, *rest: Any, **options: Any) -> None:
+        init(self, section.model_copy(update={"api_url": url}), *rest, **options)
+
+    module.SlackSink.__init__ = at_address
 
 
 def _replay(module: ModuleType, *, folder: Path, recording: str) -> None:

@@ -158,12 +158,12 @@ REPORTED = {
 def comparable(quorum: Quorum) -> Quorum:
     """Returns the quorum without reports, and without what one poll less may change.
 
-    That is since when a view is unbroken (a lie did break it), and at which polls samples were taken.
+    That is since when a view or an outage is unbroken (a lie did break it), and at which polls samples were taken.
     """
     views = {name: replace(view, since_ms=view.observed_at_ms) for name, view in quorum.leader_views.items()}
     listed = {row.key for row in quorum.poll.voters} if quorum.poll else set()
     histories = {
-        key: replace(history, samples=history.samples[-1:])
+        key: replace(history, samples=history.samples[-1:], outages=())
         for key, history in quorum.histories.items()
         if key in listed
     }

@@ -58,6 +58,16 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
     assert said.startswith("critical The leader epoch went back")
 
 
+@pytest.mark.kip("D052")
+def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical() -> None:
+    script, replay = LogScript(), machine()
+    polls = [poll(replica("1-a"), replica("2-b"), leader=leader, epoch=5) for leader in (1, 2)]
+
+    (said,) = findings_of(apply(replay, [script.row(polled) for polled in polls]), RAFT)
+
+    assert said.startswith("critical An epoch had two leaders")
+
+
 @pytest.mark.kip("A041", "K044")
 def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires() -> None:
     script, replay = LogScript(), machine()
@@ -147,6 +157,8 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
     quorum = apply(replay, [script.read()])
 
     assert quorum.recovering[0].leader == 103, "and it stays RECOVERING"
+    (unclean,) = quorum.history.unclean
+    assert unclean.elections == (2 if isr == (103,) else 1), "where no in-sync replica is left of the former ones"
     assert len(findings_of(quorum, RECOVERY)) == breaches
 
 

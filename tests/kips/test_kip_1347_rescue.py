@@ -17,6 +17,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import NodeAction
 from streaming.rescue import rescue_plan as planning
+from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import plan_json, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
@@ -28,6 +29,7 @@ RECORDED = ",".join(
     f"{node}@127.0.0.1:{port}:{DIRECTORIES[node]}" for node, port in ((1, 28223), (2, 26108), (3, 25578))
 )
 NEW = ",".join(f"{node}@c{node}.new-domain:9093:{directory}" for node, directory in DIRECTORIES.items())
+TWO = "AgICAgICAgICAgICAgICAg"
 SNAPSHOT = "00000000000000000037-0000000001.checkpoint"
 
 
@@ -79,6 +81,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     ]
     warning: dict[str, Any] = plan_json(found)
     assert (warning["outcome"], warning["written"]) == ("passed", False)
+    assert not apply_voters(stopped / "node-2", NEW, write=False).written
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
 
@@ -92,6 +95,7 @@ def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     )
     assert outcome(RECORDED.replace("28223", "23627")) == "passed"
     assert outcome(RECORDED.rpartition(",")[0]) == "rejected"
+    assert outcome(f"{RECORDED},4@127.0.0.1:9:{TWO}") == "rejected", "nobody may be added either"
     assert outcome(RECORDED.replace(DIRECTORIES[3], "Q6ZWoxLOS3O_aT7VKTK-sA")) == "rejected"
     assert [*steps(rescue_plan(stopped, 1, wanted=RECORDED))] == [], "one of three voters cannot be started alone"
     three = [*steps(rescue_plan(stopped, 1, 2, 3, wanted=RECORDED))]
@@ -122,6 +126,7 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
         for log in logs
     ]
     assert held[0] == held[1]
+    assert state(whole.machine.quorum())["features"] == (1, 30), "also by a snapshot alone"
     histories = [[one.voters for one in read.contents.voter_sets if not one.in_snapshot] for read in (whole, behind)]
     assert histories[0] == histories[1]
     assert [one.offset for one in histories[0]] == [2, 36], "and the history of the voters"
@@ -139,6 +144,21 @@ def test_a_snapshot_contains_header_kraft_version_voters_metadata_and_footer(sto
     metadata = set(types[3:-1])
     assert metadata >= {"FEATURE_LEVEL_RECORD", "REGISTER_CONTROLLER_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD"}
     assert "PARTITION_RECORD" in metadata
+
+
+@pytest.mark.kip("E030", "E048")
+def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: Path) -> None:
+    result = apply_voters(stopped / "node-2", NEW, write=True)
+
+    assert result.snapshot == "00000000000000000061-0000000001.checkpoint"
+    content = (stopped / "node-2" / PARTITION / result.snapshot).read_bytes()
+    types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
+    assert (types[:3], types[-1]) == (["SnapshotHeader", "KRaftVersion", "KRaftVoters"], "SnapshotFooter")
+    assert len(types) == 4 + result.records
+    batches = [one for one in scan(content, expected=0) if isinstance(one, RecordBatch)]
+    assert {one.leader_epoch for one in batches} == {1}
+    assert [one.is_control for one in batches] == [True, *[False] * (len(batches) - 2), True]
+    assert batches[-1].end == len(content), "no gap between the offsets of the batches"
 
 
 @pytest.mark.kip("E048", "E049")
@@ -209,6 +229,8 @@ def test_the_steps_stop_all_controllers_and_then_change_controllers_before_broke
     assert commands == [plan, *changes, status, command(101), replicas], "the voter whose log is behind last"
     assert "Stop every controller (1, 2 and 3), all of them before the first one is changed" in lines[0]
     assert "# Start controllers 1, 2 and 3, the most complete log first, and wait for a leader" in lines
+    settings = "controller.quorum.bootstrap.servers and advertised.listeners of every node"
+    assert f"# Put the new endpoints into {settings}" in lines
     assert any("Brokers (101 among them) hold the old voters and connect to them, whatever" in line for line in lines)
 
 
@@ -281,6 +303,15 @@ def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path
         "1 and 2: 1@127.0.0.1:28223",
         "101: 1@127.0.0.1:23627",
     )
+
+
+@pytest.mark.kip("E079")
+def test_nodes_with_different_voters_are_told_from_nodes_with_different_endpoints(stopped: Path) -> None:
+    """The snapshot of node 2 has another directory id of voter 2."""
+    rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8")
+    (stopped / "node-2" / PARTITION / "00000000000000000000.log").write_bytes(b"")
+
+    assert has_warning(rescue_plan(stopped, 1, 2), "the nodes hold different VOTERS, not only endpoints")
 
 
 @pytest.mark.kip("E078")

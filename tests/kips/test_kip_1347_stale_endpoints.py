@@ -6,6 +6,7 @@ import pytest
 
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
+from tests.unit.rules.situation import endpoint as endpoint_of
 from tests.unit.rules.situation import (
     evaluation_of,
     findings,
@@ -13,6 +14,7 @@ from tests.unit.rules.situation import (
     name_not_found,
     refuses,
     registered_elsewhere,
+    registration,
     static,
     voter_not_fetching,
 )
@@ -33,6 +35,17 @@ def test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_pro
     assert (evidence["probe_result"], evidence["resolved_to"]) == ("the name does not resolve (NXDOMAIN)", [])
     (refused,) = findings(refuses(healthy(), 1), RULE)
     assert refused.evidence["probe_result"] == "refuses connections"
+
+
+@pytest.mark.kip("E015")
+@pytest.mark.parametrize(
+    ("host", "port", "fires"), [("moved.test", 9093, 1), ("c1.test", 19093, 1), ("C1.TEST", 9093, 0)]
+)
+def test_a_controller_that_registered_another_host_or_port_fires(host: str, port: int, fires: int) -> None:
+    quorum = healthy()
+    moved = registration(1, endpoint_of(1, host, port))
+
+    assert len(findings(replace(quorum, controllers={**quorum.controllers, moved.id: moved}), RULE)) == fires
 
 
 @pytest.mark.kip("E006", "E007", "K023")

@@ -9,11 +9,12 @@ from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
-from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
+from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse, FetchSnapshotRequest
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
     fetch_request,
+    fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
 )
@@ -42,9 +43,12 @@ def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: A
 
 
 @pytest.mark.kip("D033", "D035", "D036")
-@pytest.mark.parametrize(("error", "what"), [(6, "not the leader"), (74, "our epoch is old"), (75, "ours is newer")])
-def test_an_epoch_error_gives_the_epoch_for_the_next_request(error: int, what: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "known", "what"), [(6, 7, "not the leader"), (74, 3, "our epoch is old"), (75, 9, "ours is newer")]
+)
+def test_an_epoch_error_gives_the_epoch_for_the_next_request(error: int, known: int, what: str) -> None:
     where = NodeDirectory(configured=(Address("c1", 9093),), cluster_id=None)
+    where.leader_epoch = known
 
     said = parse_fetch(answer(error=error))
     where.update_from_fetch(said)
@@ -79,7 +83,7 @@ LEADER = int32(2) + int32(7) + tagged()
 SNAPSHOT = int64(50) + int32(4) + tagged()
 
 
-@pytest.mark.kip("D069", "K017", "D121")
+@pytest.mark.kip("D021", "D069", "K017", "D121")
 @pytest.mark.parametrize(
     ("tags", "diverging", "leader", "snapshot"),
     [
@@ -93,7 +97,16 @@ SNAPSHOT = int64(50) + int32(4) + tagged()
             (2, 7),
             SnapshotId(end_offset=50, epoch=4),
         ),
-        ({"t0": int32(-1) + int64(-1) + tagged(), "t2": int64(-1) + int32(-1) + tagged()}, None, None, None),
+        (
+            {
+                "t0": int32(-1) + int64(-1) + tagged(),
+                "t1": int32(-1) + int32(-1) + tagged(),
+                "t2": int64(-1) + int32(-1) + tagged(),
+            },
+            None,
+            None,
+            None,
+        ),
     ],
     ids=["none", "diverging", "leader", "snapshot", "all", "unset"],
 )
@@ -119,6 +132,15 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
 
     assert accepted.committed is None
     assert tail.fetch_position(7) == FetchPosition(offset=3, epoch=1)
+
+
+@pytest.mark.kip("D066")
+def test_the_leaders_address_is_that_of_the_node_with_its_id() -> None:
+    ends = [FetchResponse.NodeEndpoint(node_id=node, host=f"c{node}", port=9093) for node in (1, 2, 3)]
+    redirected = answer(error=6)
+    redirected.node_endpoints = ends
+
+    assert parse_fetch(redirected).leader == Address("c2", 9093)
 
 
 @pytest.mark.kip("D070")
@@ -172,6 +194,20 @@ def request_with(cluster_id: str | None) -> Any:
 def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
     assert request_with(None).cluster_id is None
     assert request_with("the-cluster").cluster_id == "the-cluster"
+
+
+@pytest.mark.kip("D031", "D032")
+@pytest.mark.parametrize("cluster_id", [None, "the-cluster"])
+def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_id: str | None) -> None:
+    snapshot = SnapshotId(end_offset=50, epoch=4)
+
+    request = fetch_snapshot_request(
+        cluster_id=cluster_id, leader_epoch=7, snapshot=snapshot, position=0, max_bytes=1000
+    )
+
+    read = FetchSnapshotRequest.decode(request.encode(version=1), version=1)
+    assert read.cluster_id == cluster_id
+    assert read.topics[0].partitions[0].current_leader_epoch == 7
 
 
 @pytest.mark.kip("A115", "D084", "K019")

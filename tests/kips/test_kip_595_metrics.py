@@ -44,7 +44,7 @@ def formed() -> tuple[LogScript, Machine]:
     return script, replay
 
 
-@pytest.mark.kip("D030", "D116")
+@pytest.mark.kip("A095", "D030", "D116")
 def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
     script, replay = formed()

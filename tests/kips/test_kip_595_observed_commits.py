@@ -99,7 +99,7 @@ def test_a_new_leader_has_no_high_watermark_until_it_commits_in_its_own_epoch() 
     assert findings(quorum, STALLED) == []
 
 
-@pytest.mark.kip("D058")
+@pytest.mark.kip("A095", "D058")
 def test_voters_that_have_not_fetched_from_a_new_leader_count_as_fetching_for_the_fetch_age_only() -> None:
     """LastFetchTimestamp is -1 until a voter fetches in the new epoch: it may not know the leader yet."""
     script, replay = LogScript(), machine()

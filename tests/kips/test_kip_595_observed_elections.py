@@ -194,7 +194,7 @@ def elected(script: LogScript, leader: int, epoch: int, votes: tuple[int, ...], 
     )
 
 
-@pytest.mark.kip("D025", "D050")
+@pytest.mark.kip("D025", "D050", "K043")
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(
     ("second", "invariant"),
@@ -227,7 +227,7 @@ def test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts(
         assert (quorum.leader_id, quorum.leader_epoch) == (leader, epoch)
 
 
-@pytest.mark.kip("D025")
+@pytest.mark.kip("D025", "D104")
 def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
     directory = "wPvHPGZoRSmdGaO9smPpMQ"

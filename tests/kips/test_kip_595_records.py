@@ -55,6 +55,8 @@ def test_only_the_control_bit_marks_a_control_record() -> None:
 
     assert isinstance(events(as_raft)[0], KRaftVersionSet)
     assert isinstance(events(as_data)[0], Undecodable), "the same key and value, and no control record"
+    with_append_time = batch_of(record(TOPIC, 0), 1, attributes=0x08)
+    assert isinstance(events(with_append_time)[0], TopicCreated), "another bit does not make it one"
 
 
 @pytest.mark.kip("D078", "E003")
@@ -123,11 +125,12 @@ def test_a_snapshot_has_the_remaining_voters_in_one_record_and_no_removals() -> 
 
 @pytest.mark.kip("K026")
 def test_no_result_depends_on_directory_ids_in_a_leader_change() -> None:
-    without = raft(2, 0, leader_id=1, voters=[{"voter_id": 1}])
-    with_them = raft(2, 1, leader_id=1, voters=[{"voter_id": 1, "voter_directory_id": UUID}])
+    ids, keys = [{"voter_id": 1}], [{"voter_id": 1, "voter_directory_id": UUID}]
+    without = raft(2, 0, leader_id=1, voters=ids, granting_voters=ids)
+    with_them = raft(2, 1, leader_id=1, voters=keys, granting_voters=keys)
 
     assert isinstance(without, LeaderChanged)
-    assert (without.leader_id, without.voter_ids) == (1, (1,))
+    assert (without.leader_id, without.voter_ids, without.granting_voter_ids) == (1, (1,), (1,))
     assert without == with_them
 
 
@@ -179,6 +182,8 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     take(tail, replay, fetch_result(other, epoch=2, high_watermark=2), 3)
 
     assert voting(replay) == [1, 2], "what took its place counts, once it is committed"
+    take(tail, replay, fetch_result(b"", epoch=3, high_watermark=2, diverging=SnapshotId(end_offset=1, epoch=1)), 4)
+    assert (tail.next_offset, voting(replay)) == (2, [1, 2]), "and is never truncated then"
 
 
 @pytest.mark.kip("D136", "K010")
@@ -199,6 +204,7 @@ def test_three_voters_are_replaced_one_by_one() -> None:
     assert quorum.committed is not None
     assert sorted(quorum.committed.ids) == [4, 5, 6]
     assert [one.key for one in quorum.removals] == [key("3-c"), key("2-b"), key("1-a")]
+    assert quorum.history.reconfigurations == (), "none of the steps is a forced change"
 
 
 @pytest.mark.kip("D119")
@@ -209,6 +215,8 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
         script.topic("orders")
         script.partition("orders", 0, 101, 102)
         script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+        script.topic("orders")
+        script.change("orders", 0, isr=(102,))
     once = LogScript()
     once.leader(1)
     once.topic("orders")

@@ -77,6 +77,7 @@ def test_recovering_without_another_leader_is_a_violation(leader: int | None) ->
     ("isr", "leader", "replicas", "breaches"),
     [
         ((102,), None, None, 0),
+        ((102,), 102, None, 0),
         ((102, 103), None, None, 0),
         # The end of a reassignment may move the leader in the same record.
         ((103,), 103, (103, 104), 0),
@@ -85,6 +86,7 @@ def test_recovering_without_another_leader_is_a_violation(leader: int | None) ->
     ],
     ids=[
         "by its leader",
+        "by its leader, which it names",
         "with a replica that joined",
         "with a reassignment",
         "by an election",
@@ -163,9 +165,11 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     assert {name: listed[0][name] for name in fields} == fields
 
 
-@pytest.mark.kip("B048")
+@pytest.mark.kip("B048", "K025")
 def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     script, replay = recovering()
+    (led,) = findings(replay.quorum(), STUCK)
+    assert led.evidence["clients_refused"] is False
     gone = script.change("orders", 0, leader=102)
     script.events[-1] = replace(gone, leader=None)
 
@@ -182,6 +186,7 @@ def test_a_recovering_partition_without_a_leader_is_offline() -> None:
         ("orders", ["warning", "critical"]),
         ("__transaction_state", ["critical", "critical"]),
         ("__consumer_offsets", ["critical", "critical"]),
+        ("__share_group_state", ["critical", "critical"]),
     ],
 )
 def test_internal_topics_have_a_higher_severity(topic: str, severities: list[str]) -> None:

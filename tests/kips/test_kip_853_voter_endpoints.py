@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.client import Address
+from connectors.kafka.kafka_python import DescribeQuorumResponse
+from connectors.kafka.messages import parse_describe_quorum
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas
-from connectors.observations.log_event import VotersReplaced
+from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
@@ -17,8 +20,9 @@ from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.connectors.metadata.test_record_to_event import UUID, raft
+from tests.unit.connectors.metadata.test_record_to_event import UUID, metadata, raft
 from tests.unit.rules.situation import finding_lines, findings, healthy, registered_elsewhere, registration, unknown
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 RULE = "stale-voter-endpoint"
 RANGE = {"min_supported_version": 0, "max_supported_version": 1}
@@ -90,6 +94,19 @@ def without_endpoints(quorum: Quorum, node: int) -> Quorum:
     return replace(quorum, committed=replace(quorum.committed, voters=voters))
 
 
+@pytest.mark.kip("C027")
+@pytest.mark.parametrize(
+    ("number", "protocol"), [(0, "PLAINTEXT"), (1, "SSL"), (2, "SASL_PLAINTEXT"), (3, "SASL_SSL"), (9, None)]
+)
+def test_a_registration_has_kafkas_security_protocol_by_its_number(number: int, protocol: str | None) -> None:
+    listener = {"name": "CONTROLLER", "host": "c1", "port": 9093, "security_protocol": number}
+
+    said = metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[listener])
+
+    assert isinstance(said, ControllerRegistered)
+    assert [one.protocol for one in said.endpoints] == [protocol]
+
+
 @pytest.mark.kip("C028")
 def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     quorum = without_endpoints(registered_elsewhere(healthy(), 1), 1)
@@ -120,6 +137,44 @@ def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
 
     assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
     assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
+
+
+@pytest.mark.kip("C024")
+def test_a_poll_has_every_listener_of_a_node() -> None:
+    kind = DescribeQuorumResponse
+    listeners = [
+        kind.Node.Listener(name=name, host="c1", port=port) for name, port in (("CONTROLLER", 9093), ("SECURE", 40_000))
+    ]
+    partition = kind.TopicData.PartitionData(
+        partition_index=0, leader_id=1, leader_epoch=1, high_watermark=1, current_voters=[], observers=[]
+    )
+    topic = kind.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    answer = kind(error_code=0, topics=[topic], nodes=[kind.Node(node_id=1, listeners=listeners)])
+
+    said = parse_describe_quorum(answer, cluster_id=None, address=Address("c1", 9093))
+
+    assert [str(one) for one in said.nodes[0].endpoints] == ["c1:9093", "c1:40000"]
+
+
+@pytest.mark.kip("A030")
+def test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_its_record() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    configured = poll(*map(replica, ("1", "2", "3")), nodes=())
+    static = status(apply(replay, [script.read(), script.row(configured)]))
+    assert (static["mode"], static["voters"], static["committed_voters"]) == ("static", 3, None)
+
+    script.kraft(1)
+    script.voters("1-a", "2-b")
+    leaders = poll(*map(replica, ("1-a", "2-b", "3-c")))
+    dynamic = status(apply(replay, [script.read(), script.row(leaders)]))
+
+    assert (dynamic["mode"], dynamic["voters"]) == ("dynamic", 2)
+    recorded = dynamic["committed_voters"]["voters"]
+    assert [(one["id"], one["endpoints"]) for one in recorded] == [
+        (1, ["CONTROLLER://c1:9093"]),
+        (2, ["CONTROLLER://c2:9093"]),
+    ]
 
 
 @pytest.mark.kip("C010")

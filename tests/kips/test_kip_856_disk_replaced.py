@@ -62,6 +62,8 @@ def test_three_voters_and_no_observer_are_healthy() -> None:
 @pytest.mark.kip("A004", "A012", "A017", "A048", "A049")
 def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observer_directory() -> None:
     script, replay = formed()
+    both = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",))
+    assert findings(apply(replay, [script.row(both)]), RULE) == [], "while the voter fetches, its disk is not replaced"
 
     quorum = apply(replay, [script.row(REPLACED)])
 
@@ -108,10 +110,31 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     (finding,) = findings(half, RULE)
     assert "The old voter" in finding.summary
 
+    script.noops(1)
+    observers = described("1-UUID1", "2-UUID2", observers=("3-NEW",))
+    for hours, fires in ((23, 1), (2, 0)):
+        overnight = apply(replay, [script.read(after_ms=hours * 3_600_000), script.row(observers)])
+        assert len(findings(overnight, RULE)) == fires, "half done for a day"
+
     script.voters("1-UUID1", "2-UUID2", "3-NEW")
     fixed = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
     assert findings(fixed, RULE) == []
+
+
+@pytest.mark.kip("A072")
+def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up() -> None:
+    """Kafka refuses to add a replica that has not caught up, and a second one of a voter's id."""
+    script, replay = formed()
+    lagging = replace(REPLACED, observers=(replica("3-NEW", end=40, caught_up=60_000),))
+
+    (finding,) = findings(apply(replay, [script.row(lagging)]), RULE)
+
+    places = [
+        next(place for place, step in enumerate(finding.remedy) if words in step)
+        for words in ("# Wait until 3-NEW has caught up", " remove-controller ", " add-controller")
+    ]
+    assert places == sorted(places)
 
 
 @pytest.mark.kip("A006")

@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     row,
     voter_not_fetching,
 )
+from tests.unit.rules.test_voter_set_rules import removing
 
 
 def state_of(quorum: Quorum) -> ClusterState:
@@ -93,6 +94,7 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
 @pytest.mark.kip("K014", "A106")
 def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     (first, *_) = status(healthy(3))["current_voters"]
+    assert status(removing(healthy(3), 1))["could_be_voters"] == [], "a voter until its removal is committed"
 
     assert first == {"id": 1, "directory_id": key(1).directory_id, "endpoints": ["CONTROLLER://c1.test:9093"]}
 
@@ -105,16 +107,21 @@ def test_commands_are_those_of_released_kafka() -> None:
     assert remove_controller(healthy(), key(2)) == (
         f"{tool} remove-controller --controller-id 2 --controller-directory-id {key(2).directory_id}"
     )
-    assert add_controller(healthy(), NodeId(2))[-1] == f"{tool} --command-config $NODE_PROPERTIES add-controller"
+    # The request has the id, the directory and the listeners of the node whose configuration the tool reads.
+    assert add_controller(healthy(), NodeId(2)) == (
+        "# On controller 2's host, with its own configuration file as $NODE_PROPERTIES",
+        f"{tool} --command-config $NODE_PROPERTIES add-controller",
+    )
 
 
-@pytest.mark.kip("A020", "A074")
+@pytest.mark.kip("A020", "A074", "A110")
 @pytest.mark.parametrize("leader", [1, 3])
 def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     quorum = healthy()
     assert quorum.poll is not None
     led = replace(quorum, leader_id=NodeId(leader), poll=replace(quorum.poll, leader_id=NodeId(leader)))
 
+    assert f"c{leader}.test" not in remove_controller(led, key(leader)), "its removal is sent to another one"
     assert remove_controller(led, key(2)).split()[1:] == [
         *("--bootstrap-controller", f"c{leader}.test:9093", "remove-controller"),
         *("--controller-id", "2", "--controller-directory-id", key(2).directory_id),

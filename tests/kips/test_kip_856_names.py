@@ -39,6 +39,19 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     assert (of_disk.key, election.voted, written.voters[0].key) == (two, two, two)
 
 
+@pytest.mark.kip("A062", "D020")
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Path, version: int) -> None:
+    state = {"data_version": version, "leaderId": 3, "leaderEpoch": 9, "votedId": 2}
+    (tmp_path / "quorum-state").write_text(json.dumps(state))
+
+    found = read_election_state(tmp_path)
+
+    assert isinstance(found, ElectionState)
+    assert (found.version, found.leader_epoch, found.leader_id) == (version, 9, 3)
+    assert found.voted == ReplicaKey(id=NodeId(2))
+
+
 @pytest.mark.kip("A079")
 @pytest.mark.parametrize(("version", "carried"), [(13, False), (14, False), (16, False), (17, True), (18, True)])
 def test_a_fetch_has_a_directory_id_from_version_17_on_and_the_monitors_has_none(version: int, carried: bool) -> None:

@@ -60,7 +60,7 @@ def test_a_candidate_needs_a_majority_of_the_current_voter_set() -> None:
 def disk(node: int, end: int, *voters: int) -> SurvivingDisk:
     """Returns a controller's disk with this log end and the voters of its newest VotersRecord."""
     held = tuple(Voter(key=key(one), endpoints=(endpoint(one),)) for one in voters)
-    newest = VoterSet(voters=held, offset=Offset(2), leader_epoch=Epoch(1), timestamp_ms=None)
+    newest = VoterSet(voters=held, offset=Offset(end - 1), leader_epoch=Epoch(1), timestamp_ms=None)
     return SurvivingDisk(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
 
 
@@ -90,6 +90,23 @@ def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     assert alone_ahead.best == (third.key,)
     assert alone_ahead.electable, "the newest record counts, committed or not"
     assert not left(disk(2, 10, 1, 2), disk(3, 10, 1, 2)).electable, "without the record it has no vote"
+
+
+@pytest.mark.kip("D049")
+def test_the_log_of_a_voter_that_stopped_before_an_election_ends_in_the_earlier_epoch() -> None:
+    """It is longer than the others' logs, and they are newer."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    before = poll(replica("1-a", end=120), replica("2-b", end=110), replica("3-c", end=110))
+    gone = replica("1-a", end=120, fetch=40_000, caught_up=40_000)
+    after = poll(gone, replica("2-b", end=111), replica("3-c", end=111), leader=2, epoch=4)
+
+    quorum = apply(replay, [script.read(), script.row(before), script.row(after)])
+
+    standings = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+    assert [one.position for one in standings] == [(1, 120), (4, 111), (4, 111)]
 
 
 @pytest.mark.kip("A040")

@@ -12,6 +12,7 @@ from tests.unit.rules.situation import NOW, healthy, key, leaderless, voter_not_
 
 FETCH_TIMEOUT_MS, ELECTION_TIMEOUT_MS, BACKOFF_MAX_MS = 2_000, 1_000, 1_000
 """controller.quorum.fetch.timeout.ms, .election.timeout.ms and .election.backoff.max.ms of Kafka 4.3.1."""
+REQUEST_TIMEOUT_MS = 2_000
 CHECK_QUORUM_MS = FETCH_TIMEOUT_MS * 3 // 2
 UPDATE_VOTER_MS = 3 * FETCH_TIMEOUT_MS
 OBSERVER_FORGOTTEN_MS = 300_000
@@ -88,11 +89,13 @@ def test_no_leader_fires_after_an_election_and_its_backoff(started_ms: int) -> N
     assert election_ms < at_ms <= 2 * election_ms
 
 
-@pytest.mark.kip("K036")
+@pytest.mark.kip("D011", "K036")
 def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
+    for rule in RULES_OF_FETCHES:
+        assert DEFAULTS[rule].ms("fetch_age") > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"
 
 
 @pytest.mark.kip("K038")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
@@ -114,6 +115,25 @@ def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop
     output = follow(loop, controllers, lambda output: output.log == LOG + MORE, configured=(C1, C2))
 
     assert output.log == LOG + MORE
+
+
+@pytest.mark.kip("D094")
+def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
+    def of_another_cluster(_: Any) -> Any:
+        raise ObservationError(Reason.WRONG_CLUSTER, "the node belongs to another cluster")
+
+    controllers = RecordingLogClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
+    output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id="x")
+    follower = LogFollower(loop, controllers, nodes, output)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        loop.spawn(follower.run())
+        await loop.sleep(60)
+
+    loop.run(main)
+
+    assert output.reasons(C1) == {Reason.WRONG_CLUSTER}
+    assert controllers.queried.count(C2) > 50, "about once a second"
 
 
 @pytest.mark.kip("D053", "D096")

@@ -57,6 +57,7 @@ class RecordedPolls(UnusedOutput):
         self.rows.append((self._loop.now(), event))
 
     def write_failure(self, event: ObservationFailed) -> None:
+        assert event.source is ObservationSource.QUORUM
         self.rows.append((self._loop.now(), event))
 
     @property
@@ -172,6 +173,25 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
     scripts[C1] = stop_answering
     output, _ = poll(loop, scripts, seconds=0.6)
     assert "c2:9093" in output.answered_by
+
+
+@pytest.mark.kip("D087")
+def test_a_leader_that_a_fetch_reports_is_polled_instead_of_the_one_that_answered_last(loop: EventLoop) -> None:
+    scripts = {C1: leader_response, C2: follower_response, C3: leader_response}
+    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
+    nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        loop.spawn(poll.run())
+        await loop.sleep(0.25)
+        assert controllers.queried[-2:] == [C1, C1]
+        nodes.leader = C3
+        await loop.sleep(0.1)
+
+    loop.run(main)
+
+    assert controllers.queried[-1] == C3
 
 
 @pytest.mark.kip("D087")

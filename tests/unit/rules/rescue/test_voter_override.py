@@ -97,6 +97,13 @@ def test_two_voters_on_one_host_with_different_ports_are_legal() -> None:
     assert len(parse_controllers(",".join(items), "CONTROLLER")) == 3
 
 
+@pytest.mark.kip("E076")
+def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
+    other = Endpoint(listener="SECURE", host="c1.secure.test", port=9094)
+
+    assert initial_controllers([replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:]]) == LIST
+
+
 def test_voter_without_endpoint_or_directory_id_has_no_list() -> None:
     assert initial_controllers([replace(HERE[0], endpoints=())]) is None
     assert initial_controllers([replace(HERE[0], key=replace(HERE[0].key, directory_id=None))]) is None
@@ -110,6 +117,10 @@ def test_difference_is_printed_as_in_the_kip() -> None:
     assert str(moved) == (
         "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=false, "
         "endpointChanges={1=c.new-domain.com:9095, 3=c.new-domain.com:9095}}"
+    )
+    other_disk = (*HERE[:2], Voter(key=key(3, "other"), endpoints=(endpoint(3),)))
+    assert str(compare(HERE, other_disk)) == (
+        "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=true, endpointChanges={}}"
     )
     assert str(compare(HERE, HERE[:2])) == (
         "VoterSetDiff{hasVoterIdChanges=true, hasDirectoryIdChanges=false, endpointChanges={}}"

@@ -46,11 +46,13 @@ def test_healthy_quorum_has_every_visible_metric_of_the_kips(tmp_path: Path) -> 
     assert read("log_end_offset", **node, role="voter") == 10_000
     assert read("log_end_epoch", **node, role="voter") == 7
     assert read("current_state", **node, state="leader") == 1
+    for other, state in ((1, "follower"), (101, "observer")):
+        assert read("current_state", node_id=str(other), directory_id=key(other).directory_id, state=state) == 1
     assert (read("votes_needed"), read("failure_tolerance"), read("electable")) == (2, 1, 1)
     assert (read("recovering_partitions"), read("voter_endpoint_ok", **node), read("is_observer", **node)) == (0, 1, 0)
 
 
-@pytest.mark.kip("A101", "A102")
+@pytest.mark.kip("A099", "A101", "A102", "A103")
 def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     adding = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 1, 2, 3, 4)).samples())
     removing = reader(MetricsFixture(tmp_path).batch(voting(healthy(3), 2, 3)).samples())
@@ -58,6 +60,7 @@ def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     pending = ("pending_add_voter", "pending_remove_voter", "uncommitted_voter_change")
     assert [adding(name) for name in pending] == [1, 0, 1]
     assert [removing(name) for name in pending] == [0, 1, 1]
+    assert adding("number_of_voters") == removing("number_of_voters") == 3, "the committed ones"
 
     quorum = healthy(3)
     assert quorum.poll is not None

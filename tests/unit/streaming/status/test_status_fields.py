@@ -39,7 +39,7 @@ def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     return replace(quorum, poll=replace(quorum.poll, voters=tuple(row(key(node)) for node in nodes)))
 
 
-@pytest.mark.kip("D098")
+@pytest.mark.kip("D097", "D098")
 def test_values_of_kafka_metadata_quorum_describe_status() -> None:
     fields = status(voter_not_fetching(healthy(3), 2, for_ms=60_000, end=9_000))
 
@@ -85,7 +85,7 @@ def test_status_of_the_sample_in_kip_595() -> None:
     assert [one["id"] for one in fields["current_voters"]] == [0, 1, 2]
 
 
-@pytest.mark.kip("D099", "D100", "A108", "K037")
+@pytest.mark.kip("A098", "A108", "D099", "D100", "K037")
 def test_replication_rows_of_the_sample_in_kip_595() -> None:
     fields = replication(in_the_kips_sample())
 
@@ -98,6 +98,19 @@ def test_replication_rows_of_the_sample_in_kip_595() -> None:
         (4, 4, 15, "Observer"),
     ]
     assert [one["directory_id"] for one in fields["replicas"]] == [key(node).directory_id for node in range(5)]
+
+
+@pytest.mark.kip("K018")
+def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:
+    """As MetadataQuorumCommand counts it, also if another voter caught up longer ago."""
+    quorum = in_the_kips_sample()
+    assert quorum.poll is not None
+    leader, _, last = quorum.poll.voters
+    rows = (leader, row(key(1), end=234_130, lag_ms=900), last)
+
+    fields = status(replace(quorum, poll=replace(quorum.poll, voters=rows)))
+
+    assert (fields["max_follower_lag"], fields["max_follower_lag_time_ms"]) == (34, 15)
 
 
 def test_max_follower_lag_counts_an_unknown_log_end_offset_as_minus_one() -> None:

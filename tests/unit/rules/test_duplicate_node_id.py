@@ -64,6 +64,21 @@ def test_a_process_that_registers_again_after_its_successor_is_a_second_one(node
     assert starts == ([2, 2] if node == "controller" else [])
 
 
+def test_a_controller_and_a_broker_of_one_id_that_are_doubled_are_two_entries() -> None:
+    script = LogScript()
+    script.leader(1)
+    pairs = [[registered(script, role) for _ in range(2)] for role in ("controller", "broker")]
+    for pair in (*pairs, *pairs):
+        for one in pair:
+            script.write(replace(one, at=script.at()))
+            script.broker_change(2, fenced=False)
+    found = read(script).history.double_registrations
+    assert [(one.kind, one.id, one.returns) for one in found] == [
+        (NodeKind.CONTROLLER, 2, 4),
+        (NodeKind.BROKER, 2, 4),
+    ]
+
+
 def test_starts_are_no_second_process() -> None:
     script = LogScript()
     script.leader(1)

@@ -174,6 +174,13 @@ def test_one_node_displaces_no_start_of_another() -> None:
     assert (known.count(1), known.count(2), known.count(3)) == (1, OF_A_NODE, 2)  # type: ignore[arg-type]
 
 
+def test_of_the_starts_of_a_node_the_oldest_are_forgotten() -> None:
+    script = with_nodes(2)
+    restart(script, 2, OF_A_NODE + 20, every_ms=5_000)
+    starts = read(machine(), script).history.starts
+    assert [one.offset for one in starts] == [*range(script.offset - OF_A_NODE, script.offset)]
+
+
 @pytest.mark.parametrize(("voters", "loses"), [(3, True), (1, False)])
 def test_the_text_says_what_the_quorum_loses(voters: int, loses: bool) -> None:
     quorum = restarting(healthy(), 2, 4)

@@ -163,6 +163,33 @@ def test_a_deactivated_sink_is_removed_when_its_pending_transitions_are_dropped(
     assert again.pending("stays") == [SECOND]
 
 
+def test_when_each_sink_was_notified_is_kept_apart(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a", "b")
+    ledger.record([FIRST], NOON_MS)
+    (incident,) = ledger.incidents("a")
+    for sink, at_ms in (("a", 1), ("b", 2), ("a", 3)):
+        ledger.mark_delivered(sink, [], notified_ms={incident: Millis(at_ms)})
+    for each in (ledger, opened(tmp_path, "a", "b")):
+        assert (each.last_notified_ms("a"), each.last_notified_ms("b")) == ({incident: 3}, {incident: 2})
+
+
+def test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "stays", "goes", keep_entries=2)
+    ledger.record([FIRST], NOON_MS)
+    (incident,) = ledger.incidents("goes")
+    for sink in ("stays", "goes"):
+        ledger.mark_delivered(sink, [FIRST.key] * (sink == "stays"), notified_ms={incident: NOON_MS})
+    ledger.deactivate_sink("goes")
+    past = [alert("past"), alert("past", resolved=True)]
+    ledger.record([SECOND, *past], NOON_MS)
+    ledger.mark_delivered("stays", [each.key for each in (SECOND, *past)])
+    ledger.record([alert("three")], NOON_MS)
+
+    again = opened(tmp_path, "stays", "goes")
+
+    assert (again.last_notified_ms("stays"), again.last_notified_ms("goes")) == ({incident: NOON_MS}, {})
+
+
 def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     database = job_database(tmp_path)
     ledger = Ledger(database)

@@ -13,17 +13,20 @@ from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.metadata.record_framing import NOOP
 from connectors.observations.observation import (
+    BrokenContract,
     EndpointProbed,
     LeaderViewPolled,
+    NodeEndpoints,
     Observation,
     ObservationFailed,
     ObservationKind,
+    ObservationsAudited,
     QuorumPolled,
     from_json,
 )
 from connectors.wall_clock import RowClock
-from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey, SnapshotId
-from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 from rules.model.poll import Replica
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -79,7 +82,7 @@ def committed(batches: bytes, *, base: int = 0) -> CommittedRecords:
     )
 
 
-def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
+def polled(*, lag: int = 0, leader: int = 1, port: int = 9093) -> QuorumPolled:
     replica = Replica(
         key=ReplicaKey(id=NodeId(1)), log_end_offset=Offset(100 - lag), last_fetch_ms=None, last_caught_up_ms=None
     )
@@ -91,12 +94,26 @@ def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
         high_watermark=Offset(100),
         voters=(replica,),
         observers=(),
-        nodes=(),
+        nodes=(NodeEndpoints(id=NodeId(1), endpoints=(Endpoint(listener="CONTROLLER", host="c1", port=port),)),),
     )
 
 
-def failed(reason: Reason, *, source: ObservationSource = ObservationSource.QUORUM) -> ObservationFailed:
-    return ObservationFailed(source=source, endpoint="c1:9093", reason=reason, detail="")
+def failed(
+    reason: Reason, *, source: ObservationSource = ObservationSource.QUORUM, endpoint: str = "c1:9093"
+) -> ObservationFailed:
+    return ObservationFailed(source=source, endpoint=endpoint, reason=reason, detail="")
+
+
+PROBED = EndpointProbed(
+    node=NodeId(1),
+    endpoint=Endpoint(listener="CONTROLLER", host="c1", port=9093),
+    resolution=Resolution.RESOLVED,
+    addresses=("10.0.0.1", "10.0.0.2"),
+    connection=Connection.ACCEPTED,
+    answer=Answer.THIS_CLUSTER,
+    answered_by=None,
+    detail="",
+)
 
 
 def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
@@ -153,6 +170,12 @@ def test_poll_is_urgent_if_leader_or_members_change(writer: ObservationWriter, p
     assert publisher.urgencies == [True, False, True, False]
 
 
+def test_poll_is_urgent_if_an_endpoint_of_a_node_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    for port in (9093, 9093, 9193, 9193):
+        writer.write_poll(polled(port=port))
+    assert publisher.urgencies == [True, False, True, False]
+
+
 def test_failure_is_urgent_if_its_reason_is_new(writer: ObservationWriter, publisher: RecordedRows) -> None:
     for event in (failed(Reason.REFUSED), failed(Reason.REFUSED), failed(Reason.NO_LEADER)):
         writer.write_failure(event)
@@ -161,22 +184,60 @@ def test_failure_is_urgent_if_its_reason_is_new(writer: ObservationWriter, publi
     assert publisher.urgencies == [True, False, True, True, True]
 
 
+def test_failures_at_two_endpoints_are_urgent_once_each(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    for _ in range(2):
+        writer.write_failure(failed(Reason.REFUSED, endpoint="c1:9093"))
+        writer.write_failure(failed(Reason.NO_LEADER, endpoint="c2:9093"))
+    assert publisher.urgencies == [True, True, False, False]
+
+
+def test_a_success_makes_the_next_failure_urgent_of_its_own_source_only(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    log, quorum = ObservationSource.LOG, ObservationSource.QUORUM
+    for source in (log, quorum):
+        writer.write_failure(failed(Reason.REFUSED, source=source))
+    writer.write_poll(polled())
+    for source in (log, quorum):
+        writer.write_failure(failed(Reason.REFUSED, source=source))
+    write_records(writer, committed(b""))
+    for source in (log, quorum):
+        writer.write_failure(failed(Reason.REFUSED, source=source))
+    failures = [urgent for row, urgent in publisher.rows if row.kind is ObservationKind.FAILED]
+    assert failures == [True, True, False, True, True, False]
+
+
 def test_probe_is_urgent_if_its_result_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    probe = EndpointProbed(
-        node=NodeId(1),
-        endpoint=Endpoint(listener="CONTROLLER", host="c1", port=9093),
-        resolution=Resolution.RESOLVED,
-        addresses=("10.0.0.1", "10.0.0.2"),
-        connection=Connection.ACCEPTED,
-        answer=Answer.THIS_CLUSTER,
-        answered_by=None,
-        detail="",
-    )
-    reordered = dataclasses.replace(probe, addresses=("10.0.0.2", "10.0.0.1"))
-    refused = dataclasses.replace(probe, connection=Connection.REFUSED)
-    for event in (probe, reordered, refused):
+    reordered = dataclasses.replace(PROBED, addresses=("10.0.0.2", "10.0.0.1"))
+    refused = dataclasses.replace(PROBED, connection=Connection.REFUSED)
+    for event in (PROBED, reordered, refused):
         writer.write_probe(event)
     assert publisher.urgencies == [True, False, True]
+
+
+def test_probe_is_urgent_if_the_certificate_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    for day in (1, 1, 90):
+        certificate = ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=Millis(86_400_000 * day))
+        writer.write_probe(dataclasses.replace(PROBED, certificate=certificate))
+    assert publisher.urgencies == [True, False, True]
+
+
+def test_probes_of_two_nodes_at_one_endpoint_are_compared_apart(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    other = dataclasses.replace(PROBED, node=NodeId(2), answer=Answer.OTHER_NODE, answered_by=NodeId(1))
+    for event in (PROBED, other, PROBED, other):
+        writer.write_probe(event)
+    assert publisher.urgencies == [True, True, False, False]
+
+
+def test_only_an_audit_that_finds_a_broken_contract_is_urgent(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    broken = BrokenContract(contract="c", promise="p", grave=True, rows=1, example="row 4", sequence=4)
+    for found in ((), (broken,)):
+        writer.write_audit(ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=found))
+    assert publisher.urgencies == [False, True]
 
 
 class SetClock:

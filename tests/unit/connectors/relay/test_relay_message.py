@@ -13,6 +13,8 @@ from connectors.relay.relay_message import (
     Baseline,
     RelayEpoch,
     RelayMessage,
+    SurveyedCluster,
+    TopicSurvey,
     decoded_row,
     encoded_row,
     parse_message,
@@ -130,3 +132,20 @@ def test_a_row_without_a_sequence_is_refused() -> None:
 def test_a_cluster_name_too_long_for_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="larger than a frame can hold"):
         encoded_row(Observation(cluster="a" * 70_000, kind=ObservationKind.PROBE, observed_at_ms=0, sequence=0))
+
+
+def test_a_partition_is_read_from_the_first_row_that_one_of_its_clusters_needs() -> None:
+    def surveyed(partition: int, begins_at: int) -> SurveyedCluster:
+        return SurveyedCluster(
+            partition=partition,
+            cluster_id="abc",
+            baseline=MESSAGE.baseline,
+            begins_at=begins_at,
+            whole=True,
+            newest_baseline=BEGIN,
+        )
+
+    clusters = {"a": surveyed(0, 40), "b": surveyed(0, 7), "c": surveyed(0, 90), "d": surveyed(2, 0)}
+    survey = TopicSurvey(partitions=3, clusters=clusters)
+
+    assert survey.starting_offsets() == {0: 7, 1: -1, 2: 0}, "of a partition without a cluster nothing is read"

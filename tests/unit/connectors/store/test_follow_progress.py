@@ -61,6 +61,22 @@ def test_a_piece_without_the_pieces_before_it_is_discarded() -> None:
     assert after(piece(1, batch(0, 3))).snapshot is None
 
 
+def test_pieces_of_two_snapshots_that_end_at_one_offset_are_not_joined() -> None:
+    assert after(piece(0, batch(0, 3)), piece(1, batch(1, 4), epoch=4)).snapshot is None
+
+
+def test_a_restarted_snapshot_has_the_bytes_since_its_first_piece() -> None:
+    content = batch(0, 3)
+    position = after(piece(0, content), piece(1, content), piece(0, content))
+    assert position.snapshot is not None
+    assert (position.snapshot.pieces, position.snapshot.payload_bytes) == (1, len(content))
+
+
+def test_an_empty_response_at_another_offset_moves_there_without_an_epoch() -> None:
+    position = after(records(batch(10, 4), base=10, last=10), records(base=40, last=39, epoch=9))
+    assert (position.next_offset, position.last_epoch) == (40, None)
+
+
 def test_a_payload_without_valid_batches_falls_back_to_the_rows_leader_epoch() -> None:
     assert after(records(b"nothing Kafka wrote", base=3, last=3, epoch=6)).last_epoch == 6
     assert after(records(bytes(200), base=3, last=3, epoch=6)).last_epoch == 6

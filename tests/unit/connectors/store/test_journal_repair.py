@@ -132,6 +132,15 @@ def test_rows_after_a_wrong_clock_begin_with_the_right_time(tmp_path: Path) -> N
         assert (position.next_offset, position.observed_at_ms) == (None, NOW - 7_200_000)
 
 
+def test_rows_after_a_clock_that_was_behind_are_not_earlier_than_those_before(tmp_path: Path) -> None:
+    recorded(tmp_path, 4)
+    with JournalWriter(tmp_path) as writer:
+        writer.read_logs_again(now_ms=NOW + 7_200_000)
+        position = writer.follow_progress("prod")
+    assert position is not None
+    assert position.observed_at_ms == NOW + 3
+
+
 @pytest.mark.parametrize("rows", [0, 3])
 def test_logs_can_be_read_again_twice(tmp_path: Path, rows: int) -> None:
     recorded(tmp_path, rows)

@@ -47,6 +47,27 @@ def test_step_fires_once_and_ends(step_ms: int, what: str) -> None:
     assert steps.due() == []
 
 
+def test_the_alert_names_the_times_before_and_after_the_step() -> None:
+    clocks = Clocks()
+    steps = clocks.steps()
+    clocks.pass_s(5, step_ms=-HOUR_MS)
+    (fired,) = steps.due()
+    assert fired.evidence == {"clock_before_at_ms": clocks.wall_ms + HOUR_MS, "clock_now_at_ms": clocks.wall_ms}
+
+
+def test_a_second_step_makes_the_alert_last_longer() -> None:
+    clocks = Clocks()
+    steps = clocks.steps()
+    for _ in range(2):
+        clocks.pass_s(LASTS_MS / 1000 - 1, step_ms=HOUR_MS)
+        (fired,) = steps.due()
+        assert fired.state is AlertState.FIRING
+    clocks.pass_s(LASTS_MS / 1000 - 1)
+    assert steps.due() == []
+    clocks.pass_s(1)
+    assert [one.state for one in steps.due()] == [AlertState.RESOLVED]
+
+
 def test_small_corrections_are_not_reported() -> None:
     clocks = Clocks()
     steps = clocks.steps()

@@ -86,3 +86,12 @@ def test_firing_alert_of_the_ledger_is_continued() -> None:
     rows.refused([refused(2)])
     assert due(rows, NOW + FIRING_MS - 1) == []
     assert due(rows, NOW + 2 * FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]
+
+
+def test_firing_alert_of_the_ledger_without_further_rows_lasts_as_long_as_without_the_restart() -> None:
+    first = RefusedRows(())
+    first.refused([refused(1)])
+    rows = RefusedRows(tuple(first.due(NOW)))
+
+    assert due(rows, NOW + FIRING_MS - 1) == []
+    assert due(rows, NOW + FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]

@@ -179,6 +179,19 @@ def test_clusters_whose_states_are_lost_with_a_damaged_value_begin_again_and_rep
     assert "group of clusters" in bodies[0]["reason"]
 
 
+def test_a_damaged_value_concerns_no_cluster_of_another_group() -> None:
+    names = cluster_names(3_000)
+    (own, *_), (other, *_) = ([name for name in names if (group_of(name) == GROUP) is same] for same in (True, False))
+    group = quiet_group([own, other])
+    group.batch(seconds([own], 0, 3))
+    assert group.state.value is not None
+    group.state.value = group.state.value[:-1]
+
+    group.batch(seconds([own], 3, 4))
+
+    assert set(group.states) == {own}
+
+
 @given(st.dictionaries(st.text(max_size=20), st.binary(max_size=200), max_size=5), st.data())
 def test_states_of_a_group_are_those_that_were_packed(states: dict[str, bytes], data: st.DataObject) -> None:
     value = pack_states(states)

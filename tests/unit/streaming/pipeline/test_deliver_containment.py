@@ -68,6 +68,16 @@ def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
     assert "hunter2" not in caplog.text
 
 
+def test_quarantined_rows_of_two_clusters_with_the_same_sequence_are_both_kept(
+    deliver: Deliver, tmp_path: Path
+) -> None:
+    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
+    deliver(Batch(*(row(*quarantine_row(cluster, "1-0", **description)) for cluster in ("prod", "test"))), 0)  # type: ignore[arg-type]
+
+    kept = quarantine_of(job_database(tmp_path)).items().values()
+    assert [(one["cluster"], one["sequence"]) for one in kept] == [("prod", 1), ("test", 1)]
+
+
 def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:
     # The ledger has opened the file; the quarantine has not.
     (tmp_path / "kraftwatch.db").unlink()

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
 from streaming.pipeline.schema import OBSERVATION, PACKED, unpacked
@@ -58,6 +59,36 @@ def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
 
     assert (first["sequence"], second["sequence"]) == (2, 3)
+
+
+def test_a_repeated_batch_has_the_rows_of_the_first_time_although_more_are_planned_now(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as recorder:
+        recorder.append([piece(number, number) for number in range(5)])
+    reader = JournalStreamReader(tmp_path)
+    start = reader.initialOffset()
+    reader.latestOffset(start, ReadMaxRows(4))
+
+    assert sizes(reader, start, {**start, "sequence": 2}) == [0, 1]
+
+
+def test_a_new_state_begins_where_the_logs_were_read_again(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as recorder:
+        recorder.append([piece(number, 1) for number in range(3)])
+        recorder.read_logs_again()
+        recorder.append([piece(3, 1)])
+
+    assert JournalStreamReader(tmp_path).initialOffset()["sequence"] == 3
+
+
+@pytest.mark.parametrize(("commits", "committed"), [(True, 2), (False, 0)])
+def test_only_the_job_lets_the_gatherer_delete_rows(tmp_path: Path, commits: bool, committed: int) -> None:
+    with JournalWriter(tmp_path) as recorder:
+        recorder.append([piece(number, 1) for number in range(3)])
+    reader = JournalStreamReader(tmp_path, commits=commits)
+
+    reader.commit({**reader.initialOffset(), "sequence": 2})
+
+    assert JournalReader(tmp_path).committed_end() == committed
 
 
 @pytest.mark.parametrize(("clusters", "rows"), [(1, 2_000), (150, 2_000), (1_000, 12_000), (100_000, 16_000)])

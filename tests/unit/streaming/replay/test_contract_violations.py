@@ -79,6 +79,17 @@ def test_a_violation_is_new_again_after_a_minute() -> None:
     assert contracts.is_new(RENDERS, "rule no-leader", NOW)
 
 
+def test_a_violation_that_is_repeated_expires_after_its_newest_row() -> None:
+    contracts = ContractViolations()
+    later = Millis(NOW + REMEMBERED_MS)
+    contracts.failed(EVALUATES, "rule no-leader", sequence=1, now_ms=NOW)
+    contracts.failed(EVALUATES, "rule no-leader", sequence=2, now_ms=later)
+    contracts.failed(RENDERS, "status", sequence=1, now_ms=NOW)
+
+    contracts.expire(Millis(later + 1))
+    assert names(contracts) == [EVALUATES]
+
+
 def test_violations_expire_and_are_bounded() -> None:
     contracts = ContractViolations()
     contracts.audited(audit(*map(str, range(REMEMBERED + 3))), NOW)

@@ -131,3 +131,10 @@ def test_violations_and_leaders_are_bounded() -> None:
 def test_epochs_are_kept_of_the_nodes_that_answered_last() -> None:
     invariants = after(*((node, node, None) for node in range(1, NODES + 4)))
     assert [*invariants.polled_epochs] == [*range(4, NODES + 4)]
+
+
+def test_a_node_that_answers_again_is_not_the_first_one_that_is_forgotten() -> None:
+    answers = [*range(1, NODES + 1), 1, NODES + 1]
+    invariants = after(*((node, epoch, None) for epoch, node in enumerate(answers, start=1)))
+    assert 1 in invariants.polled_epochs
+    assert 2 not in invariants.polled_epochs

@@ -167,7 +167,13 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     newest = quorum.history.unclean[-1]
     assert (newest.topic, newest.elections, newest.partitions) == ("t68", PARTITIONS + 5, tuple(range(PARTITIONS)))
 
-    script.now_ms += REMEMBERED_MS
+    script.change("t5", 1, isr=(102,), leader=102, recovering=True)
+    script.topic("new")
+    script.change("new", 0, isr=(102,), leader=102, recovering=True)
+    topics = [one.topic for one in apply(replay, [script.read()]).history.unclean]
+    assert (topics[0], *topics[-2:]) == ("t7", "t5", "new"), "the one with the oldest election is forgotten"
+
+    script.now_ms += REMEMBERED_MS + 1
     script.change("t68", 30, isr=(103,), leader=103, recovering=True)
     later = of_orders(apply(replay, [script.read()]))
     assert (later.topic, later.elections, later.partitions, later.leaders) == ("t68", 1, (30,), ids(103))

@@ -14,7 +14,7 @@ from rules.model.quorum import Quorum
 from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from streaming.status.health import quorum_unobserved
 from streaming.status.history_types import TopicRecovery
-from streaming.status.status_store import StatusStore
+from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
 from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
@@ -46,6 +46,28 @@ def test_topic_that_is_no_longer_recovering_is_an_ended_recovery() -> None:
     assert [(one.topic, one.since_ms, one.ended_ms) for one in newest.ended_recoveries] == [
         ("a", NOW - 5_000, NOW + 1_000)
     ]
+
+
+def test_ended_recoveries_are_kept_the_newest_ones() -> None:
+    store = StatusStore(["prod"])
+    for number in range(ENDED_RECOVERIES_KEPT + 3):
+        store.put_status(recovering(f"t{number}"), at_ms=Millis(NOW))
+    newest = store.newest("prod")
+    assert newest is not None
+    assert [one.topic for one in newest.ended_recoveries] == [
+        f"t{number}" for number in range(2, ENDED_RECOVERIES_KEPT + 2)
+    ]
+
+
+def test_a_topic_that_was_deleted_while_it_was_recovering_is_ended_although_its_successor_recovers() -> None:
+    store = StatusStore(["prod"])
+    first = recovering("a")
+    store.put_status(first, at_ms=Millis(NOW))
+    recoveries = (replace(first.recoveries[0], topic_id="id of the topic that was created again"),)
+    store.put_status(replace(first, recoveries=recoveries), at_ms=Millis(NOW))
+    newest = store.newest("prod")
+    assert newest is not None
+    assert [one.topic_id for one in newest.ended_recoveries] == ["id-a"]
 
 
 def test_status_without_a_log_ends_no_recovery() -> None:
@@ -125,3 +147,11 @@ def test_a_cluster_is_blind_while_its_status_observes_nothing() -> None:
     store.put_status(observed_cluster("test"), at_ms=Millis(NOW))
     assert store.visibility() == Visibility(monitored=("prod", "test", "new"), blind=["prod"])
     assert store.visibility(["new"]).blind == ["new", "prod"]
+
+
+def test_a_cluster_that_was_removed_while_it_was_blind_is_not_blind_when_it_is_added_again() -> None:
+    store = StatusStore(["prod", "test"])
+    store.put_status(blind("The state of the quorum is unknown: …"), at_ms=Millis(NOW))
+    for names in (["test"], ["test", "prod"]):
+        store.set_clusters(names)
+        assert store.visibility() == Visibility(monitored=tuple(names), blind=[])

@@ -249,4 +249,52 @@ BUGS = (
         "one.begins_at",
         "tests/unit/connectors/relay/test_relay_message.py::test_a_partition_is_read_from_the_first_row_that_one_of_its_clusters_needs",
     ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "if header.last_offset < expected:",
+        "if header.base_offset < expected:",
+        "tests/unit/connectors/gather/test_commit_buffer.py::test_batch_around_the_position_is_returned_whole_with_its_own_base_offset",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "base = batches[0].base_offset if batches else self.committed_end",
+        "base = self.committed_end",
+        "tests/unit/connectors/gather/test_commit_buffer.py::test_batch_around_the_position_is_returned_whole_with_its_own_base_offset",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "return self._uncommitted[-1].leader_epoch if self._uncommitted else self.committed_epoch",
+        "return self._uncommitted[0].leader_epoch if self._uncommitted else self.committed_epoch",
+        "tests/unit/connectors/gather/test_commit_buffer.py::test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "response.snapshot.end_offset <= self.committed_end and",
+        "response.snapshot.end_offset < self.committed_end and",
+        "tests/unit/connectors/gather/test_commit_buffer.py::test_snapshot_that_ends_where_the_log_was_read_to_in_another_epoch_is_a_loss",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "            self._uncommitted_bytes -= len(one.content)\n",
+        "",
+        "tests/unit/connectors/gather/test_commit_buffer.py::test_records_that_were_committed_do_not_count_towards_the_size_limit",
+    ),
+    Bug(
+        "connectors/gather/log_follower.py",
+        "if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:",
+        "if records.batches:",
+        "tests/unit/connectors/gather/test_log_follower.py::test_an_idle_log_is_a_row_a_second",
+    ),
+    Bug(
+        "connectors/gather/publisher.py",
+        "            self._before_publish()\n            self._attempt(self._journal.publish)",
+        "            self._attempt(self._journal.publish)\n            self._before_publish()",
+        "tests/unit/connectors/gather/test_publisher.py::test_what_is_noted_before_a_publication_is_a_part_of_it",
+    ),
+    Bug(
+        "connectors/gather/quorum_poll.py",
+        "dict.fromkeys((self._nodes.leader, self._last_responder))",
+        "dict.fromkeys((self._last_responder, self._nodes.leader))",
+        "tests/unit/connectors/gather/test_quorum_poll.py::test_the_leader_is_polled_first_although_another_node_answered_before",
+    ),
 )

@@ -220,6 +220,32 @@ def test_mismatch_of_a_partitioned_leader_is_dropped_when_the_current_leader_ans
     assert buffer.accept(leader.respond(11, 2, max_batches=9), now_ms=LOSS_CONFIRM_MS + 1).lost is None
 
 
+def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() -> None:
+    """A snapshot may end inside a batch of the log."""
+    buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
+    records = batch(3, 4, epoch=1)
+    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=7, records=records)
+    got = buffer.accept(answer, now_ms=0).committed
+    assert got is not None
+    assert (got.base_offset, got.last_offset, got.batches) == (3, 6, records)
+
+
+def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch() -> None:
+    buffer = CommitBuffer(START)
+    records = batch(0, 2, epoch=1) + batch(2, 1, epoch=2)
+    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, high_watermark=0, records=records)
+    buffer.accept(answer, now_ms=0)
+    assert buffer.fetch_position(2) == FetchPosition(offset=3, epoch=2)
+
+
+def test_snapshot_that_ends_where_the_log_was_read_to_in_another_epoch_is_a_loss() -> None:
+    buffer = CommitBuffer(FetchPosition(offset=50, epoch=1))
+    answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
+    first = buffer.accept(answer, now_ms=0)
+    assert (first.snapshot, first.pause) == (None, True)
+    assert buffer.accept(answer, now_ms=LOSS_CONFIRM_MS).lost is not None
+
+
 @pytest.mark.kip("D121")
 def test_snapshot_is_requested_when_the_log_starts_after_the_position() -> None:
     buffer = CommitBuffer(FetchPosition(offset=5, epoch=1))
@@ -273,6 +299,16 @@ def test_buffer_above_its_size_limit_is_dropped(monkeypatch: pytest.MonkeyPatch)
     result = buffer.accept(leader.respond(0, 0, max_batches=9), now_ms=0)
     assert result.pause
     assert (buffer.committed_end, buffer.next_offset) == (0, 0)
+
+
+def test_records_that_were_committed_do_not_count_towards_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_buffer, "BUFFER_BYTES_MAX", 200)
+    leader, buffer = Leader(), CommitBuffer(START)
+    for end in range(1, 10):
+        leader.append(1)
+        leader.high_watermark = end
+        result = buffer.accept(leader.respond(end - 1, buffer.last_epoch, max_batches=1), now_ms=0)
+        assert (result.pause, buffer.committed_end) == (False, end)
 
 
 @given(

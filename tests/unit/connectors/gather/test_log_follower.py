@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -56,11 +57,13 @@ class RecordedLog(UnusedOutput):
 
     def __init__(self) -> None:
         self.log = b""
+        self.empty_rows = 0
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
         self.failures: list[ObservationFailed] = []
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         self.log += records.batches
+        self.empty_rows += not records.batches
 
     def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         self.pieces.append((snapshot, number, batches.content))
@@ -172,7 +175,9 @@ def test_failed_leader_is_used_again_in_a_newer_epoch(loop: EventLoop) -> None:
     assert follow(loop, controllers, leader_recovers, configured=(C1,)).log == LOG
 
 
-def leader_with_snapshot(file: bytes, *, piece_bytes: int, failures: list[int]) -> Callable[[Any], Any]:
+def leader_with_snapshot(
+    file: bytes, *, piece_bytes: int, failures: list[int], leader: int = 1, at: Address = C1, epoch: int = 3
+) -> Callable[[Any], Any]:
     """A leader with a snapshot at offset 9 of epoch 2, sent in pieces; fails once at each position of `failures`."""
 
     def script(request: Any) -> Any:
@@ -194,13 +199,14 @@ def leader_with_snapshot(file: bytes, *, piece_bytes: int, failures: list[int]) 
             topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[piece])
             return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
         partition = request.topics[0].partitions[0]
-        if partition.current_leader_epoch != 3:
-            return fetch_response(error=74, leader=1, epoch=3, at=C1)
+        answer = partial(fetch_response, leader=leader, epoch=epoch)
+        if partition.current_leader_epoch != epoch:
+            return answer(error=74, at=at)
         if partition.fetch_offset < 9:
-            return fetch_response(leader=1, high_watermark=11, snapshot_id=PARTITION.SnapshotId(end_offset=9, epoch=2))
+            return answer(high_watermark=11, snapshot_id=PARTITION.SnapshotId(end_offset=9, epoch=2))
         assert (partition.fetch_offset, partition.last_fetched_epoch) in ((9, 2), (11, 3))
         records = batch(9, 2, epoch=3) if partition.fetch_offset == 9 else b""
-        return fetch_response(leader=1, high_watermark=11, records=records)
+        return answer(high_watermark=11, records=records)
 
     return script
 
@@ -217,6 +223,37 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     assert [number for _, number, _ in output.pieces] == list(range(len(output.pieces)))
     assert {snapshot for snapshot, *_ in output.pieces} == {SnapshotId(end_offset=9, epoch=2)}
     assert output.log == batch(9, 2, epoch=3)
+
+
+def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) -> None:
+    """It has the same records, but not the same bytes."""
+    of_first = b"".join(batch(at, 5, epoch=2) for at in range(4))
+    of_second = batch(0, 20, epoch=2) + batch(20, 1, epoch=2)
+    first = leader_with_snapshot(of_first, piece_bytes=150, failures=[])
+    scripts = {
+        C1: first,
+        C2: leader_with_snapshot(of_second, piece_bytes=10_000, failures=[], leader=2, at=C2, epoch=4),
+    }
+
+    def first_is_replaced(request: Any) -> Any:
+        if isinstance(request, FetchSnapshotRequest) and request.topics[0].partitions[0].position:
+            scripts[C1] = follower_response(2, C2, epoch=4)
+            raise ObservationError(Reason.CLOSED, "closed during the snapshot")
+        return first(request)
+
+    scripts[C1] = first_is_replaced
+    output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: bool(output.log), configured=(C1,))
+
+    assert [number for _, number, _ in output.pieces] == [0, 0]
+    assert output.pieces[1][2] == redacted_batches(of_second, kind=ObservationKind.SNAPSHOT).content
+
+
+def test_an_idle_log_is_a_row_a_second(loop: EventLoop) -> None:
+    """They show that a leader still answers."""
+    began = loop.now()
+    controllers = ScriptedLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
+    follow(loop, controllers, lambda output: output.empty_rows >= 4, configured=(C1,))
+    assert 3.9 < loop.now() - began < 6
 
 
 def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: EventLoop) -> None:

@@ -56,6 +56,18 @@ def test_urgent_row_is_published_at_once_with_all_earlier_rows(loop: EventLoop) 
     assert journal.published == [3], "one sync for both"
 
 
+def test_what_is_noted_before_a_publication_is_a_part_of_it(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    noted_at: list[int] = []
+    publisher = Publisher(
+        journal, loop, on_failure=lambda: None, before_publish=lambda: noted_at.append(len(journal.published))
+    )
+    for at in range(2):
+        publisher.add(row(at), urgent=True)
+        run_pending(loop)
+    assert noted_at == [0, 1]
+
+
 def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -> None:
     journal = RecordedJournal()
     publisher = Publisher(journal, loop, on_failure=lambda: None)

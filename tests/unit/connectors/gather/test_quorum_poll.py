@@ -237,3 +237,19 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     high_watermarks = [event.high_watermark for _, event in output.rows if isinstance(event, QuorumPolled)]
     assert "c2:9093" in output.answered_by
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
+
+
+def test_the_leader_is_polled_first_although_another_node_answered_before(loop: EventLoop) -> None:
+    """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
+    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response, C2: leader_response})
+    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        loop.spawn(poll.run())
+        await loop.sleep(0.25)
+        nodes.leader = C2
+        await loop.sleep(0.3)
+
+    loop.run(main)
+    assert output.answered_by == ["c1:9093"] * 3 + ["c2:9093"] * 3

@@ -15,6 +15,7 @@ from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
+from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import OutputKind, quarantine_row
 from streaming.status.status_store import StatusStore
@@ -76,6 +77,22 @@ def test_quarantined_rows_of_two_clusters_with_the_same_sequence_are_both_kept(
 
     kept = quarantine_of(job_database(tmp_path)).items().values()
     assert [(one["cluster"], one["sequence"]) for one in kept] == [("prod", 1), ("test", 1)]
+
+
+def test_quarantined_rows_are_counted_by_cluster(tmp_path: Path) -> None:
+    batches: list[DeliveredBatch] = []
+    counting = Deliver(
+        lambda: Dispatcher(Ledger(job_database(tmp_path)), []),
+        quarantine_of(job_database(tmp_path)),
+        store=StatusStore(["prod", "test"]),
+        request_poll=lambda *_: None,
+        on_batch=batches.append,
+    )
+    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
+    names = (("prod", "1-0"), ("prod", "1-1"), ("test", "1-0"))
+    counting(Batch(*(row(*quarantine_row(cluster, name, **description)) for cluster, name in names)), 0)  # type: ignore[arg-type]
+
+    assert [each.quarantined for each in batches] == [{"prod": 2, "test": 1}]
 
 
 def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:

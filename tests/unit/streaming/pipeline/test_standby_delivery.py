@@ -166,6 +166,20 @@ def test_alerts_of_another_state_continue_those_in_the_ledger(active: Job, stand
     assert {one.started_at_ms for one in standby.ledger.history()} == {at(0)}
 
 
+def test_a_job_that_is_active_again_sends_what_the_other_one_recorded_and_did_not_send(
+    active: Job, standby: Job
+) -> None:
+    active.deliver.send([])
+    active.role = active.deliver._role = FakeRole()
+    active.deliver.send([])
+    standby.role.becomes_active()
+    standby.sink.unreachable = True
+    standby.deliver.send([firing()])
+    active.role.becomes_active()
+    active.deliver.send([])
+    assert (standby.sent(), active.sent()) == ([], [FIRED])
+
+
 def test_what_ended_before_a_takeover_is_not_sent_again(active: Job, standby: Job) -> None:
     active.deliver.send([firing(at_s=5)])
     active.deliver.send([resolved(at_s=60)])
@@ -237,15 +251,16 @@ def test_outcomes_are_recorded_before_another_job_may_notify(active: Job, standb
     assert (pending, left) == (1, [0])
 
 
-def test_a_store_that_lost_an_answer_is_read_again_before_the_alert_is_recorded(active: Job) -> None:
+def test_a_store_that_lost_an_answer_is_read_again_before_the_alert_is_recorded(active: Job, tmp_path: Path) -> None:
     active.deliver.send([])
     record, failures = active.ledger.record, [UnavailableStoreError("no answer")]
 
     def answer_lost(alerts: list[Alert], now_ms: Millis) -> object:
-        recorded = record(alerts, now_ms)
         if alerts and failures:
+            # It took effect, and this process does not know it.
+            Ledger(job_database(tmp_path)).record(alerts, now_ms)
             raise failures.pop()
-        return recorded
+        return record(alerts, now_ms)
 
     active.ledger.record = answer_lost  # type: ignore[method-assign, assignment]
     active.while_it_waits = lambda: False

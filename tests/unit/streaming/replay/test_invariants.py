@@ -121,6 +121,7 @@ def test_violations_and_leaders_are_bounded() -> None:
     invariants = after(*((node, epoch, None) for epoch in range(1, EPOCHS + 40) for node in (1, 2)))
     assert len(invariants.leaders) == EPOCHS
     assert len(invariants.violations) == REMEMBERED
+    assert invariants.violations[-1].epoch == EPOCHS + 39, "the newest are kept"
     newest = invariants.violations[-1].observed_at_ms
     invariants.expire(Millis(newest + REMEMBERED_MS))
     assert [each.observed_at_ms for each in invariants.violations] == [newest]
@@ -138,3 +139,24 @@ def test_a_node_that_answers_again_is_not_the_first_one_that_is_forgotten() -> N
     invariants = after(*((node, epoch, None) for epoch, node in enumerate(answers, start=1)))
     assert 1 in invariants.polled_epochs
     assert 2 not in invariants.polled_epochs
+
+
+def test_an_epoch_whose_leader_is_reported_again_is_not_the_first_one_that_is_forgotten() -> None:
+    invariants = Invariants()
+    for epoch in (*range(1, EPOCHS + 1), 1, EPOCHS + 1):
+        invariants.leader_reported(leader=NodeId(1), epoch=Epoch(epoch), now_ms=NOW)
+    assert 1 in invariants.leaders
+    assert 2 not in invariants.leaders
+
+
+def test_two_leaders_that_answer_in_turn_are_one_violation() -> None:
+    assert len(after((1, 5, 100), (2, 5, 101), (1, 5, 102), (2, 5, 103)).violations) == 1
+
+
+def test_a_lower_epoch_that_was_accepted_has_its_own_high_watermark() -> None:
+    invariants = after((1, 5, 100))
+    invariants.lower_epoch_accepted(
+        before=Epoch(5), epoch=Epoch(3), high_watermark=Offset(40), advanced=False, now_ms=NOW
+    )
+    invariants.polled(poll(2, 3, 41), NOW)
+    assert invariants.violations == ()

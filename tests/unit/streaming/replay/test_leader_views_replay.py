@@ -96,3 +96,9 @@ def test_a_leader_view_is_no_evidence_of_the_leader() -> None:
     quorum = apply(replay, [script.read(), script.row(replace(view(2, leader=2, epoch=9)))])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
     assert quorum.invariant_violations == ()
+
+
+def test_the_same_leader_in_another_epoch_is_reported_since_then() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(view(2, epoch=epoch)) for epoch in (1, 1, 2, 2)])
+    assert quorum.leader_views["c2:9093"].since_ms == START + 3_000

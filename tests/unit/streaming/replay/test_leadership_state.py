@@ -5,7 +5,7 @@ import pytest
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.leadership_state import LEADERLESS_REPORT_MS, LOWER_MS, UNCONFIRMED_MS, Leadership
-from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, apply, failed, machine, poll, replica
 
 NOW = Millis(1_700_000_000_000)
 
@@ -99,3 +99,12 @@ def test_high_watermark_that_all_later_fetches_contradict_violates_an_invariant(
 
     assert violation.invariant is Invariant.HIGH_WATERMARK_BACK
     assert violation.detail == "the high watermark decreased from 200 to 80 in epoch 4"
+
+
+def test_after_a_loss_of_metadata_lower_epochs_of_a_leader_violate_nothing() -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(poll(replica("1-a"), leader=1, epoch=9, hw=200)), script.row(failed(Reason.METADATA_LOST))]
+    quorum = apply(replay, [*rows, script.row(poll(replica("1-a"), leader=1, epoch=4, hw=50))])
+
+    assert (quorum.leader_epoch, quorum.high_watermark) == (4, 50)
+    assert quorum.invariant_violations == ()

@@ -60,6 +60,10 @@ def test_one_false_poll_is_no_regression(between: tuple[int | None, int | None])
     assert regression(observed(*polls(*lagging))) is None
 
 
+def test_an_offset_that_only_one_poll_shows_is_not_acknowledged() -> None:
+    assert regression(observed(*polls((100, 100), (50, 100), (51, 100)))) is None
+
+
 def test_a_quorum_restored_as_a_whole_is_no_regression_of_a_voter() -> None:
     restored = polls((29, 30), (31, 32), epoch=2)
     assert regression(observed(*polls((98, 100), (100, 100)), *restored)) is None

@@ -95,3 +95,13 @@ def test_an_observer_has_no_outages() -> None:
     apply(replay, [DecodedRow(1_030, Millis(1_030_000), (one,))])
     assert outages(replay) == []
     assert replay.quorum().leader_epoch == Epoch(1)
+
+
+def test_a_long_outage_is_kept_for_an_hour_after_its_end() -> None:
+    replay = machine()
+    observe(replay, range(1_000, 1_100, 5))
+    observe(replay, range(1_100, 5_000, 9), out_since=1_095)
+    observe(replay, range(5_000, 8_600, 9))
+    assert outages(replay) == [(1_095, 5_000)]
+    observe(replay, range(8_600, 8_700, 9))
+    assert outages(replay) == []

@@ -10,7 +10,7 @@ from rules.model.voter_set import Voter
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
-from streaming.replay.probe_state import PROBE_MS
+from streaming.replay.probe_state import LOST_MS, PROBE_MS
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -22,6 +22,7 @@ from tests.unit.streaming.replay.log_script import (
     machine,
     poll,
     replica,
+    voter,
 )
 
 
@@ -224,6 +225,60 @@ def test_a_failure_that_is_not_repeated_is_dropped_after_a_minute() -> None:
     apply(replay, [script.row(failed(Reason.REFUSED, "c2:9093", ObservationSource.PROBE))])
     assert apply(replay, [script.row(after_ms=60_000)]).failures
     assert apply(replay, [script.row(after_ms=1)]).failures == ()
+
+
+def test_an_answered_poll_ends_the_failure_to_find_any_address() -> None:
+    script, replay = LogScript(), machine()
+    assert apply(replay, [script.row(failed(Reason.UNRESOLVABLE, "", ObservationSource.QUORUM))]).failures
+    assert apply(replay, [script.row(poll())]).failures == ()
+
+
+def test_a_probe_ends_the_failure_to_probe_its_own_endpoint() -> None:
+    script, replay = LogScript(), machine()
+    source = ObservationSource.PROBE
+    rows = [script.row(failed(Reason.TOO_FEW_DESCRIPTORS, f"c{node}:9093", source)) for node in (2, 3)]
+    quorum = apply(replay, [*rows, script.row(probed(2, endpoint(2), "10.0.0.2"))])
+    assert [one.endpoint for one in quorum.failures] == ["c3:9093"]
+
+
+def test_a_loss_of_metadata_is_kept_for_an_hour_beside_the_next_failure_at_its_endpoint() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(failed(Reason.METADATA_LOST)), script.row(failed(Reason.REFUSED), after_ms=1)])
+    assert [one.reason for one in quorum.failures] == [Reason.REFUSED, Reason.METADATA_LOST]
+    quorum = apply(replay, [script.row(after_ms=LOST_MS - 1)])
+    assert [one.reason for one in quorum.failures] == [Reason.METADATA_LOST]
+    assert apply(replay, [script.row(after_ms=1)]).failures == ()
+
+
+def test_only_the_first_of_several_gaps_without_an_answer_in_between_is_no_observation() -> None:
+    """A gatherer that only restarts, again and again, is a failure to observe."""
+    script, replay = LogScript(), machine()
+    observed_nothing = []
+    for event in (poll(), failed(Reason.INTERRUPTED, ""), failed(Reason.INTERRUPTED, ""), poll()):
+        apply(replay, [script.row(event)])
+        observed_nothing.append(replay.observed_nothing)
+    assert observed_nothing == [False, True, False, False]
+
+
+def test_the_probe_of_an_endpoint_that_its_voter_has_left_is_dropped() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b")
+    apply(replay, [script.row(probed(2, endpoint(2), "10.0.0.2")), script.read()])
+    script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193))))
+    quorum = apply(replay, [script.read()])
+    assert quorum.probes == {}
+    assert quorum.addresses == {"c2": ("10.0.0.2",)}, "the host is the same"
+
+
+def test_the_addresses_of_a_voters_name_are_kept_for_longer_than_its_probe() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b")
+    apply(replay, [script.row(probed(2, endpoint(2), "10.0.0.2")), script.read()])
+    script.noops(1)
+    quorum = apply(replay, [script.read(after_ms=PROBE_MS + 1)])
+    assert (quorum.probes, quorum.addresses) == ({}, {"c2": ("10.0.0.2",)})
 
 
 def test_probes_of_endpoints_that_are_no_longer_listed_are_dropped() -> None:

@@ -138,6 +138,18 @@ def test_an_open_transaction_is_in_the_quorum_until_it_ends() -> None:
     assert apply(replay, [script.read()]).open_transaction is None
 
 
+def test_only_the_records_that_wait_for_its_end_are_those_of_an_open_transaction() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.begin()
+    script.noops(2)
+    script.broker(101)
+    script.voters("1-a")
+    opened = apply(replay, [script.read()]).open_transaction
+    assert opened is not None
+    assert opened.records == 1
+
+
 def test_an_open_transaction_is_not_in_the_quorum_while_history_is_replayed() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -129,6 +129,14 @@ def test_a_process_that_registers_again_before_it_is_fenced_is_a_fencing() -> No
     assert [one.subject for one in findings(quorum, "node-restarting")] == ["broker 101"]
 
 
+def test_a_process_that_registers_again_after_a_controlled_shutdown_was_announced() -> None:
+    script = with_brokers(101)
+    script.broker_change(101, shutdown=True)
+    script.broker(101)
+    (one,) = read(machine(), script).history.interruptions
+    assert one.announced
+
+
 def test_fencings_survive_a_restart_and_a_snapshot_adds_none() -> None:
     script, replay = with_brokers(101), machine()
     flap(script, 101, 3)

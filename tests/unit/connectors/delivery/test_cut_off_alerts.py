@@ -129,6 +129,22 @@ def test_fewer_than_half_are_one_page_each(host: Host) -> None:
     assert host.after(5, *host.blind("b")) == ["firing critical b quorum"]
 
 
+def test_half_of_the_clusters_are_one_page(tmp_path: Path) -> None:
+    host = Host(tmp_path, monitored=("a", "b", "c", "d"))
+    host.pending = {"a", "b"}
+    assert host.after(0, *host.blind("a")) == [ONE_PAGE]
+
+
+@pytest.mark.parametrize(
+    ("pending", "firing"), [({"a", "former"}, "a"), ({"a", "b"}, "former")], ids=["as one of two", "as the first"]
+)
+def test_a_cluster_that_is_no_longer_monitored_does_not_make_a_page(
+    tmp_path: Path, pending: set[str], firing: str
+) -> None:
+    host = Host(tmp_path, monitored=("a", "b", "c"), pending=pending)
+    assert host.after(0, *host.blind(firing)) == [f"firing critical {firing} quorum"]
+
+
 def test_a_cluster_that_was_sent_before_the_others_is_resolved_too(host: Host) -> None:
     host.after(0, *host.blind("a"))
     host.pending = {"a", "b", "c"}
@@ -206,6 +222,11 @@ def test_clusters_that_are_lost_again_at_once_are_still_one_page(host: Host) -> 
     host.pending = set(FIVE)
     assert host.after(50, *host.blind("c", "d", "e")) == []
     assert host.after(20) == []
+    # The settling time begins again.
+    host.pending = {"a", "b"}
+    assert host.after(10, *host.blind("c", "d", "e", resolved=True)) == []
+    assert host.after(SETTLED_MS // 1000 - 1) == []
+    assert len(host.after(1)) == 3
 
 
 def test_a_restart_in_the_middle_sends_nothing_twice(host: Host) -> None:

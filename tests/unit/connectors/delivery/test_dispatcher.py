@@ -309,6 +309,36 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
     assert sink.transitions == [FIRST]
 
 
+def test_of_several_requested_delays_the_longest_is_respected(tmp_path: Path) -> None:
+    sink = RecordingSink(outcomes=[Retry(reason="too many requests", after_s=seconds) for seconds in (5, 30)])
+    dispatcher = dispatcher_with(tmp_path, sink)
+    dispatcher.deliver([FIRST, SECOND], NOON_MS)
+    dispatcher.deliver([], later(29))
+    assert sink.transitions == []
+    dispatcher.deliver([], later(31))
+    assert sink.transitions == [FIRST, SECOND]
+
+
+def test_a_record_that_fails_does_not_keep_people_from_being_reached(tmp_path: Path) -> None:
+    people, record = RecordingSink("people", DeliveryMode.INCIDENTS), RecordingSink("record", unreachable=True)
+    dispatcher = dispatcher_with(tmp_path, people, record)
+    dispatcher.deliver([FIRST], NOON_MS)
+    assert not dispatcher.people_not_reached
+    people.unreachable = True
+    dispatcher.deliver([SECOND, alert("three", cluster_id="other")], later(100))
+    assert dispatcher.people_not_reached
+
+
+def test_a_sink_that_refuses_an_old_alert_again_is_sent_a_new_one_at_once(tmp_path: Path) -> None:
+    sink = RefusingSink(refused={"one"})
+    dispatcher = dispatcher_with(tmp_path, sink)
+    dispatcher.deliver([incident("one"), incident("two")], NOON_MS)
+    dispatcher.deliver([], later(1.5))
+    assert sink.calls == 2
+    dispatcher.deliver([incident("three")], later(1.6))
+    assert sink.transitions == [incident("two"), incident("three")]
+
+
 def test_people_get_one_notification_per_incident_and_a_record_each_transition(tmp_path: Path) -> None:
     people, record = RecordingSink("people", mode=DeliveryMode.INCIDENTS), RecordingSink("record")
     dispatcher = dispatcher_with(tmp_path, people, record)
@@ -330,6 +360,28 @@ def test_an_open_incident_is_repeated_also_after_a_restart(tmp_path: Path) -> No
     assert len({notification.incident for notification in sink.notifications}) == 1
 
 
+def test_a_repetition_that_fails_is_not_put_off_until_the_next_one(tmp_path: Path) -> None:
+    sink = RecordingSink(mode=DeliveryMode.INCIDENTS, repeat_s=3600)
+    dispatcher = dispatcher_with(tmp_path, sink)
+    dispatcher.deliver([FIRST], NOON_MS)
+    sink.outcomes = [Retry(reason="unreachable")]
+    dispatcher.deliver([], later(3600))
+    assert len(sink.notifications) == 1
+    dispatcher.deliver([], later(3602))
+    assert len(sink.notifications) == 2
+
+
+def test_an_alert_is_sent_when_the_clock_is_set_back_before_the_beginning_of_its_silence(tmp_path: Path) -> None:
+    silence = Silence(id="s", starts_at_ms=later(10), ends_at_ms=later(3600), author="eva", comment="disks")
+    people = RecordingSink("people", DeliveryMode.INCIDENTS)
+    dispatcher = dispatcher_with(tmp_path, people, silences=lambda _: [silence])
+    dispatcher.deliver([FIRST], later(20))
+    dispatcher.deliver([], later(30))
+    assert people.transitions == []
+    dispatcher.deliver([], later(5))
+    assert people.transitions == [FIRST]
+
+
 def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_path: Path) -> None:
     silence = Silence(
         id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
@@ -340,6 +392,20 @@ def test_a_silence_holds_back_notifications_to_people_but_not_to_records(tmp_pat
     assert (people.notifications, record.transitions) == ([], [FIRST])
     assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
     dispatcher.deliver([], later(60))
+    assert people.transitions == [FIRST]
+
+
+def test_an_alert_is_sent_as_soon_as_its_silence_is_taken_back(tmp_path: Path) -> None:
+    silences = [
+        Silence(id="s", starts_at_ms=NOON_MS, ends_at_ms=later(3600), author="eva", comment="disks", rule="no-leader")
+    ]
+    people = RecordingSink("people", DeliveryMode.INCIDENTS)
+    dispatcher = dispatcher_with(tmp_path, people, silences=lambda _: tuple(silences))
+    dispatcher.deliver([FIRST], NOON_MS)
+    dispatcher.deliver([], later(10))
+    assert people.transitions == []
+    silences.clear()
+    dispatcher.deliver([], later(20))
     assert people.transitions == [FIRST]
 
 

@@ -50,6 +50,19 @@ def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: 
     assert removed.transitions == [FIRST]
 
 
+def test_a_kept_sink_that_fails_is_not_called_earlier_because_the_sinks_were_read_again(tmp_path: Path) -> None:
+    failing = RecordingSink("failing", unreachable=True)
+    dispatcher = dispatcher_with(tmp_path, failing)
+    for second in range(8):
+        dispatcher.deliver([FIRST] if second == 0 else [], Millis(NOON_MS + 1_000 * second))
+    calls = failing.calls
+
+    dispatcher.set_sinks([failing, RecordingSink("added")])
+    dispatcher.deliver([], Millis(NOON_MS + 8_000))
+
+    assert failing.calls == calls
+
+
 def test_what_a_removed_sink_did_not_get_is_dropped_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,6 +97,18 @@ def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Pat
     eventually(nothing_is_pending, within_s=30)
 
     assert (slow.transitions, successor.transitions) == ([FIRST], [SECOND])
+
+
+def test_a_call_that_missed_its_deadline_is_not_reported_again_by_the_sinks_successor(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = SlowSink("sink")
+    dispatcher = Dispatcher(Ledger(job_database(tmp_path)), [slow], deadline_s=0.05, patience_s=30)
+    dispatcher.deliver([FIRST], NOON_MS)
+    dispatcher.set_sinks([RecordingSink("sink")])
+    dispatcher.deliver([], NOON_MS)
+    slow.release.set()
+    assert caplog.text.count("no response within 0.05 s") == 1
 
 
 def test_two_sinks_with_the_same_name_change_nothing(tmp_path: Path) -> None:

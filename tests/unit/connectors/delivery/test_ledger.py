@@ -11,11 +11,14 @@ from connectors.delivery.ledger import Ledger, stored_alerts
 from connectors.errors import StoreError
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
+from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.incident import deduplication_key
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
+AGAIN = alert("one", started_at_ms=NOON_MS + 60_000)
 DAY_MS = 86_400_000
 
 
@@ -126,6 +129,71 @@ def test_the_delivered_transition_is_kept_while_its_end_is_pending(tmp_path: Pat
         (FIRST, True),
         (RESOLVED, False),
     ]
+
+
+def test_of_the_delivered_transitions_the_newest_is_kept_while_the_end_is_pending(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "late", keep_entries=1)
+    for one in (alert("one", severity=Severity.WARNING), FIRST):
+        ledger.record([one], NOON_MS)
+        ledger.mark_delivered("late", [one.key])
+    ledger.record([RESOLVED], NOON_MS)
+    (transitions,) = ledger.incidents("late").values()
+    assert [(each.alert, each.delivered) for each in transitions] == [(FIRST, True), (RESOLVED, False)]
+
+
+def test_a_known_sink_that_is_slow_after_a_restart_is_not_removed_with_what_it_did_not_get(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(tmp_path, "slow")
+    ledger = opened(tmp_path, "slow", keep_entries=1)
+    ledger.record([alert("past"), alert("past", resolved=True), FIRST], NOON_MS)
+    assert ledger.pending("slow") == [FIRST]
+    assert "2 alerts were dropped undelivered" in caplog.text
+
+
+def test_numbers_are_used_again_when_every_alert_was_dropped(tmp_path: Path) -> None:
+    past = [FIRST, RESOLVED]
+    ledger = opened(tmp_path, "a")
+    ledger.record(past, NOON_MS)
+    ledger.mark_delivered("a", [each.key for each in past])
+    ledger.record([], Millis(NOON_MS + 31 * DAY_MS))
+    assert ledger.history() == ()
+    ledger.record([SECOND], Millis(NOON_MS + 31 * DAY_MS))
+    assert opened(tmp_path, "a").pending("a") == [SECOND]
+
+
+@pytest.mark.parametrize(
+    "batches", [[[FIRST, RESOLVED, AGAIN]], [[FIRST, RESOLVED], [AGAIN]]], ids=["in one batch", "in two"]
+)
+def test_an_alert_that_fires_again_before_its_end_was_sent_is_another_incident_for_the_services(
+    tmp_path: Path, batches: list[list[Alert]]
+) -> None:
+    """With the same key, a service would take the resolution of the first for that of the second."""
+    third = alert("one", started_at_ms=NOON_MS + 120_000)
+    ended = alert("one", started_at_ms=NOON_MS + 60_000, resolved=True)
+    ledger = opened(tmp_path, "a")
+    for batch in batches:
+        ledger.record(batch, NOON_MS)
+    keys = [deduplication_key(one) for one in ledger.incidents("a")]
+    assert keys[0] == FIRST.fingerprint
+    assert len({*keys}) == 2
+    ledger.record([ended], NOON_MS)
+    ledger.mark_delivered("a", [each.key for each in (FIRST, RESOLVED, AGAIN, ended)])
+    ledger.record([third], NOON_MS)
+    assert [deduplication_key(one) for one in ledger.incidents("a")] == [FIRST.fingerprint]
+
+
+def test_of_two_firing_transitions_of_an_alert_only_the_newest_is_firing(tmp_path: Path) -> None:
+    """A job whose state was lost finds the condition again, with another beginning."""
+    opened(tmp_path).record([FIRST, AGAIN], NOON_MS)
+    assert opened(tmp_path).firing() == [AGAIN]
+
+
+def test_incidents_are_in_the_order_of_their_beginning(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a")
+    ledger.record([FIRST, alert("one", cluster_id="other")], NOON_MS)
+    ledger.mark_delivered("a", [FIRST.key])
+    assert [each.alert.cluster_id for (each,) in ledger.incidents("a").values()] == [FIRST.cluster_id, "other"]
 
 
 def test_a_dropped_end_takes_its_beginning_with_it(tmp_path: Path) -> None:

@@ -40,3 +40,11 @@ def test_a_clock_that_was_set_makes_the_hold_neither_shorter_nor_longer(step_ms:
 
     assert alert.subject == "sink slack"
     assert alert.started_at_ms == START_MS + 1_000 + step_ms
+
+
+def test_the_hold_begins_again_when_the_sink_has_worked_in_between() -> None:
+    sink = FailingSink()
+    assert sink.fails_for(HOLD_MS - 1_000) == []
+    assert sink.alerts.due({"slack": None}, Millis(START_MS + sink.passed_ms)) == []
+    assert sink.fails_for(HOLD_MS) == []
+    assert len(sink.fails_for(1_000)) == 1

@@ -193,6 +193,15 @@ def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner)
     assert node.connections >= 4 + 1, "each probe connects again; the node is identified once"
 
 
+def test_a_probe_between_two_identifications_has_the_addresses_in_their_present_order(run_probe: ProbeRunner) -> None:
+    def lookup(_: str) -> tuple[str, ...]:
+        addresses = ("127.0.0.1", "127.0.0.2")
+        return addresses if len(run_probe.output.probes) < 3 else addresses[::-1]
+
+    with FakeNode(rejects_login).up() as port:
+        assert run_probe(port, count=4, dns=lookup).addresses == ("127.0.0.2", "127.0.0.1")
+
+
 def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(run_probe: ProbeRunner) -> None:
     node = FakeNode(closes_connection)
     with node.up() as port:

@@ -111,6 +111,47 @@ def test_static_quorum_is_probed_at_the_polled_endpoints() -> None:
     assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]
 
 
+def test_a_node_that_polls_no_longer_list_is_not_probed_any_more() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(polled(n1="c1", n2="c2"))
+    nodes.update_from_event(polled(n1="c1"))
+    assert probe_targets(nodes) == ["1@c1:9093"]
+
+
+def test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(voters("c1", "c2"))
+    nodes.update_from_event(registered(2, endpoint("new-c2")))
+    assert nodes.leader_address(fetch_result(2)) == Address("new-c2", 9093)
+    nodes.update_from_event(polled(n2="newer-c2"))
+    assert nodes.leader_address(fetch_result(2)) == Address("newer-c2", 9093)
+
+
+def test_another_port_of_the_same_host_is_another_endpoint() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(voters("c1"))
+    nodes.update_from_event(registered(1, endpoint("c1", 9193)))
+    assert probe_targets(nodes) == ["1@c1:9093", "1@c1:9193"]
+
+
+def test_the_registration_of_a_voter_that_only_polls_list_yet_is_probed() -> None:
+    """The leader uses a new voter set before its VotersRecord is committed."""
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(voters("c1"))
+    nodes.update_from_event(polled(n1="c1", n7="c7"))
+    nodes.update_from_event(registered(7, endpoint("new-c7")))
+    assert probe_targets(nodes) == ["1@c1:9093", "7@c7:9093", "7@new-c7:9093"]
+
+
+def test_a_known_node_is_updated_although_no_further_ones_are_kept() -> None:
+    nodes = node_directory(("c1", 9093))
+    for node in range(MAX_REPORTED + 1):
+        nodes.update_from_event(registered(node, endpoint(f"r{node}")))
+    nodes.update_from_event(registered(5, endpoint("moved")))
+    known = nodes.known_endpoints.registered
+    assert (known[NodeId(5)], MAX_REPORTED in known) == ((endpoint("moved"),), False)
+
+
 def test_number_of_contacted_nodes_is_bounded_and_configured_ones_come_first() -> None:
     nodes = node_directory(("c1", 9093))
     listed = {f"n{node}": f"host-{node}" for node in range(1, 2_001)}

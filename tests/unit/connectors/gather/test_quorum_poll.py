@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,11 +70,11 @@ class RecordedPolls(UnusedOutput):
         return [event.endpoint for _, event in self.rows if isinstance(event, QuorumPolled)]
 
 
-def leader_response(leader: int = 1, *, high_watermark: int = 5) -> Any:
+def leader_response(leader: int = 1, *, high_watermark: int = 5, epoch: int = 3) -> Any:
     partition = DescribeQuorumResponse.TopicData.PartitionData(
         partition_index=0,
         leader_id=leader,
-        leader_epoch=3,
+        leader_epoch=epoch,
         high_watermark=high_watermark,
         current_voters=[],
         observers=[],
@@ -142,6 +143,12 @@ def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     assert len(output.answered_by) >= 5
     assert controllers.queried.count(C1) == 1
     assert output.reasons == {}
+
+
+def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> None:
+    """A former leader that was cut off and has not noticed answers too."""
+    output, _ = poll(loop, {C1: partial(leader_response, epoch=3), C2: partial(leader_response, epoch=4)}, seconds=0.05)
+    assert output.answered_by == ["c2:9093"]
 
 
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:

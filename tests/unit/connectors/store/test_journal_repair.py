@@ -151,6 +151,17 @@ def test_logs_can_be_read_again_twice(tmp_path: Path, rows: int) -> None:
     assert JournalReader(tmp_path).published_end() == rows + 2
 
 
+def test_a_journal_that_was_trimmed_beyond_the_repair_begins_with_its_oldest_row(tmp_path: Path) -> None:
+    recorded(tmp_path, 4)
+    with JournalWriter(tmp_path) as writer:
+        writer.read_logs_again()
+    recorded(tmp_path, 6)
+    with JournalWriter(tmp_path, keep_bytes=0):
+        pass
+    reader = JournalReader(tmp_path)
+    assert (reader.first_sequence(), reader.beginning(), reader.complete) == (10, 10, False)
+
+
 def test_a_trimmed_journal_is_complete_after_the_logs_are_read_again(tmp_path: Path) -> None:
     recorded(tmp_path, 20)
     reader = JournalReader(tmp_path)

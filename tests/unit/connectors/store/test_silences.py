@@ -49,7 +49,9 @@ def test_silences_of_one_id_are_ended_together(tmp_path: Path) -> None:
 def test_a_future_silence_is_ended_before_it_begins(tmp_path: Path) -> None:
     stored(tmp_path).add(silence(from_ms=HOUR_MS), now_ms=NOON_MS)
     stored(tmp_path).end("one", now_ms=NOON_MS)
-    assert not stored(tmp_path).read()[0].active(Millis(NOON_MS + HOUR_MS))
+    ended = stored(tmp_path).read()[0]
+    assert not ended.active(Millis(NOON_MS + HOUR_MS))
+    assert ended.starts_at_ms == ended.ends_at_ms == NOON_MS
 
 
 def test_ending_an_unknown_silence_names_the_existing_ones(tmp_path: Path) -> None:

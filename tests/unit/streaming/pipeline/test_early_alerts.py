@@ -24,6 +24,7 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyCluster, continued
+from streaming.pipeline.initial_alerts import initial_conditions
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore
@@ -112,6 +113,13 @@ def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
     snapshot = Observation(cluster="prod", kind=ObservationKind.SNAPSHOT, observed_at_ms=NOW, payload=b"nothing")
     alerts = early.observe([records, snapshot, *rows(healthy(), range(25))])
     assert alerts == []
+
+
+def test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step() -> None:
+    churn = alert("quorum", cluster="prod", rule="epoch-churn", observed_at_ms=Millis(NOW - 60_000))
+    early = EarlyRows()
+    early.cluster = EarlyCluster(SETTINGS, initial_conditions([churn], [churn])["prod"])
+    assert early.observe(rows(healthy(), range(25))) == []
 
 
 def test_step_supersedes_once_it_has_evaluated_the_same_time_and_knows_the_alerts() -> None:

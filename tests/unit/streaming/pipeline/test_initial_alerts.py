@@ -43,6 +43,18 @@ def test_rows_before_the_newest_alert_of_the_step_are_muted() -> None:
     assert initial_conditions([sent], [])[CLUSTER].now_ms == NOON_MS
 
 
+def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
+    sent = [
+        alert("broker 1", rule="broker-fenced", cluster=name, started_at_ms=NOON_MS + minute * 60_000)
+        for name, minute in (("a", 0), ("b", 1))
+    ]
+    begun = {
+        name: [(one.rule, one.started_at_ms) for one in each.conditions.values()]
+        for name, each in initial_conditions(sent, sent).items()
+    }
+    assert begun == {"a": [("broker-fenced", NOON_MS)], "b": [("broker-fenced", NOON_MS + 60_000)]}
+
+
 def test_early_alert_mutes_no_row_of_another_rule() -> None:
     sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
     early = replace(early_alert(), observed_at_ms=Millis(NOON_MS + 60_000))

@@ -44,6 +44,16 @@ def test_high_watermark_decreases_to_the_highest_of_three_answers_of_ten_seconds
     assert (leadership.high_watermark, leadership.high_watermark_since_ms) == (high_watermark, NOW + since_ms)
 
 
+def test_lower_answers_of_the_epoch_before_do_not_count_in_a_new_one() -> None:
+    leadership = led(high_watermark=100)
+    for after_ms in (0, 5_000):
+        leadership.advance(Offset(80), Millis(NOW + after_ms))
+    assert confirmed(leadership, 2, 6, 100, 6_000)
+    leadership.advance(Offset(81), Millis(NOW + LOWER_MS))
+
+    assert leadership.high_watermark == 100
+
+
 @pytest.mark.parametrize(("after_ms", "accepted"), [(UNCONFIRMED_MS, False), (UNCONFIRMED_MS + 1, True)])
 def test_lower_epoch_is_accepted_once_the_known_one_was_not_confirmed_for_30_s(after_ms: int, accepted: bool) -> None:
     leadership = led(leader=1, epoch=5)

@@ -9,6 +9,7 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import BEHIND_MS, Machine
+from streaming.replay.registrations import REMOVALS_MAX
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
@@ -73,6 +74,16 @@ def test_a_change_of_several_voters_is_applied() -> None:
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a")}
     assert [removal.key for removal in quorum.removals] == [key("2-b"), key("3-c")]
+
+
+def test_of_many_removals_the_newest_are_kept() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    for number in range(REMOVALS_MAX + 3):
+        script.voters("1-a", f"{10 + number}-x")
+        apply(replay, [script.read()])
+    kept = [removal.key.id for removal in replay.quorum().removals]
+    assert kept == [*range(12, REMOVALS_MAX + 12)]
 
 
 def test_a_removal_is_dropped_when_its_id_is_a_voter_again() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.observations.log_event import VotersReplaced
-from connectors.observations.observation import EndpointProbed
+from connectors.observations.observation import EndpointProbed, NodeEndpoints
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.voter_set import Voter
@@ -81,6 +81,31 @@ def test_without_the_leaders_own_row_no_lag_is_known() -> None:
     script, replay = LogScript(), machine()
     (sample,) = apply(replay, [script.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
     assert (sample.lag, sample.lag_ms, sample.fetch_age_ms) == (None, None, None)
+
+
+def test_a_replica_beyond_the_leaders_row_has_no_negative_lag() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(poll(replica("1-a", end=100), replica("2-b", end=105)))])
+
+    assert quorum.histories[key("2-b")].samples[0].lag == 0
+
+
+def test_the_endpoints_of_the_nodes_are_those_of_the_newest_poll() -> None:
+    script, replay = LogScript(), machine()
+    rows = [
+        script.row(poll(replica("1-a"), nodes=(NodeEndpoints(id=NodeId(1), endpoints=(endpoint(1, port),)),)))
+        for port in (9093, 9193)
+    ]
+    quorum = apply(replay, rows)
+
+    assert quorum.poll is not None
+    assert quorum.poll.nodes == {1: (endpoint(1, 9193),)}
+
+
+def test_time_does_not_go_back_with_an_older_row() -> None:
+    script, replay = LogScript(), machine()
+    now_ms = apply(replay, [script.row(poll())]).now_ms
+    assert apply(replay, [script.row(poll(), after_ms=-5_000)]).now_ms == now_ms
 
 
 def test_a_replica_at_the_leaders_log_end_has_no_lag() -> None:
@@ -177,6 +202,13 @@ def test_there_is_no_leader_if_a_majority_of_addresses_reports_none_and_one_node
     assert apply(replay, [script.row(poll(leader=2, epoch=2))]).leader_id == 2
 
 
+def test_a_refused_probe_is_no_report_that_there_is_no_leader() -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(poll(leader=1)), script.row(failed(Reason.NO_LEADER, "c1:9093"))]
+    rows += [script.row(failed(Reason.REFUSED, f"c{node}:9093", ObservationSource.PROBE)) for node in (2, 3)]
+    assert apply(replay, rows).leader_id == 1
+
+
 def test_refused_connections_alone_keep_the_leader_and_a_fetch_proves_one() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
@@ -254,10 +286,11 @@ def test_only_the_first_of_several_gaps_without_an_answer_in_between_is_no_obser
     """A gatherer that only restarts, again and again, is a failure to observe."""
     script, replay = LogScript(), machine()
     observed_nothing = []
-    for event in (poll(), failed(Reason.INTERRUPTED, ""), failed(Reason.INTERRUPTED, ""), poll()):
+    gap = failed(Reason.INTERRUPTED, "")
+    for event in (poll(), gap, gap, poll(), gap):
         apply(replay, [script.row(event)])
         observed_nothing.append(replay.observed_nothing)
-    assert observed_nothing == [False, True, False, False]
+    assert observed_nothing == [False, True, False, False, True]
 
 
 def test_the_probe_of_an_endpoint_that_its_voter_has_left_is_dropped() -> None:

@@ -108,6 +108,16 @@ def test_history_is_bounded_in_time_and_in_number() -> None:
     assert [one.leader_epoch for one in apply(replay, [script.read()]).history.elections] == [900]
 
 
+def test_an_entry_with_a_false_time_in_the_future_does_not_stay() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.now_ms += 100 * REMEMBERED_MS
+    script.leader(1, 2)
+    script.now_ms -= 100 * REMEMBERED_MS
+    script.leader(1, 3)
+    assert [one.leader_epoch for one in apply(replay, [script.read()]).history.elections] == [3]
+
+
 def test_time_since_which_the_high_watermark_is_unchanged() -> None:
     script, replay = LogScript(), machine()
     row = script.row(poll(replica("1-a", end=90), hw=80))

@@ -167,6 +167,22 @@ def test_removing_a_topic_removes_its_recoveries() -> None:
     assert apply(replay, [script.read()]).recovering == ()
 
 
+def test_a_topic_that_is_removed_later_takes_its_recoveries_along() -> None:
+    script, replay = started()
+    script.change("orders", 0, recovering=True)
+    assert apply(replay, [script.read()]).recovering
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
+    assert apply(replay, [script.read()]).recovering == ()
+
+
+def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), elr=(), last_known_elr=(103,), leader=102, recovering=True)
+    script.write(ElrCleared(at=script.at(), topic="orders"))
+    (recovery,) = apply(replay, [script.read()]).recovering
+    assert recovery.partition_epoch == 2
+
+
 def test_a_cleared_elr_is_not_a_previous_elr() -> None:
     for name, left in ((None, ()), ("orders", ()), ("payments", (103,))):
         script, replay = started()

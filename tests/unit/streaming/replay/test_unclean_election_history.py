@@ -89,6 +89,14 @@ def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replic
     assert [each.last_leader for each in quorum.recovering] == [True, True]
 
 
+def test_the_replicas_of_a_topic_are_those_of_its_largest_partition() -> None:
+    script, replay = with_orders(), machine()
+    script.partition("orders", 3, 101)
+    for number in (0, 3):
+        script.change("orders", number, isr=(102,), leader=102, recovering=True)
+    assert of_orders(apply(replay, [script.read()])).most_replicas == 3
+
+
 def test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(101,), elr=())
@@ -139,6 +147,13 @@ def test_a_recovery_that_ends_with_another_leader_is_recorded(leader: int, recor
     assert [(one.topic, one.partition, one.previous_leader, one.leader, one.offset) for one in found] == [
         ("orders", 0, 102, leader, end.at.offset)
     ] * recorded
+
+
+def test_a_recovery_that_ends_with_a_reassignment_is_no_election() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.change("orders", 0, replicas=(103,), isr=(103,), leader=103, recovering=False)
+    assert apply(replay, [script.read()]).history.elected_recovered == ()
 
 
 def test_a_snapshot_adds_and_removes_no_unclean_elections() -> None:

@@ -1,44 +1,8 @@
-"""Bugs in connectors/: what is relayed, recorded and sent."""
+"""Bugs in what is observed and relayed: connectors/gather, metadata and relay."""
 
 from tests.bugs.bug import Bug
 
 BUGS = (
-    Bug(
-        "connectors/sinks/alertmanager.py",
-        "if before != labels:",
-        "if before[1] != labels[1]:",
-        "tests/sinks/test_alertmanager.py::test_an_alert_that_is_no_longer_critical_is_a_warning_only",
-    ),
-    Bug(
-        "connectors/sinks/alertmanager.py",
-        "starts_at_ms = min(alert.started_at_ms, sent_at_ms)",
-        "starts_at_ms = alert.started_at_ms",
-        "tests/sinks/test_alertmanager.py::test_alert_from_before_the_clock_was_set_back_ends_at_once",
-    ),
-    Bug(
-        "connectors/sinks/jsonl.py",
-        "if identity != self._identity or status.st_size < self._size_bytes:",
-        "if identity != self._identity:",
-        "tests/unit/connectors/sinks/test_jsonl.py::test_a_truncated_file_is_read_again",
-    ),
-    Bug(
-        "connectors/sinks/jsonl.py",
-        "            self._identity, self._size_bytes = identity, 0",
-        "            self._identity, self._size_bytes, self._written = identity, 0, set()",
-        "tests/unit/connectors/sinks/test_jsonl.py::test_a_rotated_file_is_created_again_without_repeating_lines",
-    ),
-    Bug(
-        "connectors/secret.py",
-        "text = text.replace(secret, _HIDDEN) if secret else text",
-        "text = text.replace(secret, _HIDDEN, 1) if secret else text",
-        "tests/unit/connectors/test_error_redaction.py::test_every_occurrence_of_every_secret_is_removed",
-    ),
-    Bug(
-        "connectors/secret.py",
-        "for secret in secrets:\n",
-        "for secret in secrets[:1]:\n",
-        "tests/unit/connectors/test_error_redaction.py::test_every_occurrence_of_every_secret_is_removed",
-    ),
     Bug(
         "connectors/relay/waiting_rows.py",
         "while waiting and is_done(waiting[0]):",
@@ -62,6 +26,12 @@ BUGS = (
         "return position.epoch == written.epoch and position.sequence >= one.sent",
         "return position.sequence >= one.sent",
         "tests/unit/connectors/relay/test_written_clusters.py::test_a_row_that_was_sent_is_in_the_topic_once_a_row_of_the_same_epoch_is",
+    ),
+    Bug(
+        "connectors/relay/written_clusters.py",
+        "return sequence >= self.first and not known",
+        "return not known",
+        "tests/unit/connectors/relay/test_written_clusters.py::test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent",
     ),
     Bug(
         "connectors/relay/topic_position.py",
@@ -92,78 +62,6 @@ BUGS = (
         "gap=(before.gap if before is not None and same else None) or",
         "gap=",
         "tests/unit/connectors/relay/test_topic_position.py::test_missing_offsets_are_named_until_a_new_baseline",
-    ),
-    Bug(
-        "connectors/relay/written_clusters.py",
-        "return sequence >= self.first and not known",
-        "return not known",
-        "tests/unit/connectors/relay/test_written_clusters.py::test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent",
-    ),
-    Bug(
-        "connectors/delivery/ledger.py",
-        "new.setdefault(alert.key, alert.recorded(now_ms))",
-        "new[alert.fingerprint] = alert.recorded(now_ms)",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_a_failing_sink_receives_the_rest_later_in_order",
-    ),
-    Bug(
-        "connectors/delivery/ledger.py",
-        "number: DeliveryStatus.PENDING if number in self._firing else DeliveryStatus.DISCARDED",
-        "number: DeliveryStatus.PENDING",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_transitions_before_a_new_sink_do_not_count_as_delivered",
-    ),
-    Bug(
-        "connectors/delivery/ledger.py",
-        "if status[number] is not DeliveryStatus.DISCARDED\n            ]",
-        "]",
-        "tests/unit/connectors/delivery/test_cut_off_alerts.py::test_a_sink_gets_the_page_if_one_of_its_clusters_is_blind",
-    ),
-    Bug(
-        "connectors/delivery/dispatcher.py",
-        "for name in before.keys() - set(names):\n            self._ledger.deactivate_sink(name)",
-        "",
-        "tests/unit/connectors/delivery/test_dispatcher_set_sinks.py::test_what_a_removed_sink_did_not_get_is_dropped_without_a_warning",
-    ),
-    Bug(
-        "connectors/delivery/dispatcher.py",
-        "if before is not None:\n            worker.take_over(before)",
-        "",
-        "tests/unit/connectors/delivery/test_dispatcher_set_sinks.py::test_a_call_in_progress_is_not_repeated_by_the_sinks_successor",
-    ),
-    Bug(
-        "connectors/delivery/dispatcher.py",
-        "self._ledger.record([*alerts, *self._own_alerts], now_ms)",
-        "self._ledger.record([*alerts], now_ms)",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by_itself",
-    ),
-    Bug(
-        "connectors/delivery/sink_worker.py",
-        "if len(outcomes) != len(self._notifications):",
-        "if len(outcomes) < len(self._notifications):",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_an_exception_in_a_sink_is_a_retry_without_secrets",
-    ),
-    Bug(
-        "connectors/delivery/sink_worker.py",
-        "self._collect(0.0 if self._overdue else min(timeout_s, self._deadline_s), now_ms)",
-        "self._collect(min(timeout_s, self._deadline_s), now_ms)",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_no_batch_waits_for_an_overdue_call",
-    ),
-    Bug(
-        "connectors/delivery/sink_worker.py",
-        "return [*self._set_aside.new(planned), *again][:_MAX_NOTIFICATIONS]",
-        "return [*again, *self._set_aside.new(planned)][:_MAX_NOTIFICATIONS]",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_alerts_that_a_sink_refuses_are_retried_less_and_less_often_and_last",
-    ),
-    Bug(
-        "connectors/delivery/sink_worker.py",
-        "return self._reason is not None or self._call is None",
-        "return self._call is None",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_a_sink_that_hangs_for_minutes_is_reported_by_the_other_sinks",
-    ),
-    Bug(
-        "connectors/store/silences.py",
-        "return tuple(sorted(self._stored.items().values(), key=lambda one: one.starts_at_ms))",
-        "return tuple(self._stored.items().values())",
-        "tests/unit/connectors/store/test_silences.py::test_silences_are_listed_in_the_order_of_their_beginning",
     ),
     Bug(
         "connectors/gather/observation_writer.py",
@@ -206,42 +104,6 @@ BUGS = (
         "urgent=bool(event.broken))",
         "urgent=False)",
         "tests/unit/connectors/gather/test_observation_writer.py::test_only_an_audit_that_finds_a_broken_contract_is_urgent",
-    ),
-    Bug(
-        "connectors/store/alert_store.py",
-        '        NOTIFIED.c.sink == bindparam("of_sink"), NOTIFIED.c.incident == bindparam("of_incident")\n',
-        '        NOTIFIED.c.incident == bindparam("of_incident")\n',
-        "tests/unit/connectors/delivery/test_ledger.py::test_when_each_sink_was_notified_is_kept_apart",
-    ),
-    Bug(
-        "connectors/store/alert_store.py",
-        '            (delete(NOTIFIED).where(NOTIFIED.c.sink == bindparam("of_sink")), absent),\n',
-        "",
-        "tests/unit/connectors/delivery/test_ledger.py::test_a_sink_that_is_added_again_after_it_was_removed_was_notified_of_nothing",
-    ),
-    Bug(
-        "connectors/store/follow_progress.py",
-        "(before.end_offset, before.epoch, before.pieces) == (row.base_offset, row.leader_epoch, row.last_offset)",
-        "(before.end_offset, before.pieces) == (row.base_offset, row.last_offset)",
-        "tests/unit/connectors/store/test_follow_progress.py::test_pieces_of_two_snapshots_that_end_at_one_offset_are_not_joined",
-    ),
-    Bug(
-        "connectors/store/follow_progress.py",
-        "(before.payload_bytes if before is not None and continues else 0)",
-        "(before.payload_bytes if before is not None else 0)",
-        "tests/unit/connectors/store/test_follow_progress.py::test_a_restarted_snapshot_has_the_bytes_since_its_first_piece",
-    ),
-    Bug(
-        "connectors/store/follow_progress.py",
-        "last_epoch=None if moved else position.last_epoch)",
-        "last_epoch=position.last_epoch)",
-        "tests/unit/connectors/store/test_follow_progress.py::test_an_empty_response_at_another_offset_moves_there_without_an_epoch",
-    ),
-    Bug(
-        "connectors/store/journal_writer.py",
-        "observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)",
-        "observed_at_ms=newest_ms if now_ms is None else now_ms",
-        "tests/unit/connectors/store/test_journal_repair.py::test_rows_after_a_clock_that_was_behind_are_not_earlier_than_those_before",
     ),
     Bug(
         "connectors/relay/relay_message.py",
@@ -296,5 +158,47 @@ BUGS = (
         "dict.fromkeys((self._nodes.leader, self._last_responder))",
         "dict.fromkeys((self._last_responder, self._nodes.leader))",
         "tests/unit/connectors/gather/test_quorum_poll.py::test_the_leader_is_polled_first_although_another_node_answered_before",
+    ),
+    Bug(
+        "connectors/gather/quorum_poll.py",
+        "max(answers, key=lambda one: one[1].leader_epoch, default=None)",
+        "next(answers, None)",
+        "tests/unit/connectors/gather/test_quorum_poll.py::test_of_two_answers_that_of_the_newest_epoch_is_written",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        "self._polled = {node.id: node.endpoints for node in event.nodes}",
+        "self._polled |= {node.id: node.endpoints for node in event.nodes}",
+        "tests/unit/connectors/gather/test_node_directory.py::test_a_node_that_polls_no_longer_list_is_not_probed_any_more",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        "for known in (self._polled, self._registered, self._voters):",
+        "for known in (self._voters, self._registered, self._polled):",
+        "tests/unit/connectors/gather/test_node_directory.py::test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        "if node in known or len(known) < MAX_REPORTED:",
+        "if len(known) < MAX_REPORTED:",
+        "tests/unit/connectors/gather/test_node_directory.py::test_a_known_node_is_updated_although_no_further_ones_are_kept",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        " and node not in self._polled:",
+        ":",
+        "tests/unit/connectors/gather/test_node_directory.py::test_the_registration_of_a_voter_that_only_polls_list_yet_is_probed",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        "(one.host, one.port) == (other.host, other.port)",
+        "one.host == other.host",
+        "tests/unit/connectors/gather/test_node_directory.py::test_another_port_of_the_same_host_is_another_endpoint",
+    ),
+    Bug(
+        "connectors/gather/endpoint_probe.py",
+        "self._output.write_probe(replace(last.probed, addresses=addresses))",
+        "self._output.write_probe(last.probed)",
+        "tests/unit/connectors/gather/test_endpoint_probe.py::test_a_probe_between_two_identifications_has_the_addresses_in_their_present_order",
     ),
 )

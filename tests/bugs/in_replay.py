@@ -34,6 +34,12 @@ BUGS = (
         "tests/unit/streaming/replay/test_log_replay.py::test_of_many_removals_the_newest_are_kept",
     ),
     Bug(
+        "streaming/replay/registrations.py",
+        "return removed | {one.key: one.timestamp_ms for one in following.removed_voters}",
+        "return {one.key: one.timestamp_ms for one in following.removed_voters} | removed",
+        "tests/unit/streaming/replay/test_log_replay.py::test_removals_of_one_observation_have_the_times_of_their_own_records",
+    ),
+    Bug(
         "streaming/replay/contract_violations.py",
         "if now_ms - each.last_at_ms <= REMEMBERED_MS)",
         "if now_ms - each.first_at_ms <= REMEMBERED_MS)",
@@ -236,5 +242,41 @@ BUGS = (
         "event.leader == known.leader or event.replicas is not None:",
         "event.leader == known.leader:",
         "tests/unit/streaming/replay/test_unclean_election_history.py::test_a_recovery_that_ends_with_a_reassignment_is_no_election",
+    ),
+    Bug(
+        "streaming/replay/partitions.py",
+        "self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))",
+        "pass",
+        "tests/unit/streaming/replay/test_replay_partitions.py::test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition",
+    ),
+    Bug(
+        "streaming/replay/state_codec.py",
+        "    state.undecodable = stored.undecodable\n",
+        "",
+        "tests/unit/streaming/replay/test_contract_violations.py::test_undecodable_records_are_one_violation_that_counts_rows",
+    ),
+    Bug(
+        "streaming/replay/state_codec.py",
+        "_restored_log(stored.loading, loading_topics, state.pages)",
+        "_restored_log(stored.loading, topics, state.pages)",
+        "tests/unit/streaming/replay/test_state_codec.py::test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions",
+    ),
+    Bug(
+        "streaming/replay/state_codec.py",
+        "chain.from_iterable(map(table_references, _sections(cluster, blob)[1:]))",
+        "table_references(_sections(cluster, blob)[1])",
+        "tests/unit/streaming/replay/test_state_codec.py::test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions",
+    ),
+    Bug(
+        "streaming/replay/state_codec.py",
+        "state.cluster_id = state.cluster_id or stored.cluster_id",
+        "state.cluster_id = stored.cluster_id",
+        "tests/unit/streaming/replay/test_state_codec.py::test_the_configured_cluster_id_is_kept_where_the_state_knows_none",
+    ),
+    Bug(
+        "streaming/replay/log.py",
+        "newest_timestamp_ms=image.newest_timestamp_ms if newest_timestamp_ms is None else newest_timestamp_ms,",
+        "newest_timestamp_ms=newest_timestamp_ms,",
+        "tests/unit/streaming/replay/test_log_replay.py::test_records_without_a_time_leave_the_time_of_the_log_as_it_was",
     ),
 )

@@ -355,6 +355,21 @@ def test_outages_of_a_voter_beside_a_reserve_are_no_lack_of_it() -> None:
     )
 
 
+def test_a_voter_that_failed_once_beside_one_that_fails_again_and_again_changes_nothing() -> None:
+    both = failing_again(failing_again(healthy(), 2, 9), 3, 1)
+    (finding,) = findings(both, "failure-tolerance")
+    assert finding.summary.endswith("of the last 15 min: voter 2 was not in sync 9 times.")
+
+
+def test_of_an_outage_that_began_before_the_window_only_what_is_in_it_counts() -> None:
+    quorum = failing_again(healthy(), 2, 2)
+    assert quorum.poll is not None
+    at, known = quorum.poll.observed_at_ms, quorum.histories[key(2)]
+    long = Outage(since_ms=Millis(at - 3_000_000), until_ms=Millis(at - 850_000))
+    histories = {**quorum.histories, key(2): replace(known, outages=(long, *known.outages))}
+    assert findings(replace(quorum, histories=histories), "failure-tolerance") == []
+
+
 def test_restarts_one_after_the_other_are_a_rolling_restart() -> None:
     """Each of the three voters was out of sync twice for a minute: six minutes of fifteen."""
     quorum = healthy()

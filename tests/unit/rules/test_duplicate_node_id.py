@@ -6,6 +6,7 @@ import pytest
 
 from connectors.observations.log_event import BrokerRegistered, ControllerRegistered
 from rules.model.history import NodeKind
+from rules.model.identifiers import ReplicaKey
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     findings,
@@ -106,6 +107,15 @@ def test_starts_are_no_second_process() -> None:
 )
 def test_a_node_id_of_two_processes_is_one_finding(quorum: Quorum, expected: list[str]) -> None:
     assert lines(quorum) == expected
+
+
+def test_a_row_without_a_directory_is_no_second_process() -> None:
+    """A node that answers in an older version of the request has none."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    (own,) = (row for row in quorum.poll.voters if row.key.id == 2)
+    without = replace(own, key=ReplicaKey(id=own.key.id))
+    assert lines(replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, without)))) == []
 
 
 def test_both_hosts_and_both_directories_are_named() -> None:

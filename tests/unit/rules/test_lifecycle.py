@@ -92,6 +92,46 @@ def test_conditions_that_began_almost_together_fire_together() -> None:
     assert tracker.at(36, *(finding(subject=each) for each in "xyz")) == ["firing warning +6 due +36"]
 
 
+def test_conditions_of_a_rule_with_a_short_hold_fire_together_only_within_a_sixth_of_it() -> None:
+    tracker = ConditionTracker()
+    tracker.thresholds = {"r": Thresholds(values={"hold": 6.0, "clear": 10.0})}
+    tracker.at(0, finding())
+    tracker.at(1, finding(), finding(subject="y"))
+    tracker.at(1.1, finding(), finding(subject="y"), finding(subject="z"))
+    assert len(tracker.at(6, *(finding(subject=each) for each in "xyz"))) == 2
+
+
+def test_finding_without_a_hold_fires_at_once_although_its_rule_has_one() -> None:
+    assert ConditionTracker().at(0, replace(finding(), hold_ms=Millis(0))) == ["firing warning +0 due +0"]
+
+
+def test_pending_cause_holds_no_consequence_back() -> None:
+    tracker = tracker_in_an_outage()
+    tracker.thresholds["no-leader"] = Thresholds(values={"hold": 300.0, "clear": 10.0})
+    tracker.at(0, OUTAGE, NO_RESERVE)
+    assert tracker.at(120, OUTAGE, NO_RESERVE) == ["firing warning +0 due +120"]
+
+
+def test_pending_condition_whose_rule_is_inhibited_is_dropped_after_ten_seconds() -> None:
+    """A rule that is not observed keeps it for an hour."""
+    tracker = tracker_in_an_outage(NO_RESERVE)
+    inhibited = UnknownResult(rule="failure-tolerance", subject=None, why="inhibited by no-leader")
+    for second, kept in ((10, True), (10.1, False)):
+        tracker.step(second, Evaluation(findings=(OUTAGE,), unknown=(inhibited,)))
+        assert ("failure-tolerance quorum" in tracker.tracked.conditions) is kept
+
+
+def test_condition_that_was_pending_before_its_cause_begins_when_the_cause_resolves() -> None:
+    tracker = tracker_in_an_outage(NO_RESERVE)
+    tracker.thresholds["no-leader"] = Thresholds(values={"hold": 0.0, "clear": 5.0})
+    tracker.at(1, OUTAGE, NO_RESERVE)
+    tracker.at(2, NO_RESERVE)
+    assert fired(tracker.step(7, Evaluation(findings=(NO_RESERVE,)))) == [
+        "firing failure-tolerance +7",
+        "resolved no-leader +1",
+    ]
+
+
 def test_consequence_does_not_fire_before_its_hold_has_passed_since_its_cause_resolved() -> None:
     cause = replace(finding(Severity.CRITICAL), rule="no-leader", subject="quorum")
     consequence = replace(finding(), rule="stale-voter-endpoint")
@@ -523,6 +563,28 @@ def test_row_that_observes_nothing_neither_fires_nor_clears() -> None:
     tracker.interrupt(60)
     assert tracker.at(61) == []
     assert tracker.at(71) == ["resolved warning +0 due +71"]
+
+
+def test_time_at_a_lower_severity_before_a_gap_does_not_count() -> None:
+    tracker = firing()
+    tracker.at(33, finding(Severity.CRITICAL))
+    tracker.at(34, finding())
+    tracker.interrupt(40)
+    assert tracker.at(44, finding()) == []
+    assert tracker.at(54, finding()) == ["firing warning +0 due +54"]
+
+
+def test_gap_that_ended_before_the_newest_evaluation_changes_nothing() -> None:
+    tracker = firing()
+    tracker.at(35)
+    assert interrupted(tracker.tracked, quorum_at(34).now_ms) is tracker.tracked
+
+
+def test_a_clock_that_is_set_forward_moves_the_time_at_which_a_hold_ends() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding())
+    moved = interrupted(tracker.tracked, quorum_at(3_600).now_ms, time_passed=False)
+    assert next_due(moved, THRESHOLDS) == START + 3_630_000
 
 
 def test_hold_after_a_gap_counts_by_the_age_that_the_evidence_has() -> None:

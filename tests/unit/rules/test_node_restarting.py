@@ -80,6 +80,20 @@ def test_a_late_start_neither_ends_the_finding_nor_counts_the_first_ones_again()
     assert lines(replace(quorum, history=replace(quorum.history, starts=starts))) == ["warning controller 2"]
 
 
+def test_only_the_starts_within_the_window_are_counted() -> None:
+    starts = tuple(controller_start(2, ago_ms=1_000 * ago) for ago in (3_000, 400, 300, 200))
+    quorum = healthy()
+    (finding,) = findings(replace(quorum, history=replace(quorum.history, starts=starts)), RULE)
+    assert finding.evidence["starts_within_the_window"] == 3
+
+
+def test_a_controller_that_is_no_longer_registered_restarts_no_more() -> None:
+    quorum = restarting(healthy(), 2, 3)
+    assert lines(quorum) == ["warning controller 2"]
+    left = {node: one for node, one in quorum.controllers.items() if node != 2}
+    assert lines(replace(quorum, controllers=left)) == []
+
+
 def test_a_broker_counts_by_its_registrations_between_fencings() -> None:
     script = with_nodes(1, 2, 3, brokers=(101, 102))
     for _ in range(3):

@@ -59,6 +59,11 @@ def test_election_time_is_used_if_controllers_do_not_register(winner: int, expec
     assert finding_lines(elected(quorum, winner)) == expected
 
 
+def test_leader_that_was_elected_several_times_runs_since_the_newest_election() -> None:
+    quorum = replace(snapshots(healthy(), leader_log(60 * HOUR_MS)), controllers={})
+    assert finding_lines(elected(quorum, 3, 3, every_ms=4 * HOUR_MS)) == []
+
+
 @pytest.mark.parametrize(
     ("log", "why"),
     [

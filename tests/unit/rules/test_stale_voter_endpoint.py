@@ -343,6 +343,27 @@ def test_endpoint_that_is_stale_whether_or_not_the_voter_runs_is_reported(endpoi
     assert f"c1.test:9093 {sentence}." in by_rule[RULE].summary
 
 
+def test_voter_that_does_not_fetch_is_reported_if_more_than_its_name_is_wrong() -> None:
+    down = name_not_found(voter_not_fetching(healthy(), 2), 2)
+    assert findings(down, "stale-voter-endpoint") == []
+    (finding,) = findings(registered_elsewhere(down, 2), "stale-voter-endpoint")
+    assert finding.subject == "voter 2"
+
+
+def test_remedy_of_the_leaders_own_endpoint_does_not_ask_for_the_leader() -> None:
+    steps = {
+        node: findings(registered_elsewhere(healthy(), node), "stale-voter-endpoint")[0].remedy[0] for node in (2, 3)
+    }
+    assert "it is the leader's recorded endpoint" in steps[2]
+    assert steps[3] == "# If its record has not changed after one minute, restart controller 3"
+
+
+def test_certificate_is_renewed_also_where_the_name_of_another_voter_is_restored() -> None:
+    quorum = with_certificates(name_not_found(healthy(), 1), {2: CertificateFault.EXPIRED})
+    (finding,) = [one for one in findings(quorum, "stale-voter-endpoint") if one.subject == "voter 2"]
+    assert any(step.startswith("# Renew the certificate of controller 2") for step in finding.remedy)
+
+
 def test_voter_that_does_not_fetch_is_reported_if_no_leader_could_be_elected() -> None:
     quorum = name_not_found(voter_not_fetching(healthy(), 1), 1, 2, 3)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.model.identifiers import NodeId, TopicId
+from rules.model.identifiers import Millis, NodeId, TopicId
 from tests.unit.rules.situation import (
     evaluation_of,
     finding_lines,
@@ -32,6 +32,18 @@ def test_evidence_counts_partitions_that_still_recover() -> None:
     assert findings(recovered, RULE)[0].evidence["partitions_recovering_now"] == 0
     assert findings(stuck, RULE)[0].evidence["partitions_recovering_now"] == 2
     assert finding_lines(stuck) == ["critical partition-stuck-recovering: topic orders", *FIRES]
+
+
+def test_partitions_of_another_topic_that_recover_are_not_counted() -> None:
+    other = recovering(unclean(healthy(), 0), 3, topic="payments", topic_id=TopicId("another"))
+    assert findings(other, RULE)[0].evidence["partitions_recovering_now"] == 0
+
+
+def test_topic_is_reported_for_ten_minutes_after_the_newest_of_its_elections() -> None:
+    quorum = unclean(healthy(), 0, 1)
+    (one,) = quorum.history.unclean
+    long_since = replace(one, first_timestamp_ms=Millis(one.last_timestamp_ms - 3_000_000))
+    assert finding_lines(replace(quorum, history=replace(quorum.history, unclean=(long_since,)))) == FIRES
 
 
 def test_several_elections_of_one_topic_are_one_finding() -> None:

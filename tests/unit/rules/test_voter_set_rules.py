@@ -253,6 +253,23 @@ def test_a_controller_that_fetched_recently_is_unknown(
     assert (("ghost-registration", "controller 9") in unknown(quorum)) is not ghost
 
 
+def test_a_controller_with_a_new_directory_fetched_when_that_one_did() -> None:
+    quorum = listed_until(registered(healthy(), 9), 9, ago_ms=900_000, fetched_before_ms=500)
+    assert findings(quorum, "ghost-registration")
+    new = history(key(9, "newDirOf9"))
+    assert findings(replace(quorum, histories={**quorum.histories, new.key: new}), "ghost-registration") == []
+
+
+def test_a_controller_fetched_last_as_the_newest_poll_says() -> None:
+    quorum = registered(healthy(), 9)
+    samples = tuple(
+        LagSample(observed_at_ms=Millis(NOW - ago_ms), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(age_ms))
+        for ago_ms, age_ms in ((60_000, 290_000), (55_000, 500))
+    )
+    fetched = replace(history(key(9)), samples=samples)
+    assert findings(replace(quorum, histories={**quorum.histories, fetched.key: fetched}), "ghost-registration") == []
+
+
 def test_a_removed_controller_that_was_switched_off_is_reported() -> None:
     quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
     assert finding_lines(quorum) == ["info ghost-registration: controller 1"]

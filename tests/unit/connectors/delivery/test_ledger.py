@@ -60,11 +60,13 @@ def test_each_sink_has_its_pending_transitions_in_order_and_once(tmp_path: Path)
 def test_a_transition_that_is_evaluated_a_minute_late_says_so_and_stays_the_same_transition(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
     (in_time,) = ledger.record([FIRST], Millis(FIRST.observed_at_ms + 59_999))
+    (just_late,) = ledger.record([alert("three")], Millis(FIRST.observed_at_ms + 60_000))
+    assert just_late.late_ms == 60_000
     (late,) = ledger.record([SECOND], Millis(SECOND.observed_at_ms + 47 * 60_000))
     assert (in_time.late_ms, late.late_ms) == (None, 47 * 60_000)
     assert (late, late.key) == (SECOND, SECOND.key)
     assert ledger.record([SECOND], Millis(SECOND.observed_at_ms + 90 * 60_000)) == ()
-    assert [one.late_ms for one in opened(tmp_path, "a").pending("a")] == [None, 47 * 60_000]
+    assert [one.late_ms for one in opened(tmp_path, "a").pending("a")] == [None, 60_000, 47 * 60_000]
 
 
 def test_a_change_of_severity_is_a_separate_transition(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_undecodable_records_are_one_violation_that_counts_rows() -> None:
         example="offset 7: the CRC-32C does not match",
         sequence=1,
     )
-    assert replay.undecodable == 3
+    assert replay.undecodable == again(replay.to_bytes()).undecodable == 3
 
 
 def test_a_violation_by_a_row_without_an_offset_names_none() -> None:

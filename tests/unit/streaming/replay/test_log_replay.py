@@ -76,6 +76,28 @@ def test_a_change_of_several_voters_is_applied() -> None:
     assert [removal.key for removal in quorum.removals] == [key("2-b"), key("3-c")]
 
 
+def test_removals_of_one_observation_have_the_times_of_their_own_records() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    apply(replay, [script.read()])
+    script.voters("1-a", "3-c")
+    script.now_ms += 60_000
+    script.voters("1-a")
+    first, second = apply(replay, [script.read()]).removals
+    assert (first.key, second.key) == (key("2-b"), key("3-c"))
+    assert second.removed_at_ms - first.removed_at_ms == 60_000
+
+
+def test_records_without_a_time_leave_the_time_of_the_log_as_it_was() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    before = apply(replay, [script.read()]).newest_timestamp_ms
+    script.noops(1)
+    quorum = apply(replay, [script.row(replace(script.advanced(script.offset), newest_timestamp_ms=None))])
+    assert (quorum.last_offset, quorum.newest_timestamp_ms) == (1, before)
+
+
 def test_of_many_removals_the_newest_are_kept() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -47,6 +47,34 @@ def test_the_current_configuration_replaces_that_of_the_blob() -> None:
     assert quorum.cluster_id == "cluster-id"
 
 
+def test_the_configured_cluster_id_is_kept_where_the_state_knows_none() -> None:
+    settings = ClusterSettings(name="test", cluster_id="configured")
+    assert Machine.from_bytes(machine().to_bytes(), settings).cluster_id == "configured"
+
+
+def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_topics, "SMALL_PAGE", 0)
+    script, pages = LogScript(), MemoryPages()
+    stored = Machine(ClusterSettings(name="test"), pages=pages)
+    script.leader(1)
+    script.partition("orders", 0, 101, 102)
+    apply(stored, [script.read()])
+    script.topic("pay")
+    script.partition("pay", 0, 101, 102)
+    script.broker(101)
+    script.broker(102)
+    records, script.events = script.events, []
+    first, second = script.snapshot(records, chunks=2)
+    apply(stored, [first])
+    blob = stored.to_bytes()
+    assert {*state_codec.page_references("test", blob)} == pages.contents.keys(), "of the log and of the snapshot"
+
+    back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)
+    apply(back, [second])
+    assert [topic.name for topic in back.log.partitions.topics.values()] == ["pay"]
+    assert [*back.log.partitions.topics["id-of-pay"].partitions] == [0]  # type: ignore[index]
+
+
 def test_access_is_that_of_the_current_configuration() -> None:
     access = Access(secured=True, principal="User:kraftwatch")
     back = Machine.from_bytes(replayed().to_bytes(), ClusterSettings(name="test", access=access))

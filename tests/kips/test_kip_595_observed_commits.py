@@ -79,7 +79,7 @@ def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     assert second.last_offset == 4
 
 
-@pytest.mark.kip("D074")
+@pytest.mark.kip("D064", "D074")
 def test_a_new_leader_has_no_high_watermark_until_it_commits_in_its_own_epoch() -> None:
     """Both voters have all records of the former epoch, which commits nothing by itself."""
     script, replay = LogScript(), machine()

@@ -177,6 +177,7 @@ def test_a_recovering_partition_without_a_leader_is_offline() -> None:
 
     assert finding.evidence["clients_refused"] is True
     assert "except on 1 partition without a leader" in finding.summary
+    assert partition_of(finding)["leader_changes"] == 0, "no leader is not another leader"
 
 
 @pytest.mark.kip("B003")

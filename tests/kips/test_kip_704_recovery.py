@@ -25,7 +25,7 @@ def one(value: bytes) -> Event:
     return event
 
 
-@pytest.mark.kip("B029", "B030", "B035")
+@pytest.mark.kip("B016", "B029", "B030", "B035")
 @pytest.mark.parametrize(
     ("tags", "recovering"), [(tagged(), False), (tagged(t0=b"\0"), False), (tagged(t0=b"\1"), True)]
 )
@@ -36,7 +36,7 @@ def test_a_partition_record_without_the_state_is_recovered(tags: bytes, recoveri
     assert event.recovering is recovering
 
 
-@pytest.mark.kip("B032", "B033")
+@pytest.mark.kip("B016", "B032", "B033", "B052")
 @pytest.mark.parametrize(
     ("tags", "recovering"),
     [(tagged(), None), (tagged(t5=b"\xff"), None), (tagged(t5=b"\0"), False), (tagged(t5=b"\1"), True)],

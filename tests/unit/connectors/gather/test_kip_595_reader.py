@@ -117,6 +117,19 @@ def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop
     assert output.log == LOG + MORE
 
 
+@pytest.mark.kip("D057")
+def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
+    reports = {
+        C1: lambda _: fetch_response(error=6, leader=2, epoch=5, at=C2),
+        C3: lambda _: fetch_response(error=6, leader=4, epoch=3, at=Address("c4", 9093)),
+    }
+    controllers = RecordingLogClient(loop, {**reports, C2: leader_response(LOG, end=4)})
+
+    follow(loop, controllers, lambda output: output.log == LOG, configured=(C1, C3))
+
+    assert controllers.queried[:3] == [C1, C3, C2]
+
+
 @pytest.mark.kip("D094")
 def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
     def of_another_cluster(_: Any) -> Any:
@@ -159,7 +172,7 @@ def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: E
     assert set(controllers.cluster_ids) == {None}, "the cluster id is not known"
 
 
-@pytest.mark.kip("D087")
+@pytest.mark.kip("D087", "D089")
 def test_poll_waits_for_its_interval_while_no_controller_leads(loop: EventLoop) -> None:
     queried_at: list[float] = []
 

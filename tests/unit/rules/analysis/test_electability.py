@@ -66,6 +66,8 @@ def test_one_voter_down_one_moved_one_unchanged(moved_voters_offset: int, electa
 def test_epochs_are_compared_before_offsets() -> None:
     ahead = electability([voter(1, alive=False), voter(2, reachable=False, epoch=8, offset=10), voter(3, epoch=7)])
     assert ahead.electable
+    assert ahead.best is not None
+    assert ahead.best.barred == {key(1): "down"}, "voter 3's log is longer, of an earlier epoch"
 
 
 def test_reason_for_each_missing_vote() -> None:

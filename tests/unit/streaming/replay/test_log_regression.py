@@ -29,6 +29,14 @@ def regression(quorum: Quorum, name: str = "2-b") -> LogRegression | None:
     return quorum.histories[key(name)].log_regression
 
 
+@pytest.mark.kip("D093")
+def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
+    """Its disk was replaced, and the new directory is the voter: it never had the records."""
+    quorum = observed(*polls((98, 98), (100, 100)), *polls((3, 102), (50, 104), name="2-new"))
+
+    assert regression(quorum, "2-b") is regression(quorum, "2-new") is None
+
+
 @pytest.mark.kip("A004", "D093", "K042")
 @pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
 def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str) -> None:

@@ -72,6 +72,7 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
     )
     assert "CONTROLLER://127.0.0.1:28223" in lines[2]
     assert lines[3].startswith("Provided VoterSet (from --initial-controllers): VoterSet(voters=[")
+    assert "CONTROLLER://c1.new-domain:9093" in lines[3]
     assert lines[4:] == [
         "Changes detected: VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=false, "
         "endpointChanges={1=c1.new-domain:9093, 2=c2.new-domain:9093, 3=c3.new-domain:9093}}",

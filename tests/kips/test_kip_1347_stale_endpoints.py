@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.model.identifiers import NodeId
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import endpoint as endpoint_of
@@ -93,6 +94,17 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
 
     assert quorum.committed is not None
     assert quorum.committed.voters[1].endpoints == (endpoint(2, 9999),)
+    assert findings(quorum, RULE) == []
+
+
+@pytest.mark.kip("D131")
+def test_the_newest_registration_of_a_controller_counts() -> None:
+    script, replay = moved()
+    script.controller(2)
+
+    quorum = apply(replay, [script.read()])
+
+    assert quorum.controllers[NodeId(2)].endpoints == (endpoint(2),)
     assert findings(quorum, RULE) == []
 
 

@@ -120,7 +120,7 @@ def test_the_tagged_fields_of_a_fetch_response(
     assert (said.leader_id, said.leader_epoch) == (leader or (None, None))
 
 
-@pytest.mark.kip("D069", "D072", "D079", "D080", "K017")
+@pytest.mark.kip("D069", "D072", "D073", "D079", "D080", "K017")
 def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
     """Offsets 0 to 2 are committed; the records of epoch 3 after them are not in the next leader's log."""
     tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
@@ -218,7 +218,7 @@ def test_the_describe_quorum_request_is_the_same_in_every_version() -> None:
     assert describe_quorum_request().API_KEY == 55, "56 is AlterPartition"
 
 
-@pytest.mark.kip("A093", "D085")
+@pytest.mark.kip("A093", "D014", "D085")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
     kind = DescribeQuorumResponse.TopicData.PartitionData

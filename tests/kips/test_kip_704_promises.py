@@ -145,12 +145,13 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     script.change("orders", 0, isr=(103,), leader=103)
     script.change("orders", 0, leader=103)
     script.change("orders", 0, isr=(102,), leader=102)
+    script.change("orders", 0, isr=(102,))
     quorum = apply(replay, [script.read()])
 
     (finding,) = findings(quorum, STUCK)
 
     fields = {
-        "partition": 0, "leader": 102, "leader_epoch": 4, "partition_epoch": 4, "leader_changes": 2,
+        "partition": 0, "leader": 102, "leader_epoch": 4, "partition_epoch": 5, "leader_changes": 2,
         "since_offset": began.since_offset, "replicas": [101, 102, 103], "isr": [102],
     }  # fmt: skip
     evidence = partition_of(finding)
@@ -158,6 +159,8 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     assert evidence["since_timestamp_ms"] == began.since_timestamp_ms
     assert (finding.evidence["topic"], finding.evidence["topic_id"]) == ("orders", "id-of-orders")
     assert "2 more leaders elected since" in finding.summary
+    assert quorum.newest_timestamp_ms is not None
+    assert finding.condition_age_ms == quorum.newest_timestamp_ms - began.since_timestamp_ms, "its hold is the log's"
     shown = partitions_json(cluster_status(state_of(quorum)))
     listed = shown["recovering"]
     assert isinstance(listed, list)

@@ -6,6 +6,8 @@ import pytest
 
 from connectors.observations.observation import QuorumPolled
 from streaming.replay.machine import Machine
+from streaming.status.build_status import cluster_status
+from tests.kips.test_kip_856_gauges import state_of
 from tests.unit.rules.situation import (
     evaluation_of,
     finding_lines,
@@ -71,6 +73,8 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert key("3-NEW") not in quorum.committed.keys, "the node is a voter's, and the replica is none"
     (finding,) = findings(quorum, RULE)
     assert (finding.evidence["old_voter"], finding.evidence["new_replica"]) == ("3-UUID3", "3-NEW")
+    rows = cluster_status(state_of(quorum)).replicas
+    assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 
 
 @pytest.mark.kip("A081", "K024")
@@ -155,3 +159,7 @@ def test_a_snapshot_without_voter_records_is_read_and_leaves_no_voter_set() -> N
 
     assert (quorum.committed, quorum.last_offset) == (None, 499)
     assert set(quorum.brokers) == {101}
+    script.voters("1-a")
+    assert apply(replay, [script.read()]).committed is not None
+    script.noops(9)
+    assert apply(replay, script.snapshot(old.events)).committed is None, "the snapshot is the whole state"

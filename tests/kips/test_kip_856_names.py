@@ -24,7 +24,7 @@ TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""
 
 
-@pytest.mark.kip("A018")
+@pytest.mark.kip("A017", "A018")
 def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=2\ndirectory.id={TWO}\n")
     (tmp_path / PARTITION).mkdir()
@@ -39,7 +39,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     assert (of_disk.key, election.voted, written.voters[0].key) == (two, two, two)
 
 
-@pytest.mark.kip("A062", "D020")
+@pytest.mark.kip("A062", "D020", "K002")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Path, version: int) -> None:
     state = {"data_version": version, "leaderId": 3, "leaderEpoch": 9, "votedId": 2}

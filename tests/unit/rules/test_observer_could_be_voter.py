@@ -68,7 +68,7 @@ def test_failures_tolerated(voters: int, failures: int) -> None:
     assert tolerated_failures(voters) == failures
 
 
-@pytest.mark.kip("A080", "K031")
+@pytest.mark.kip("A027", "A080", "K031")
 @pytest.mark.parametrize(
     "quorum",
     [

@@ -159,7 +159,7 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
             replica_directory_id=UUID(int=5),
             log_end_offset=20,
             last_fetch_timestamp=100,
-            last_caught_up_timestamp=100,
+            last_caught_up_timestamp=90,
         ),
         state(
             replica_id=2,
@@ -189,7 +189,7 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
     return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A094", "C022", "C023", "C024")
+@pytest.mark.kip("A017", "A094", "C022", "C023", "C024")
 def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     polled = parse_describe_quorum(quorum_response(), cluster_id="the-cluster", address=ADDRESS)
     known, absent = polled.voters
@@ -197,7 +197,7 @@ def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     expected = base64.urlsafe_b64encode(UUID(int=5).bytes).decode().rstrip("=")
     assert (known.key.directory_id, known.log_end_offset, known.last_fetch_ms) == (expected, 20, 100)
     assert (absent.key.directory_id, absent.log_end_offset, absent.last_fetch_ms) == (None, None, None)
-    assert absent.last_caught_up_ms is None
+    assert (known.last_caught_up_ms, absent.last_caught_up_ms) == (90, None)
     assert polled.high_watermark is None
     assert polled.endpoint == "c1:9093"
     assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
@@ -229,7 +229,7 @@ def test_poll_without_a_leader_is_classified(answer: dict[str, int], reason: Rea
     assert problem.value.reason is reason
 
 
-@pytest.mark.kip("D004", "D005", "D084")
+@pytest.mark.kip("A115", "D004", "D005", "D084")
 def test_poll_requests_the_metadata_partition() -> None:
     topic = describe_quorum_request().topics[0]
     assert (topic.topic_name, [one.partition_index for one in topic.partitions]) == ("__cluster_metadata", [0])

@@ -87,8 +87,11 @@ def test_voters_as_registered_have_the_registered_endpoint_of_the_recorded_liste
 @pytest.mark.parametrize("host", ["c1.test", "C1.TEST"])
 def test_two_voters_at_one_address_are_refused_as_a_typo(host: str) -> None:
     items = [f"{node}@{host if node == 3 else f'c{node}.test'}:9093:{key(node).directory_id}" for node in (1, 2, 3)]
-    with pytest.raises(ValueError, match=r"^controllers 1 and 3 both have the address [cC]1\.(test|TEST):9093: "):
+    same = r"have the address [cC]1\.(test|TEST):9093: "
+    with pytest.raises(ValueError, match=rf"^controllers 1 and 3 both {same}"):
         parse_controllers(",".join(items), "CONTROLLER")
+    with pytest.raises(ValueError, match=rf"^controllers 3 and 1 both {same}"):
+        parse_controllers(",".join(reversed(items)), "CONTROLLER")
 
 
 @pytest.mark.kip("E020")
@@ -150,6 +153,8 @@ def test_only_the_controller_listener_is_compared_and_lost_listeners_are_named()
     assert change.outcome is OverrideOutcome.NO_CHANGE, "the other listener is not compared"
     assert change.lost_listeners == {NodeId(1): (other,)}
     assert compare(HERE, HERE).lost_listeners == {}
+    lower = (Endpoint(listener="controller", host="c1.test", port=9093),)
+    assert compare((replace(HERE[0], endpoints=lower), *HERE[1:]), HERE).outcome is OverrideOutcome.NO_CHANGE
 
 
 @pytest.mark.kip("E022")

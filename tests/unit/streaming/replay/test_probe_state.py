@@ -182,7 +182,9 @@ def test_a_poll_of_an_older_epoch_is_ignored_for_30_s() -> None:
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(poll(leader=2, epoch=5)), script.row(poll(leader=1, epoch=4))])
     assert (quorum.leader_id, quorum.leader_epoch, quorum.poll.leader_epoch if quorum.poll else None) == (2, 5, 5)
-    quorum = apply(replay, [script.row(poll(leader=1, epoch=4), after_ms=31_000)])
+    quorum = apply(replay, [script.row(poll(leader=1, epoch=4), after_ms=28_000)])
+    assert (quorum.leader_id, quorum.leader_epoch) == (2, 5)
+    quorum = apply(replay, [script.row(poll(leader=1, epoch=4), after_ms=3_000)])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
 
 

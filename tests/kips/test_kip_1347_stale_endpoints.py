@@ -98,14 +98,17 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
 
 
 @pytest.mark.kip("D131")
-def test_the_newest_registration_of_a_controller_counts() -> None:
+def test_the_newest_registration_of_a_node_counts() -> None:
     script, replay = moved()
     script.controller(2)
+    script.broker(101)
+    script.events[-1] = replace(script.broker(101), endpoints=(endpoint(101, 9999),))
 
     quorum = apply(replay, [script.read()])
 
     assert quorum.controllers[NodeId(2)].endpoints == (endpoint(2),)
     assert findings(quorum, RULE) == []
+    assert quorum.brokers[NodeId(101)].endpoints == (endpoint(101, 9999),)
 
 
 @pytest.mark.kip("E097", "E002")

@@ -48,6 +48,18 @@ def test_a_change_without_the_state_keeps_it(tags: bytes, recovering: bool | Non
     assert event.recovering is recovering
 
 
+@pytest.mark.kip("B016")
+@pytest.mark.parametrize("state", [False, True])
+def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
+    """Such a record has none of the known layouts and is read field by field."""
+    byte = bytes([state])
+
+    for value in (PARTITION + tagged(t0=byte, t77=b"later"), CHANGE + tagged(t5=byte, t77=b"later")):
+        event = one(data(3 if value.startswith(PARTITION) else 5, 0, value))
+        assert isinstance(event, PartitionSet | PartitionChanged)
+        assert event.recovering is state
+
+
 @pytest.mark.kip("B006", "B056")
 @pytest.mark.parametrize(("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False)])
 def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> None:

@@ -117,7 +117,7 @@ def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop
     assert output.log == LOG + MORE
 
 
-@pytest.mark.kip("D057")
+@pytest.mark.kip("D053", "D057")
 def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoop) -> None:
     reports = {
         C1: lambda _: fetch_response(error=6, leader=2, epoch=5, at=C2),

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.bugs.bug import Bug
+from tests.bugs.in_checks import BUGS as IN_CHECKS
 from tests.bugs.in_delivery import BUGS as IN_DELIVERY
 from tests.bugs.in_gatherer import BUGS as IN_GATHERER
 from tests.bugs.in_replay import BUGS as IN_REPLAY
@@ -28,7 +29,7 @@ def main() -> int:
     words = (os.environ.get("WORDS") or "").split()
     bugs = [
         bug
-        for bug in (*IN_RULES, *IN_DELIVERY, *IN_GATHERER, *IN_REPLAY, *IN_STREAMING)
+        for bug in (*IN_RULES, *IN_CHECKS, *IN_DELIVERY, *IN_GATHERER, *IN_REPLAY, *IN_STREAMING)
         if not words or any(word in bug.module for word in words)
     ]
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bugs-") as folder:

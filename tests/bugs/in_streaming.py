@@ -22,6 +22,12 @@ BUGS = (
         "tests/unit/streaming/pipeline/test_cluster_groups.py::test_a_damaged_value_concerns_no_cluster_of_another_group",
     ),
     Bug(
+        "streaming/pipeline/step.py",
+        "        failure = failure or reason\n    return output, failure",
+        "        failure = reason\n    return output, failure",
+        "tests/unit/streaming/pipeline/test_step_containment.py::test_what_cannot_be_rendered_is_reported_although_the_status_can",
+    ),
+    Bug(
         "streaming/pipeline/query.py",
         'observations.groupBy("group")',
         'observations.groupBy("group", "observation")',

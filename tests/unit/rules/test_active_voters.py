@@ -127,6 +127,11 @@ def test_an_old_poll_gives_no_finding() -> None:
     assert findings(quorum, "failure-tolerance") == findings(quorum, "high-watermark-stalled") == []
 
 
+def test_where_every_voter_is_in_sync_the_leader_is_what_the_remedy_restarts() -> None:
+    (finding,) = findings(stalled(healthy()), "high-watermark-stalled")
+    assert finding.starts == (3,)
+
+
 def test_a_new_leader_without_a_high_watermark_is_stalled_too() -> None:
     """The leader could not even commit its own LeaderChangeMessage."""
     quorum = replace(stalled(healthy()), high_watermark=None, leader_epoch=Epoch(8))
@@ -134,6 +139,15 @@ def test_a_new_leader_without_a_high_watermark_is_stalled_too() -> None:
     assert finding.summary.startswith(
         "Nothing is committed: the high watermark has been unknown since 2026-09-21 14:12:49 UTC. "
     )
+
+
+def test_the_election_since_which_a_leader_leads_is_that_of_its_epoch() -> None:
+    quorum = elected(healthy(), 3, 3)
+    assert quorum.poll is not None
+    for epoch, since in ((quorum.poll.leader_epoch, None), (38, NOW - 60_300), (40, NOW - 300)):
+        poll = replace(quorum.poll, leader_epoch=Epoch(epoch))
+        statuses = voter_statuses(quorum, poll, thresholds_for({})["failure-tolerance"])
+        assert {one.leader_since_ms for one in statuses} == {since}
 
 
 def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:

@@ -20,6 +20,7 @@ from tests.unit.rules.situation import (
     failing,
     finding_lines,
     findings,
+    foreign,
     healthy,
     key,
     leaderless,
@@ -366,10 +367,23 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
         with_unreachable_leader(with_views(healthy(), view(2, leader=1)), 1, 2),
         with_unreachable_leader(with_views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
         with_unreachable_leader(with_views(healthy(), view(2, ago_ms=40_000)), 1, 2),
+        # A node of another cluster is no follower.
+        with_unreachable_leader(with_views(healthy(), replace(view(2), this_cluster=False)), 1, 2),
         # The controller itself answers that it does not lead.
         failing(with_unreachable_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], source=ObservationSource.QUORUM),
     ],
-    ids=["one", "two-of-five", "refused", "unreachable", "no-leader", "two", "old-epoch", "old-report", "itself"],
+    ids=[
+        "one",
+        "two-of-five",
+        "refused",
+        "unreachable",
+        "no-leader",
+        "two",
+        "old-epoch",
+        "old-report",
+        "other-cluster",
+        "itself",
+    ],
 )
 def test_followers_that_could_not_have_elected_another_leader_are_not_enough(quorum: Quorum) -> None:
     assert [each for each in finding_lines(quorum) if "no-leader" in each] == NO_LEADER
@@ -514,6 +528,35 @@ def test_what_was_not_tried_since_a_gap_is_unknown() -> None:
     assert finding_lines(both) == BLIND
 
 
+def test_attempts_before_a_gap_do_not_count_after_it() -> None:
+    quorum = not_observed_for(healthy())
+    for source in (ObservationSource.LOG, ObservationSource.QUORUM):
+        quorum = failing(quorum, Reason.TIMED_OUT, *ALL, source=source, ago_ms=5_000)
+    assert finding_lines(quorum) == BLIND
+    after_gap = replace(quorum, watched_since_ms=Millis(quorum.now_ms - 1_000))
+    assert findings(after_gap, "monitor-blind") == []
+    assert ("monitor-blind", None) in unknown(after_gap)
+
+
+def test_only_failures_of_what_is_not_observed_are_named() -> None:
+    partly = failing(not_observed_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2])
+    (finding,) = findings(failing(partly, Reason.TIMED_OUT, ALL[0], source=ObservationSource.QUORUM), "monitor-blind")
+    assert "Failing: denied at c3.test:9093." in finding.summary
+    assert isinstance(finding.evidence["failing"], list)
+    assert len(finding.evidence["failing"]) == 1
+
+
+def test_the_failure_that_began_first_is_named_first() -> None:
+    quorum = failing(not_observed_for(healthy()), Reason.TIMED_OUT, *ALL[:2])
+    newer, older = quorum.failures
+    older = replace(older, first_at_ms=Millis(older.first_at_ms - 60_000))
+    newer = replace(newer, last_at_ms=Millis(newer.last_at_ms - 5_000))
+    (finding,) = findings(replace(quorum, failures=(newer, older)), "monitor-blind")
+    failures = finding.evidence["failing"]
+    assert isinstance(failures, list)
+    assert [one["endpoint"] for one in failures if isinstance(one, dict)] == [ALL[1], ALL[0]]
+
+
 def test_gatherer_that_only_restarts_observes_nothing() -> None:
     restarted = after_a_gap(not_observed_for(healthy()))
     (gap,) = restarted.failures
@@ -556,6 +599,10 @@ ONE_SILENT = ["warning monitor-blind: controller 2"]
         (silent(silent(healthy(), 1), 2), ["warning monitor-blind: controller 1", *ONE_SILENT]),
         # If no controller answers, the monitor's own access is the reason.
         (silent(silent(silent(healthy(), 1), 2), 3), []),
+        # Nor if its older views are still fresh, if other clusters answer, or a controller that is not a voter.
+        (replace(silent(silent(silent(healthy(), 1), 2), 3), leader_views=healthy().leader_views), []),
+        (with_views(silent(healthy(), 2), foreign(view(1)), foreign(view(3))), []),
+        (with_views(silent(silent(silent(healthy(), 1), 2), 3), view(4)), []),
         (silent(healthy(), 2, Reason.NOT_READY), []),
         (silent(healthy(), 4), []),
         # Without leader views, the probes count.

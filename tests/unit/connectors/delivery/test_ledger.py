@@ -75,6 +75,17 @@ def test_a_change_of_severity_is_a_separate_transition(tmp_path: Path) -> None:
     assert ledger.record([FIRST, worse], NOON_MS) == (FIRST, worse)
 
 
+def test_critical_warning_and_critical_again_are_three_transitions(tmp_path: Path) -> None:
+    ledger = opened(tmp_path, "a")
+    transitions = [
+        alert("one", severity=severity, observed_at_ms=Millis(NOON_MS + 10_000 * number))
+        for number, severity in enumerate((Severity.CRITICAL, Severity.WARNING, Severity.CRITICAL))
+    ]
+    for one in transitions:
+        ledger.record([one], NOON_MS)
+    assert ledger.pending("a") == transitions
+
+
 def test_only_what_is_firing_is_pending_for_a_new_sink(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
     ledger.record([FIRST, SECOND, RESOLVED], NOON_MS)

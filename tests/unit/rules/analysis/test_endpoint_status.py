@@ -17,6 +17,7 @@ from tests.unit.rules.situation import (
     probed,
     refuses,
     resolver_fails,
+    row,
 )
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
@@ -84,6 +85,16 @@ def test_refusal_counts_against_a_voter_that_fetched_half_a_second_after_it(prob
     assert NOW - quorum.poll.observed_at_ms == 200
     status, *_ = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
     assert (EndpointFault.REFUSED_WHILE_FETCHING in status.faults) is stale
+
+
+def test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down() -> None:
+    quorum = refuses(healthy(), 1, ago_ms=3_000)
+    assert quorum.poll is not None
+    rows = tuple(row(key(1), fetched_ago_ms=5_000) if each.key == key(1) else each for each in quorum.poll.voters)
+    poll = replace(quorum.poll, voters=rows)
+    status, *_ = endpoint_statuses(replace(quorum, poll=poll), poll, THRESHOLDS)
+    assert status.faults == ()
+    assert "it is not known yet whether the voter still fetches" in (status.unknown_reason or "")
 
 
 def test_fetch_after_a_refusal_may_be_known_from_a_poll_before_an_election() -> None:

@@ -34,6 +34,19 @@ def test_observation_is_fresh_up_to_its_age_limit(age_ms: int, fresh: bool) -> N
     assert (log_age_problem(quorum, limits) is None) is fresh
 
 
+@pytest.mark.parametrize(("gap_ended_ago_ms", "fresh"), [(5_000, True), (4_999, False)])
+def test_what_was_observed_before_a_gap_is_not_fresh_after_it(gap_ended_ago_ms: int, fresh: bool) -> None:
+    quorum = not_observed_for(probed(healthy(), 1, ago_ms=5_000), log_ms=5_000, poll_ms=5_000)
+    views = {name: replace(each, observed_at_ms=Millis(NOW - 5_000)) for name, each in quorum.leader_views.items()}
+    quorum = replace(quorum, watched_since_ms=Millis(NOW - gap_ended_ago_ms), leader_views=views)
+    limits = Thresholds(values={"poll_age": 10, "probe_age": 10, "answer_age": 10, "view_age": 10})
+
+    assert (fresh_poll(quorum, limits) is not None) is fresh
+    assert (fresh_probe(quorum, f"1@{endpoint(1)}", limits) is not None) is fresh
+    assert (log_age_problem(quorum, limits) is None) is fresh
+    assert bool(fresh_views(quorum, limits)) is fresh
+
+
 def reported(address: str, node: int | None, *, ago_ms: int = 0) -> LeaderView:
     of_node = None if node is None else NodeId(node)
     return replace(view(1), endpoint=address, node=of_node, observed_at_ms=Millis(NOW - ago_ms))

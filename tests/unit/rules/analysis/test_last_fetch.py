@@ -11,10 +11,11 @@ from rules.analysis.replica_lag import (
     lag_ms,
     liveness,
     readiness,
+    same_replica,
     since_last_fetch_ms,
 )
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import LagSample
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, healthy, key, row
@@ -100,3 +101,11 @@ def test_a_lag_shrinks_if_the_newest_sample_of_the_window_is_below_the_oldest(
 ) -> None:
     assert readiness(lag_samples(*lags), limit_ms=Millis(1_000), window=3) is expected
     assert readiness(lag_samples(99, *lags), limit_ms=Millis(1_000), window=len(lags)) is not Readiness.READY
+
+
+def test_a_replica_whose_directory_is_not_known_may_be_that_of_any_directory_of_its_node() -> None:
+    unknown = ReplicaKey(id=key(2).id)
+    assert same_replica(unknown, key(2))
+    assert same_replica(key(2), unknown)
+    assert not same_replica(key(2, "newDirOf2"), key(2))
+    assert not same_replica(unknown, key(3))

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.leadership import leaderless, unreachable_leader
+from rules.analysis.leadership import last_leader_answer_ms, leaderless, unreachable_leader
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Connection, ObservationSource, Reason, probe_key
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import all_refuse, endpoint, failing, healthy, not_observed_for, static
+from tests.unit.rules.situation import NOW, all_refuse, endpoint, failing, healthy, not_observed_for, static
 from tests.unit.rules.situation import leaderless as without_leader
 
 
@@ -46,6 +46,18 @@ def followed(quorum: Quorum, *followers: int) -> Quorum:
     """Controller 3 leads and does not answer; these controllers answer, and report it as leader."""
     quorum = failing(not_observed_for(quorum), Reason.TIMED_OUT, "c3.test:9093")
     return failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in followers))
+
+
+@pytest.mark.parametrize(("ago_ms", "counts"), [(60_000, True), (60_001, False)])
+def test_a_leader_counts_as_not_reached_for_a_minute(ago_ms: int, counts: bool) -> None:
+    quorum = failing(not_observed_for(healthy(), 90_000, 90_000), Reason.TIMED_OUT, "c3.test:9093", ago_ms=ago_ms)
+    quorum = failing(quorum, Reason.NO_LEADER, "c1.test:9093", "c2.test:9093")
+    assert (unreachable_leader(quorum) is not None) is counts
+
+
+def test_the_last_answer_of_a_leader_is_the_newest_of_a_fetch_and_a_poll() -> None:
+    for log_ms, poll_ms in ((60_000, 14_000), (14_000, 60_000)):
+        assert last_leader_answer_ms(not_observed_for(healthy(), log_ms, poll_ms)) == NOW - 14_000
 
 
 @pytest.mark.parametrize("quorum", [healthy(), static(healthy())], ids=["dynamic", "static"])

@@ -18,6 +18,7 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
+from streaming.pipeline import step as step_module
 from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
@@ -189,6 +190,26 @@ def test_alerts_go_out_if_the_status_cannot_be_rendered() -> None:
 
     assert ("no-leader", "quorum", "firing") in cluster.alerts()
     assert cluster.state.exists
+
+
+@pytest.mark.parametrize("render", ["_alert", "_due"], ids=["the alert", "the time of the next poll"])
+def test_what_cannot_be_rendered_is_reported_although_the_status_can(
+    monkeypatch: pytest.MonkeyPatch, render: str
+) -> None:
+    rendered = getattr(step_module, render)
+
+    def raising(cluster: str, value: Any) -> Any:
+        if getattr(value, "rule", "no-leader") == "no-leader":
+            raise ValueError
+        return rendered(cluster, value)
+
+    monkeypatch.setattr(step_module, render, raising)
+    cluster = OneCluster()
+    for _ in range(9):
+        cluster.batch(leaderless())
+
+    assert cluster.taken("status")
+    assert ("data-contract-broken", "every-status-can-be-rendered", "firing") in cluster.alerts()
 
 
 def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new_one() -> None:

@@ -171,4 +171,34 @@ BUGS = (
         "return poll.observed_at_ms > probe",
         "tests/unit/rules/analysis/test_endpoint_status.py::test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down",
     ),
+    Bug(
+        "rules/checks/partition_stuck_recovering.py",
+        "oldest = max(cases, key=lambda case: case.condition_age_ms)",
+        "oldest = cases[0]",
+        "tests/unit/rules/test_partition_stuck_recovering.py::test_a_topic_has_the_age_and_the_severity_of_the_worst_of_its_partitions",
+    ),
+    Bug(
+        "rules/checks/partition_stuck_recovering.py",
+        "severity = max((case.severity for case in cases), key=lambda severity: severity.rank)",
+        "severity = cases[0].severity",
+        "tests/unit/rules/test_partition_stuck_recovering.py::test_a_topic_has_the_age_and_the_severity_of_the_worst_of_its_partitions",
+    ),
+    Bug(
+        "rules/checks/partition_stuck_recovering.py",
+        "if leaders and all(only_unflushed(",
+        "if leaders and any(only_unflushed(",
+        "tests/unit/rules/test_partition_stuck_recovering.py::test_records_of_a_topic_may_be_lost_if_those_of_one_of_its_partitions_may",
+    ),
+    Bug(
+        "rules/checks/views_disagree.py",
+        "since = min(agreeing, default",
+        "since = max(agreeing, default",
+        "tests/unit/rules/test_views_disagree.py::test_a_view_counts_since_the_first_controller_knew_the_epoch",
+    ),
+    Bug(
+        "rules/checks/views_disagree.py",
+        "return view.this_cluster and view.leader_epoch == epoch",
+        "return view.leader_epoch == epoch",
+        "tests/unit/rules/test_views_disagree.py::test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader_and_epoch",
+    ),
 )

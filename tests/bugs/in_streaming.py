@@ -129,4 +129,46 @@ BUGS = (
         "started_at_ms=alert.observed_at_ms,",
         "tests/unit/streaming/pipeline/test_initial_alerts.py::test_each_cluster_has_its_own_alerts_with_their_beginning",
     ),
+    Bug(
+        "streaming/job/cluster_identity.py",
+        "{**recorded, **answered.confirmed})",
+        "answered.confirmed)",
+        "tests/unit/streaming/job/test_cluster_identity.py::test_the_ids_of_clusters_that_are_not_configured_now_stay_recorded",
+    ),
+    Bug(
+        "streaming/pipeline/kafka_source.py",
+        "key if key in self._clusters else None",
+        "key or None",
+        "tests/unit/streaming/pipeline/test_kafka_source.py::test_a_refused_message_names_its_cluster_only_if_it_is_a_monitored_one",
+    ),
+    Bug(
+        "streaming/status/build_status.py",
+        "or one.source is not ObservationSource.QUORUM or",
+        "or",
+        "tests/unit/streaming/status/test_status_fields.py::test_failed_fetch_before_the_newest_poll_is_listed",
+    ),
+    Bug(
+        "streaming/status/build_status.py",
+        "if one.notified_severity is None)",
+        "if one)",
+        "tests/unit/streaming/status/test_job_status.py::test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first",
+    ),
+    Bug(
+        "streaming/status/build_status.py",
+        "key=lambda one: one.due_at_ms",
+        "key=lambda one: one.started_at_ms",
+        "tests/unit/streaming/status/test_job_status.py::test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first",
+    ),
+    Bug(
+        "streaming/status/build_status.py",
+        "oldest.setdefault(one.topic_id, one)",
+        "oldest[one.topic_id] = one",
+        "tests/unit/streaming/status/test_job_status.py::test_a_topic_is_recovering_since_the_first_of_its_partitions",
+    ),
+    Bug(
+        "streaming/status/build_status.py",
+        "return broker is not None and broker.alive",
+        "return broker is not None",
+        "tests/unit/streaming/status/test_status_fields.py::test_a_fenced_replica_is_not_alive",
+    ),
 )

@@ -268,3 +268,17 @@ def test_six_brokers_that_may_hold_lost_records_are_named_and_the_others_counted
 
 def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
     return tuple(NodeId(each) for each in ids)
+
+
+def test_a_topic_has_the_age_and_the_severity_of_the_worst_of_its_partitions() -> None:
+    quorum = recovering(recovering(healthy(), 0, replicas=(102,)), 3, for_ms=500_000)
+    (finding,) = findings(quorum, RULE)
+    assert (finding.severity, finding.condition_age_ms) == (Severity.CRITICAL, 500_000)
+    assert finding.evidence["oldest"] == "since 2026-09-21 14:04:59 UTC"
+
+
+def test_records_of_a_topic_may_be_lost_if_those_of_one_of_its_partitions_may() -> None:
+    unflushed = recovering(with_101_fenced(), 0, last_leader=True)
+    assert "acknowledged records may be lost" not in findings(unflushed, RULE)[0].summary
+    (finding,) = findings(recovering(unflushed, 3), RULE)
+    assert "After the unclean election acknowledged records may be lost." in finding.summary

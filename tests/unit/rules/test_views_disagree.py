@@ -54,6 +54,15 @@ def test_view_from_before_an_election_is_not_a_disagreement() -> None:
     assert finding_lines(with_views(quorum, after_election)) == DISAGREES
 
 
+def test_a_view_counts_since_the_first_controller_knew_the_epoch() -> None:
+    elected = [view(2, epoch=8, ago_ms=1_000, since_ms=20_000), view(3, epoch=8, ago_ms=1_000, since_ms=1_000)]
+    assert finding_lines(with_views(healthy(), *elected, view(1, ago_ms=10_000))) == DISAGREES
+
+
+def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader_and_epoch() -> None:
+    assert finding_lines(with_views(healthy(), replace(view(1), this_cluster=False))) == DISAGREES
+
+
 def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
     quorum = healthy()
     assert quorum.poll is not None

@@ -1,11 +1,13 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from rules.model.monitoring import Reason
-from streaming.job.cluster_identity import Identify, identify_clusters
+from streaming.job.cluster_identity import ClusterIds, Identify, identify_clusters, record_ids
+from streaming.pipeline.checkpoint import Checkpoint
 
 PROD = ClusterConnection(name="prod", bootstrap=(("c1", 9093),))
 
@@ -104,3 +106,10 @@ def test_each_reason_is_named_with_its_fix(reason: Reason, detail: str, fix: str
 
     with pytest.raises(UsageError, match=fix):
         identify_clusters([PROD], {}, fails).require_all()
+
+
+def test_the_ids_of_clusters_that_are_not_configured_now_stay_recorded(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    answered = ClusterIds(ids={"prod": "A", "new": "B"}, unavailable={}, unconfirmed=frozenset({"new"}))
+    assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A", "new": "B"}
+    assert Checkpoint(folder=tmp_path).cluster_ids() == {"former": "C", "prod": "A"}

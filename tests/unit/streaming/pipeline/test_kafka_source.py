@@ -312,3 +312,10 @@ def test_spark_hides_the_options_that_hold_secrets() -> None:
     for name in ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key"):
         for pattern in REDACTION.values():
             assert re.search(pattern, name)
+
+
+def test_a_refused_message_names_its_cluster_only_if_it_is_a_monitored_one() -> None:
+    _, found = read(kafka_batch(message(11, cluster_id="wrong"), b"no row"), kafka_batch(b"no row"), other=1)
+    assert {one["rows_of"] for one in found} == {None}
+    _, found = read(kafka_batch(message(11, cluster_id="wrong")))
+    assert [one["rows_of"] for one in found] == ["prod"]

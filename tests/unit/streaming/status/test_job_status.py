@@ -5,7 +5,7 @@ from dataclasses import replace
 from connectors.sinks.alert_json import iso
 from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
 from rules.finding import Severity
-from rules.lifecycle import TrackedConditions, advance
+from rules.lifecycle import TrackedCondition, TrackedConditions, advance
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
@@ -56,6 +56,35 @@ def test_condition_before_its_hold_expires_is_pending() -> None:
     assert ("failure-tolerance", 120_000) in [
         (each.rule, each.due_at_ms - each.started_at_ms) for each in status.pending
     ]
+
+
+def test_pending_conditions_are_those_that_do_not_fire_the_next_due_one_first() -> None:
+    def condition(subject: str, *, started_ms: int, due_ms: int, firing: bool = False) -> TrackedCondition:
+        return TrackedCondition(
+            rule="epoch-churn",
+            subject=subject,
+            cluster_id="",
+            started_at_ms=Millis(NOW + started_ms),
+            due_at_ms=Millis(NOW + due_ms),
+            last_seen_at_ms=NOW,
+            notified_severity=Severity.WARNING if firing else None,
+            summary=subject,
+            evidence={},
+        )
+
+    conditions = (
+        condition("later", started_ms=-9_000, due_ms=9_000),
+        condition("sooner", started_ms=-1_000, due_ms=1_000),
+        condition("fires", started_ms=-20_000, due_ms=-10_000, firing=True),
+    )
+    tracked = TrackedConditions(conditions={one.subject: one for one in conditions})
+    status = job_cluster_status(healthy(), thresholds_for({}), tracked=tracked)
+    assert [one.subject for one in status.pending] == ["sooner", "later"]
+
+
+def test_a_topic_is_recovering_since_the_first_of_its_partitions() -> None:
+    (shown,) = job_status(recovering(recovering(healthy(), 0), 3, for_ms=500_000))["recoveries"]
+    assert (shown["since_ms"], shown["partitions"]) == (NOW - 500_300, 2)
 
 
 def test_status_survives_the_way_from_the_step_to_the_driver() -> None:

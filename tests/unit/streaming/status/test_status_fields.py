@@ -29,6 +29,7 @@ from tests.unit.rules.situation import (
     static,
     unclean,
     voter_not_fetching,
+    with_broker,
 )
 from tests.unit.streaming.status.statuses import partitions, replication, status
 
@@ -314,3 +315,13 @@ def test_failure_before_the_newest_poll_is_not_listed() -> None:
     assert status(early)["failing"] == []
     assert status(late)["failing"] != []
     assert NodeId(3) == status(late)["leader_id"]
+
+
+def test_failed_fetch_before_the_newest_poll_is_listed() -> None:
+    quorum = failing(healthy(), Reason.DENIED, str(endpoint(1)), ago_ms=1_000)
+    assert [(one["source"], one["reason"]) for one in status(quorum)["failing"]] == [("log", "denied")]
+
+
+def test_a_fenced_replica_is_not_alive() -> None:
+    fenced = with_broker(recovering(healthy(), 0), 101, fenced=True)
+    assert [one["replicas_alive"] for one in partitions(fenced)["recovering"]] == [[102]]

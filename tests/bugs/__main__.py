@@ -16,11 +16,17 @@ from tests.bugs.bug import Bug
 from tests.bugs.in_checks import BUGS as IN_CHECKS
 from tests.bugs.in_delivery import BUGS as IN_DELIVERY
 from tests.bugs.in_gatherer import BUGS as IN_GATHERER
+from tests.bugs.in_kip_595_metrics_rows import BUGS as IN_KIP_595_METRICS_ROWS
+from tests.bugs.in_kip_595_rows import BUGS as IN_KIP_595_ROWS
+from tests.bugs.in_kip_704_rows import BUGS as IN_KIP_704_ROWS
+from tests.bugs.in_kip_856_rows import BUGS as IN_KIP_856_ROWS
+from tests.bugs.in_kip_1347_rows import BUGS as IN_KIP_1347_ROWS
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
 from tests.bugs.in_streaming import BUGS as IN_STREAMING
 
 ROOT = Path(__file__).parents[2]
+OF_KIPS = (*IN_KIP_856_ROWS, *IN_KIP_704_ROWS, *IN_KIP_595_ROWS, *IN_KIP_595_METRICS_ROWS, *IN_KIP_1347_ROWS)
 
 
 def main() -> int:
@@ -29,7 +35,7 @@ def main() -> int:
     words = (os.environ.get("WORDS") or "").split()
     bugs = [
         bug
-        for bug in (*IN_RULES, *IN_CHECKS, *IN_DELIVERY, *IN_GATHERER, *IN_REPLAY, *IN_STREAMING)
+        for bug in (*IN_RULES, *IN_CHECKS, *IN_DELIVERY, *IN_GATHERER, *IN_REPLAY, *IN_STREAMING, *OF_KIPS)
         if not words or any(word in bug.module for word in words)
     ]
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bugs-") as folder:

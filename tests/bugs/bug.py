@@ -12,3 +12,5 @@ class Bug:
     wrong: str
     noticed_by: str
     """FILE::TEST, as pytest takes it."""
+    rows: str = ""
+    """The rows of tests/kips/rows.txt that the product violates then."""

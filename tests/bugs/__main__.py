@@ -21,12 +21,20 @@ from tests.bugs.in_kip_595_rows import BUGS as IN_KIP_595_ROWS
 from tests.bugs.in_kip_704_rows import BUGS as IN_KIP_704_ROWS
 from tests.bugs.in_kip_856_rows import BUGS as IN_KIP_856_ROWS
 from tests.bugs.in_kip_1347_rows import BUGS as IN_KIP_1347_ROWS
+from tests.bugs.in_kip_notes_rows import BUGS as IN_KIP_NOTES_ROWS
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
 from tests.bugs.in_streaming import BUGS as IN_STREAMING
 
 ROOT = Path(__file__).parents[2]
-OF_KIPS = (*IN_KIP_856_ROWS, *IN_KIP_704_ROWS, *IN_KIP_595_ROWS, *IN_KIP_595_METRICS_ROWS, *IN_KIP_1347_ROWS)
+OF_KIPS = (
+    *IN_KIP_856_ROWS,
+    *IN_KIP_704_ROWS,
+    *IN_KIP_595_ROWS,
+    *IN_KIP_595_METRICS_ROWS,
+    *IN_KIP_1347_ROWS,
+    *IN_KIP_NOTES_ROWS,
+)
 
 
 def main() -> int:

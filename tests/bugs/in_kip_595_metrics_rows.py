@@ -21,6 +21,13 @@ BUGS = (
         rows="D089",
     ),
     Bug(
+        "connectors/kafka/messages.py",
+        ('cluster = {} if cluster_id is None else {"cluster_id": cluster_id}\n    return FetchSnapshotRequest'),
+        'cluster = {"cluster_id": cluster_id or ""}\n    return FetchSnapshotRequest',
+        "tests/kips/test_kip_595_fetch.py::test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too",
+        rows="D092",
+    ),
+    Bug(
         "streaming/replay/poll_history.py",
         "if end is not None and acknowledged is not None and end < acknowledged:",
         "if end is not None and acknowledged is not None and end < 0:",
@@ -156,5 +163,12 @@ BUGS = (
         "if len(before.keys ^ after.keys) < 1:",
         "tests/kips/test_kip_595_records.py::test_three_voters_are_replaced_one_by_one",
         rows="D136",
+    ),
+    Bug(
+        "rules/analysis/replica_lag.py",
+        "sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent",
+        "sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent[-1:]",
+        "tests/kips/test_kip_595_metrics.py::test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout",
+        rows="D140",
     ),
 )

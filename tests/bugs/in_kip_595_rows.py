@@ -7,6 +7,20 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
+        "connectors/kafka/messages.py",
+        "partition=0,\n        current_leader_epoch=leader_epoch,\n        fetch",
+        "partition=1,\n        current_leader_epoch=leader_epoch,\n        fetch",
+        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        rows="D004",
+    ),
+    Bug(
+        "connectors/kafka/messages.py",
+        "TOPIC_ID = UUID(int=1)",
+        "TOPIC_ID = UUID(int=0)",
+        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        rows="D005",
+    ),
+    Bug(
         "rules/analysis/freshness.py",
         'name="fetch_age",\n    default=10.0',
         'name="fetch_age",\n    default=2.0',
@@ -21,10 +35,24 @@ BUGS = (
         rows="D010",
     ),
     Bug(
+        "rules/analysis/voter_status.py",
+        "default=10.0,",
+        "default=3.0,",
+        "tests/kips/test_thresholds.py::test_holds_are_longer_than_kafkas_own_timers",
+        rows="D011",
+    ),
+    Bug(
         "connectors/kafka/messages.py",
         'id=known_node_id(row.replica_id, "DescribeQuorum: replica_id")',
         "id=NodeId(row.replica_id - 1)",
         "tests/kips/test_kip_595_fetch.py::test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers",
+        rows="D014",
+    ),
+    Bug(
+        "connectors/metadata/record_to_event.py",
+        'ids = valid_nodes("voter id", [voter["voter_id"] for voter in listed])',
+        'ids = valid_nodes("voter id", [*range(1, len(listed) + 1)])',
+        "tests/kips/test_kip_856_names.py::test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica",
         rows="D014",
     ),
     Bug(

@@ -21,6 +21,23 @@ BUGS = (
         rows="B003",
     ),
     Bug(
+        "rules/checks/partition_stuck_recovering.py",
+        "recovery.topic in _LOSS_CONSEQUENCE and not only_unflushed(recovery)",
+        "recovery.topic in _LOSS_CONSEQUENCE",
+        "tests/unit/rules/test_partition_stuck_recovering.py::test_after_an_election_of_the_last_leader_only_unflushed_records_can_be_lost",
+        rows="B003",
+    ),
+    Bug(
+        "streaming/replay/partitions.py",
+        (
+            "            if began.elected:\n"
+            "                self.unclean.append(unclean_election(event, topic, before, now, origin))"
+        ),
+        "            self.unclean.append(unclean_election(event, topic, before, now, origin))",
+        "tests/kips/test_kip_704_promises.py::test_recovering_without_another_leader_is_a_violation",
+        rows="B004",
+    ),
+    Bug(
         "streaming/replay/partitions.py",
         "if event.recovering is False:\n            self._end",
         "if event.recovering is False and event.leader is not None:\n            self._end",
@@ -33,6 +50,13 @@ BUGS = (
         "event.leader is None or event.replicas is not None",
         "tests/kips/test_kip_704_promises.py::test_the_leader_ends_recovery_and_an_election_does_not",
         rows="B008",
+    ),
+    Bug(
+        "rules/checks/recovery_invariant_broken.py",
+        "leader=recovery.leader,\n        offset=recovery.since_offset",
+        "leader=None,\n        offset=recovery.since_offset",
+        "tests/kips/test_kip_704_promises.py::test_recovering_with_more_than_one_in_sync_replica_is_a_violation",
+        rows="B009",
     ),
     Bug(
         "rules/checks/recovery_invariant_broken.py",
@@ -71,6 +95,13 @@ BUGS = (
         "recovering=None",
         "tests/kips/test_kip_704_recovery.py::test_the_state_is_read_beside_fields_of_a_later_kafka",
         rows="B016",
+    ),
+    Bug(
+        "rules/checks/recovery_invariant_broken.py",
+        'details={"isr": [*recovery.isr],',
+        'details={"isr": [*recovery.replicas],',
+        "tests/kips/test_kip_704_promises.py::test_recovering_with_more_than_one_in_sync_replica_is_a_violation",
+        rows="B024",
     ),
     Bug(
         "streaming/replay/recovery_change.py",
@@ -170,6 +201,13 @@ BUGS = (
         rows="C004",
     ),
     Bug(
+        "rules/analysis/voter_changes.py",
+        "and not same_replica(removal.key, key)\n",
+        "",
+        "tests/kips/test_kip_853_voter_endpoints.py::test_a_first_directory_id_is_not_a_replaced_disk",
+        rows="C010",
+    ),
+    Bug(
         "streaming/status/build_voters.py",
         "row.key.directory_id is not None and row.key.id in quorum.controllers",
         "row.key.id in quorum.controllers",
@@ -189,6 +227,13 @@ BUGS = (
         "endpoints=tuple(endpoints)[:1])\n\n\ndef _directory",
         "tests/kips/test_kip_853_voter_endpoints.py::test_a_poll_has_every_listener_of_a_node",
         rows="C024",
+    ),
+    Bug(
+        "rules/analysis/endpoint_status.py",
+        "if probe.connection is Connection.REFUSED and fetched_since:",
+        "if probe.connection is Connection.REFUSED:",
+        "tests/unit/rules/test_stale_voter_endpoint.py::test_endpoint_that_is_not_stale_is_not_reported",
+        rows="C026",
     ),
     Bug(
         "connectors/metadata/record_to_event.py",

@@ -75,6 +75,13 @@ BUGS = (
         rows="A018",
     ),
     Bug(
+        "streaming/replay/recent_history.py",
+        "if len(before.keys ^ after.keys) <= 1:",
+        "if len(after.keys) >= len(before.keys) - 1 and len(after.keys - before.keys) <= 1:",
+        "tests/kips/test_kip_856_voter_changes.py::test_a_change_of_several_voters_is_replayed_and_fires",
+        rows="A019",
+    ),
+    Bug(
         "rules/remedies/remedy_commands.py",
         "(known and poll.voter_keys != committed.keys)",
         "(known and poll.voter_keys > committed.keys)",
@@ -179,6 +186,13 @@ BUGS = (
         rows="A054",
     ),
     Bug(
+        "streaming/replay/invariants.py",
+        'with {len(votes)} of {voters} votes"',
+        'with {len(event.granting_voter_ids)} of {voters} votes"',
+        "tests/unit/streaming/replay/test_election_facts.py::test_a_leader_without_the_votes_of_a_majority_violates_an_invariant",
+        rows="A054",
+    ),
+    Bug(
         "connectors/metadata/record_to_event.py",
         "zip(ids, listed, strict=True)",
         "zip(ids[:1], listed[:1], strict=True)",
@@ -228,6 +242,13 @@ BUGS = (
         rows="A074",
     ),
     Bug(
+        "streaming/replay/registrations.py",
+        "    timestamp_ms = following.timestamp_ms or Millis(0)\n    kept",
+        "    timestamp_ms = before.timestamp_ms or Millis(0) if before else Millis(0)\n    kept",
+        "tests/kips/test_kip_856_voter_changes.py::test_the_removal_of_the_leader_fires_no_alert",
+        rows="A076",
+    ),
+    Bug(
         "connectors/kafka/messages.py",
         "        high_watermark=-1 if high_watermark is None else high_watermark,\n",
         (
@@ -266,10 +287,24 @@ BUGS = (
         rows="A097",
     ),
     Bug(
+        "rules/analysis/replica_lag.py",
+        "    if poll is None or poll.leader is None:\n        return Liveness.UNKNOWN",
+        "    if poll is None or poll.leader is None:\n        return Liveness.NOT_FETCHING",
+        "tests/kips/test_kip_856_gauges.py::test_without_the_leaders_times_nobody_is_said_not_to_fetch",
+        rows="A097",
+    ),
+    Bug(
         "streaming/status/build_voters.py",
         "        directory_id=row.key.directory_id,\n        log_end_offset",
         "        directory_id=voter.key.directory_id if voter else None,\n        log_end_offset",
         "tests/unit/streaming/status/test_status_fields.py::test_replication_rows_of_the_sample_in_kip_595",
+        rows="A098",
+    ),
+    Bug(
+        "streaming/status/build_voters.py",
+        "VoterEndpoints(id=key.id, directory_id=key.directory_id,",
+        "VoterEndpoints(id=key.id, directory_id=None,",
+        "tests/unit/streaming/status/test_status_fields.py::test_values_of_kafka_metadata_quorum_describe_status",
         rows="A098",
     ),
     Bug(
@@ -318,6 +353,20 @@ BUGS = (
         "streaming/status/build_voters.py",
         "return VoterEndpoints(id=key.id, directory_id=key.directory_id,",
         "return VoterEndpoints(id=key.id, directory_id=key.directory_id or str(key.id),",
+        "tests/kips/test_kip_856_gauges.py::test_voters_without_a_known_directory_are_reported_as_such",
+        rows="A111",
+    ),
+    Bug(
+        "rules/remedies/remedy_commands.py",
+        "known = None not in {key.directory_id for key in poll.voter_keys}",
+        "known = True",
+        "tests/kips/test_kip_856_gauges.py::test_voters_without_a_known_directory_are_reported_as_such",
+        rows="A111",
+    ),
+    Bug(
+        "rules/checks/voter_change_stuck.py",
+        ("absent = (key for key in keys if not any(same_replica(key, other) for other in by_id.get(key.id, ())))"),
+        "absent = (key for key in keys if key not in others)",
         "tests/kips/test_kip_856_gauges.py::test_voters_without_a_known_directory_are_reported_as_such",
         rows="A111",
     ),

@@ -156,6 +156,10 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
     types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
     assert (types[:3], types[-1]) == (["SnapshotHeader", "KRaftVersion", "KRaftVoters"], "SnapshotFooter")
     assert len(types) == 4 + result.records
+    header = next(one for one in dump_records(content) if isinstance(one, DumpedRecord)).data
+    assert header is not None
+    newest_ms = replay_log_dir(stopped / "node-1").newest_ms
+    assert header["lastContainedLogTimestamp"] == newest_ms, "node 1 has the same log"
     batches = [one for one in scan(content, expected=0) if isinstance(one, RecordBatch)]
     assert {one.leader_epoch for one in batches} == {1}
     assert [one.is_control for one in batches] == [True, *[False] * (len(batches) - 2), True]

@@ -196,7 +196,7 @@ def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
     assert request_with("the-cluster").cluster_id == "the-cluster"
 
 
-@pytest.mark.kip("D031", "D032")
+@pytest.mark.kip("D031", "D032", "D092")
 @pytest.mark.parametrize("cluster_id", [None, "the-cluster"])
 def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_id: str | None) -> None:
     snapshot = SnapshotId(end_offset=50, epoch=4)

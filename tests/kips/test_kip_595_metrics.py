@@ -137,9 +137,9 @@ def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
 @pytest.mark.parametrize(("behind_ms", "ready"), [(900, True), (1_900, True), (2_100, False)])
 def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms: int, ready: bool) -> None:
     """Kafka's voters start an election after controller.quorum.fetch.timeout.ms, 2 s."""
-    steady, once = (0,) * 29 + (behind_ms,), (behind_ms,) * 30
+    newest, oldest, always = (0,) * 29 + (behind_ms,), (behind_ms,) + (0,) * 29, (behind_ms,) * 30
 
-    for lags in (steady, once):
+    for lags in (newest, oldest, always):
         (finding,) = findings(observer(healthy(2), 3, lags=lags), "observer-could-be-voter")
         assert (finding.evidence["readiness"] == "ready") is ready
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready

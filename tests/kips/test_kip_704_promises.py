@@ -60,14 +60,16 @@ def test_the_record_of_an_unclean_election_sets_recovering(recovering_in_record:
     assert all((one.leader, one.isr, one.elected) == (102, (102,), True) for one in quorum.recovering)
 
 
-@pytest.mark.kip("B025", "B036", "B037")
+@pytest.mark.kip("B004", "B025", "B036", "B037")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:
     script, replay = written()
     script.change("orders", 0, isr=(101,), leader=leader, recovering=True)
 
-    (finding,) = findings(apply(replay, [script.read()]), BREACH)
+    quorum = apply(replay, [script.read()])
 
+    (finding,) = findings(quorum, BREACH)
+    assert quorum.history.unclean == (), "no election"
     assert finding.severity == "critical"
     assert finding.summary.endswith("Partition 0 is RECOVERING since a record that elected no leader.")
 
@@ -108,13 +110,18 @@ def test_the_leader_ends_recovery_and_an_election_does_not(
     assert findings(later(script, replay, 3_700_000), BREACH) == [], "and it fires for an hour"
 
 
-@pytest.mark.kip("B024")
+@pytest.mark.kip("B009", "B024")
 @pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
 def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
     script.change("orders", 0, isr=isr)
 
-    assert len(findings(apply(replay, [script.read()]), BREACH)) == breaches
+    found = findings(apply(replay, [script.read()]), BREACH)
+
+    assert len(found) == breaches
+    for each in found:
+        evidence = partition_of(each)
+        assert (evidence["leader"], evidence["isr"], evidence["replicas"]) == (102, [102, 103], [101, 102, 103])
 
 
 @pytest.mark.kip("B026", "B052", "B053")

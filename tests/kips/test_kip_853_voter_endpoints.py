@@ -186,6 +186,15 @@ def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
 
     assert finding_lines(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []
 
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    for names in (("1-a", "2-b", "3"), ("1-a", "2-b")):
+        script.voters(*names)
+        apply(replay, [script.read()])
+    removed = replace(poll(*map(replica, ("1-a", "2-b"))), observers=(replica("3-c"),))
+    assert findings(apply(replay, [script.row(removed)]), "voter-disk-replaced") == [], "it may be the removed one"
+
 
 def recorded_at(quorum: Quorum, host: str) -> Quorum:
     """Returns the quorum with this host for every voter, in the record and the poll."""

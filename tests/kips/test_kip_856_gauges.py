@@ -5,19 +5,21 @@ from typing import Any
 
 import pytest
 
+from rules.analysis.replica_lag import Liveness, liveness
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
-from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller
+from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.status_json import replication_json, status_json
 from tests.unit.rules.situation import (
     NOW,
     failing,
+    findings,
     healthy,
     key,
     leaderless,
@@ -197,6 +199,17 @@ def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     mixed = replace(quorum, poll=replace(quorum.poll, voters=(*rows, *quorum.poll.voters[1:])))
 
     assert [one["id"] for one in status(mixed)["current_voters"] if one["directory_id"] is None] == [1]
+    assert findings(mixed, "voter-change-stuck") == [], "nobody was added or removed"
+    assert wait_for_pending_change(mixed) == ()
+
+
+@pytest.mark.kip("A097")
+def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    without = replace(quorum.poll, leader_id=NodeId(9))
+
+    assert liveness(quorum, without, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN
 
 
 @pytest.mark.kip("D058")

@@ -241,6 +241,7 @@ def test_records_may_be_lost_that_only_the_previous_isr_and_elr_acknowledged(
     )
 
 
+@pytest.mark.kip("B003")
 @pytest.mark.parametrize(
     ("replicas", "severity", "which"),
     [((102,), Severity.INFO, "has the only replica"), ((101, 102), Severity.WARNING, "led last")],

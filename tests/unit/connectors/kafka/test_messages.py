@@ -43,7 +43,7 @@ def encoded_fetch(version: int, **more: Any) -> Any:
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
-@pytest.mark.kip("D031", "D032", "D067", "D068", "K004")
+@pytest.mark.kip("D004", "D005", "D031", "D032", "D067", "D068", "K004")
 @pytest.mark.parametrize("version", range(12, 19))
 def test_fetch_has_replica_id_minus_one_in_every_version(version: int) -> None:
     request = encoded_fetch(version)
@@ -51,7 +51,7 @@ def test_fetch_has_replica_id_minus_one_in_every_version(version: int) -> None:
 
     assert request.replica_id == -1
     assert request.replica_state is None or request.replica_state.replica_id == -1
-    assert partition.replica_directory_id is None
+    assert (partition.partition, partition.replica_directory_id) == (0, None)
     assert request.cluster_id == "the-cluster"
     assert (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch) == (4, 10, 3)
     if version >= 13:

@@ -105,6 +105,7 @@ def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
     other = Endpoint(listener="SECURE", host="c1.secure.test", port=9094)
 
     assert initial_controllers([replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:]]) == LIST
+    assert initial_controllers(reversed(HERE)) == LIST, "by node id"
 
 
 def test_voter_without_endpoint_or_directory_id_has_no_list() -> None:
@@ -153,6 +154,8 @@ def test_only_the_controller_listener_is_compared_and_lost_listeners_are_named()
     assert change.outcome is OverrideOutcome.NO_CHANGE, "the other listener is not compared"
     assert change.lost_listeners == {NodeId(1): (other,)}
     assert compare(HERE, HERE).lost_listeners == {}
+    first = (replace(HERE[0], endpoints=(other, *HERE[0].endpoints)), *HERE[1:])
+    assert compare(first, HERE).lost_listeners == {NodeId(1): (other,)}, "in any order"
     lower = (Endpoint(listener="controller", host="c1.test", port=9093),)
     assert compare((replace(HERE[0], endpoints=lower), *HERE[1:]), HERE).outcome is OverrideOutcome.NO_CHANGE
 

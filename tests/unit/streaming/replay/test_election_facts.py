@@ -37,7 +37,7 @@ def test_votes_of_an_election_are_kept_across_a_restart() -> None:
     assert replay.quorum().invariant_violations == ()
 
 
-@pytest.mark.kip("A055", "A010")
+@pytest.mark.kip("A054", "A055", "A010")
 @pytest.mark.parametrize(
     ("voters", "votes", "counted"),
     [((1, 2, 3), (2,), "1 of 3 votes"), ((1, 2, 3), (2, 9), "1 of 3 votes"), ((1, 2, 3, 4), (2, 3), "2 of 4 votes")],

@@ -61,7 +61,7 @@ def test_a_log_without_its_first_records_and_without_kraft_version_has_an_unknow
     assert (quorum.leader_id, quorum.kraft_version) == (1, None)
 
 
-@pytest.mark.kip("K003", "K033")
+@pytest.mark.kip("K003", "K010", "K033")
 def test_a_change_of_several_voters_is_applied() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
@@ -74,6 +74,10 @@ def test_a_change_of_several_voters_is_applied() -> None:
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a")}
     assert [removal.key for removal in quorum.removals] == [key("2-b"), key("3-c")]
+    script.voters("1-a", "4-d", "5-e")
+    script.voters("1-a")
+    quorum = apply(replay, [script.read()])
+    assert {removal.key for removal in quorum.removals} == {*map(key, ("2-b", "3-c", "4-d", "5-e"))}, "never visible"
 
 
 def test_removals_of_one_observation_have_the_times_of_their_own_records() -> None:
@@ -108,6 +112,7 @@ def test_of_many_removals_the_newest_are_kept() -> None:
     assert kept == [*range(12, REMOVALS_MAX + 12)]
 
 
+@pytest.mark.kip("K010")
 def test_a_removal_is_dropped_when_its_id_is_a_voter_again() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
@@ -227,6 +232,7 @@ def test_a_transaction_is_applied_at_its_end_and_dropped_at_its_abort() -> None:
     assert set(apply(replay, [script.read()]).brokers) == {101}
 
 
+@pytest.mark.kip("E045")
 def test_a_second_begin_drops_the_records_of_the_first() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

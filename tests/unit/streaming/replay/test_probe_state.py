@@ -194,6 +194,7 @@ def test_the_high_watermark_never_decreases_within_an_epoch() -> None:
     assert apply(replay, [script.row(poll(epoch=2, hw=85))]).high_watermark == 85
 
 
+@pytest.mark.kip("D044")
 def test_there_is_no_leader_if_a_majority_of_addresses_reports_none_and_one_node_says_so() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -156,6 +156,7 @@ def test_a_recovery_that_ends_with_a_reassignment_is_no_election() -> None:
     assert apply(replay, [script.read()]).history.elected_recovered == ()
 
 
+@pytest.mark.kip("K048")
 def test_a_snapshot_adds_and_removes_no_unclean_elections() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)

@@ -40,7 +40,7 @@ def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     return replace(quorum, poll=replace(quorum.poll, voters=tuple(row(key(node)) for node in nodes)))
 
 
-@pytest.mark.kip("D097", "D098")
+@pytest.mark.kip("A098", "D097", "D098")
 def test_values_of_kafka_metadata_quorum_describe_status() -> None:
     fields = status(voter_not_fetching(healthy(3), 2, for_ms=60_000, end=9_000))
 

@@ -171,4 +171,46 @@ BUGS = (
         "return broker is not None",
         "tests/unit/streaming/status/test_status_fields.py::test_a_fenced_replica_is_not_alive",
     ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "        theirs[one.subject].remove(match)\n",
+        "",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_one_long_alert_stands_for_only_one_of_two_short_ones",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "key = (subject, alert.started_at_ms)\n",
+        "key = (subject, Millis(0))\n",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_an_alert_that_comes_back_is_a_second_one",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "subject = (alert.cluster, alert.rule, alert.subject)\n",
+        'subject = ("", alert.rule, alert.subject)\n',
+        "tests/unit/streaming/report/test_alert_comparison.py::test_the_same_subject_of_another_cluster_is_another_alert",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "elif key not in open_:",
+        "else:",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_a_change_of_severity_begins_no_second_alert",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "Millis(match.fired_at_ms - one.fired_at_ms)",
+        "Millis(one.fired_at_ms - match.fired_at_ms)",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_a_longer_hold_sends_later_and_a_shorter_one_earlier",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "next((each for each in theirs[one.subject] if each.overlaps(one)), None)",
+        "next(iter(theirs[one.subject]), None)",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_alerts_of_other_times_are_not_the_same_alert",
+    ),
+    Bug(
+        "streaming/report/alert_comparison.py",
+        "longest = max(self.gone, key=_length_ms)",
+        "longest = self.gone[0]",
+        "tests/unit/streaming/report/test_alert_comparison.py::test_the_longest_alert_that_is_not_sent_is_named_with_its_time",
+    ),
 )

@@ -217,3 +217,14 @@ def test_redacting_any_values_leaves_whole_batches(values: list[bytes]) -> None:
 
     assert all(isinstance(item, RecordBatch) for item in scan(after))
     assert redact(after) is after
+
+
+def test_a_record_of_which_one_name_is_no_text_is_overwritten_completely() -> None:
+    """A plain name stays only in a record that its schema reads completely."""
+    good = b"\x04" + text("name") + text("retention.ms") + text("first") + b"\0"
+    bad = b"\x04" + compact(b"na\xffe") + text("retention.ms") + text("other") + b"\0"
+
+    after = redact(batch([data(4, 0, good), data(4, 0, bad)]))
+
+    assert after.count(b"retention.ms") == 1
+    assert b"other" not in after

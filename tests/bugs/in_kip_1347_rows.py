@@ -7,6 +7,13 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
+        "rules/observability.py",
+        ("return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version"),
+        "return quorum.committed is None and not quorum.kraft_version",
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_a_static_quorum_has_no_recorded_endpoints",
+        rows="E004",
+    ),
+    Bug(
         "rules/analysis/endpoint_status.py",
         (
             "            other = probe.answered_by is not None and probe.answered_by != probe.node\n"
@@ -199,6 +206,13 @@ BUGS = (
         "giving = [voter for voter in voters if voter.reachable]",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_counting_changed_voters_is_not_enough",
         rows="E072",
+    ),
+    Bug(
+        "rules/analysis/endpoint_status.py",
+        "if unconnected and vantage is Vantage.INSIDE:",
+        "if unconnected:",
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_a_connection_that_times_out_is_unknown_only_from_inside",
+        rows="E073",
     ),
     Bug(
         "streaming/rescue/apply_voters.py",

@@ -21,6 +21,13 @@ BUGS = (
         rows="D089",
     ),
     Bug(
+        "rules/checks/stale_voter_endpoint.py",
+        '        case EndpointFault.OTHER_RESPONDER:\n            yield f"# Make',
+        '        case EndpointFault.OTHER_RESPONDER if False:\n            yield f"# Make',
+        "tests/kips/test_kip_595_metrics.py::test_a_node_of_another_cluster_at_a_voters_endpoint_fires",
+        rows="D091",
+    ),
+    Bug(
         "connectors/kafka/messages.py",
         ('cluster = {} if cluster_id is None else {"cluster_id": cluster_id}\n    return FetchSnapshotRequest'),
         'cluster = {"cluster_id": cluster_id or ""}\n    return FetchSnapshotRequest',

@@ -166,6 +166,13 @@ BUGS = (
         rows="B048",
     ),
     Bug(
+        "rules/checks/partition_stuck_recovering.py",
+        "changes = sum(case.recovery.leader_changes for case in cases)",
+        "changes = max(case.recovery.leader_changes for case in cases)",
+        "tests/kips/test_kip_704_promises.py::test_leaders_elected_since_are_those_of_all_partitions",
+        rows="B048",
+    ),
+    Bug(
         "rules/observability.py",
         "level < _RECOVERY_STATE_SINCE",
         "level <= _RECOVERY_STATE_SINCE",
@@ -233,6 +240,13 @@ BUGS = (
         "if probe.connection is Connection.REFUSED and fetched_since:",
         "if probe.connection is Connection.REFUSED:",
         "tests/unit/rules/test_stale_voter_endpoint.py::test_endpoint_that_is_not_stale_is_not_reported",
+        rows="C026",
+    ),
+    Bug(
+        "rules/analysis/endpoint_status.py",
+        "if registered and (",
+        "if registered and probe and (",
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_a_controller_that_registered_another_host_or_port_fires",
         rows="C026",
     ),
     Bug(

@@ -343,6 +343,13 @@ BUGS = (
         rows="A106",
     ),
     Bug(
+        "connectors/kafka/messages.py",
+        "base64.urlsafe_b64encode(value.bytes)",
+        "base64.b64encode(value.bytes)",
+        "tests/unit/connectors/kafka/test_messages.py::test_minus_one_and_zero_uuid_of_a_poll_are_none",
+        rows="A108",
+    ),
+    Bug(
         "rules/remedies/remedy_commands.py",
         "{_connection(quorum, excluding=key.id)} remove-controller",
         "{_connection(quorum)} remove-controller",

@@ -14,6 +14,13 @@ BUGS = (
         rows="K001",
     ),
     Bug(
+        "connectors/logdir/log_dir_files.py",
+        'static_voters=tuple(NodeId(int(one["voterId"]))',
+        'static_voters=tuple(NodeId(int(content["votedId"]))',
+        "tests/unit/connectors/logdir/test_log_dir_files.py::test_quorum_state_version_0_lists_the_voters_of_a_static_quorum",
+        rows="K002",
+    ),
+    Bug(
         "streaming/replay/log.py",
         "                committed = registrations.voter_set(record, origin)\n",
         (

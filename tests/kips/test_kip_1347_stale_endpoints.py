@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer, Connection, Vantage
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import endpoint as endpoint_of
@@ -13,10 +14,12 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     name_not_found,
+    probed,
     refuses,
     registered_elsewhere,
     registration,
     static,
+    unknown,
     voter_not_fetching,
 )
 from tests.unit.streaming.replay.log_script import LogScript, apply, endpoint, machine, poll, replica, voter
@@ -38,7 +41,17 @@ def test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_pro
     assert refused.evidence["probe_result"] == "refuses connections"
 
 
-@pytest.mark.kip("E015")
+@pytest.mark.kip("E073")
+@pytest.mark.parametrize(("vantage", "unobserved"), [(Vantage.INSIDE, True), (Vantage.OUTSIDE, False)])
+def test_a_connection_that_times_out_is_unknown_only_from_inside(vantage: Vantage, unobserved: bool) -> None:
+    """From outside the network of the controllers no connection is expected to succeed."""
+    quorum = replace(probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED), vantage=vantage)
+
+    assert findings(quorum, RULE) == []
+    assert ((RULE, "voter 1") in unknown(quorum)) is unobserved
+
+
+@pytest.mark.kip("C026", "E015")
 @pytest.mark.parametrize(
     ("host", "port", "fires"), [("moved.test", 9093, 1), ("c1.test", 19093, 1), ("C1.TEST", 9093, 0)]
 )
@@ -46,7 +59,9 @@ def test_a_controller_that_registered_another_host_or_port_fires(host: str, port
     quorum = healthy()
     moved = registration(1, endpoint_of(1, host, port))
 
-    assert len(findings(replace(quorum, controllers={**quorum.controllers, moved.id: moved}), RULE)) == fires
+    for probes in (quorum.probes, {}):
+        found = findings(replace(quorum, controllers={**quorum.controllers, moved.id: moved}, probes=probes), RULE)
+        assert len(found) == fires, "with a probe and without"
 
 
 @pytest.mark.kip("E006", "E007", "K023")
@@ -68,6 +83,8 @@ def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     said = status(quorum)
     assert (said["kraft_version"], said["committed_voters"], said["endpoints"]) == (0, None, [])
     assert len(said["current_voters"]) == 3
+    unread = evaluation_of(replace(quorum, last_offset=None, kraft_version=None))
+    assert RULE not in {one.rule for one in unread.not_applicable}, "a log that was not read yet"
 
 
 def moved() -> tuple[LogScript, Machine]:

@@ -205,6 +205,7 @@ def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
 
     assert (one.severity, one.subject) == ("warning", "voter 1")
     assert "another cluster" in one.summary
+    assert any("c1.test:9093 reach controller 1 again" in step for step in one.remedy)
     assert {each.severity for each in findings(every, "stale-voter-endpoint")} == {"critical"}
     assert findings(healthy(3), "stale-voter-endpoint") == []
 

@@ -12,7 +12,8 @@ from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from streaming.status.status_json import partitions_json
 from tests.kips.test_kip_856_gauges import state_of
-from tests.unit.rules.situation import findings
+from tests.unit.rules.situation import findings, healthy
+from tests.unit.rules.situation import recovering as several_recovering
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
@@ -173,6 +174,16 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     assert isinstance(listed, list)
     assert isinstance(listed[0], dict)
     assert {name: listed[0][name] for name in fields} == fields
+
+
+@pytest.mark.kip("B048")
+def test_leaders_elected_since_are_those_of_all_partitions() -> None:
+    quorum = several_recovering(healthy(), 0, 1)
+    again = tuple(replace(one, leader_changes=2) for one in quorum.recovering)
+
+    (finding,) = findings(replace(quorum, recovering=again), STUCK)
+
+    assert "4 more leaders elected since" in finding.summary
 
 
 @pytest.mark.kip("B048", "K025")

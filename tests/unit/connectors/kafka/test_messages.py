@@ -156,7 +156,7 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
     replicas = [
         state(
             replica_id=1,
-            replica_directory_id=UUID(int=5),
+            replica_directory_id=UUID(bytes=b"\xfb\xff" * 8),
             log_end_offset=20,
             last_fetch_timestamp=100,
             last_caught_up_timestamp=90,
@@ -189,12 +189,12 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
     return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A017", "A094", "C022", "C023", "C024")
+@pytest.mark.kip("A017", "A094", "A108", "C022", "C023", "C024")
 def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     polled = parse_describe_quorum(quorum_response(), cluster_id="the-cluster", address=ADDRESS)
     known, absent = polled.voters
 
-    expected = base64.urlsafe_b64encode(UUID(int=5).bytes).decode().rstrip("=")
+    expected = base64.urlsafe_b64encode(UUID(bytes=b"\xfb\xff" * 8).bytes).decode().rstrip("=")
     assert (known.key.directory_id, known.log_end_offset, known.last_fetch_ms) == (expected, 20, 100)
     assert (absent.key.directory_id, absent.log_end_offset, absent.last_fetch_ms) == (None, None, None)
     assert (known.last_caught_up_ms, absent.last_caught_up_ms) == (90, None)

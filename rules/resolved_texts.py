@@ -53,6 +53,12 @@ def _no_leader(quorum: Quorum, _subject: str) -> str:
     return f"{leads}: metadata changes are possible.{in_sync}"
 
 
+def _leader_clock_skew(quorum: Quorum, subject: str) -> str:
+    if quorum.leader_id == _node(subject):
+        return f"The clock of {subject} and that of kraftwatch's host agree."
+    return f"{_leads(quorum)}. The clock of {subject} is not compared while it does not lead."
+
+
 def _broker_fenced(quorum: Quorum, subject: str) -> str:
     broker = quorum.brokers.get(_node(subject))
     alive = sum(each.alive for each in quorum.brokers.values())
@@ -231,6 +237,7 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "forced-reconfiguration": _forced_reconfiguration,
     "ghost-registration": _ghost_registration,
     "high-watermark-stalled": _high_watermark_stalled,
+    "leader-clock-skew": _leader_clock_skew,
     "monitor-blind": _monitor_blind,
     "no-leader": _no_leader,
     "node-records-conflict": _node_records_conflict,

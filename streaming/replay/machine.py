@@ -23,6 +23,7 @@ each wins. The *log* reports decisions, in order; it is replayed as Kafka's own 
   and is skipped. A snapshot does not change the results of polls and probes.
 - Records after missing ones are not applied until the log is read again from there on, or a newer snapshot is. The log
   stays as it was and is not current, and the missing offsets are kept as a violation of a contract.
+- Timestamps of a leader whose clock is wrong are corrected (`log_clock`), so ages stay right.
 - After a loss of committed metadata (METADATA_LOST) the log is read from the beginning, and lower epochs are accepted.
 
 Rules see a new image of the log only when the log is read up to the high watermark. Before that, the machine replays
@@ -63,6 +64,7 @@ from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
 from streaming.replay.image import SnapshotOrigin
 from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
+from streaming.replay.log_clock import LogClock
 from streaming.replay.page_store import PageStore
 from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
@@ -100,7 +102,7 @@ class Machine(MachineState):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
-        items = tuple(items)
+        items = tuple(self.log_clock.corrected(items, position=self.log.position, observed_at_ms=self.now_ms))
         if (missing := self._missing(items)) is not None:
             self._records_missing(missing)
             return True
@@ -246,6 +248,7 @@ class Machine(MachineState):
         self.probe_state.observation_failed(event, self.now_ms)
         self.leadership.reset()
         self.invariants.reset()
+        self.log_clock = LogClock()
         self.behind_since_ms = None
 
     def _apply_log_advanced(self, event: LogAdvanced) -> None:

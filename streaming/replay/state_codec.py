@@ -23,6 +23,7 @@ from streaming.replay.image import Image, SnapshotOrigin
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
+from streaming.replay.log_clock import LogClock
 from streaming.replay.page_store import PageStore, deflated, table_references
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
@@ -60,6 +61,7 @@ class MachineState:
         self.undecodable = 0
         """The number of records, batches and rows that could not be decoded."""
         self.log = Log()
+        self.log_clock = LogClock()
         self.loading: Log | None = None
         """The snapshot that is being read."""
         self.visible_image = Image()
@@ -95,6 +97,7 @@ class StoredState:
     now_ms: Millis
     undecodable: int
     log: StoredLog
+    log_clock: LogClock
     loading: StoredLog | None
     visible_image: Image | None
     behind_since_ms: Millis | None
@@ -119,6 +122,7 @@ def to_bytes(state: MachineState) -> bytes:
         now_ms=state.now_ms,
         undecodable=state.undecodable,
         log=_stored_log(state.log),
+        log_clock=state.log_clock,
         loading=None if loading is None else _stored_log(loading),
         visible_image=None if state.visible_image is state.log.image else state.visible_image,
         behind_since_ms=state.behind_since_ms,
@@ -156,6 +160,7 @@ def restore(state: MachineState, blob: bytes) -> None:
     state.now_ms = stored.now_ms
     state.undecodable = stored.undecodable
     state.log = _restored_log(stored.log, topics, state.pages)
+    state.log_clock = stored.log_clock
     state.loading = None if stored.loading is None else _restored_log(stored.loading, loading_topics, state.pages)
     state.visible_image = state.log.image if stored.visible_image is None else stored.visible_image
     state.behind_since_ms = stored.behind_since_ms

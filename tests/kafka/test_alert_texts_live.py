@@ -22,6 +22,7 @@ from tests.lab import Lab
 from tests.remedy_conflicts import found_conflicts
 
 pytestmark = pytest.mark.lab
+FAKETIME = [str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")]
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,48 @@ def test_controller_that_restarts_again_and_again_fires_and_resolves(
     assert fired.summary.endswith(" Each time the quorum has one voter less.")
     assert resolved.summary.startswith(f"Controller {voter} has not started again within the window.")
     assert "epoch-churn" not in monitor.rules
+
+
+def restart(lab: Lab, *nodes: int) -> None:
+    for node in nodes:
+        lab.kill(node)
+        lab.start(node)
+        lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed: it gives a process another clock")
+def test_leader_whose_clock_is_three_hours_ahead_fires_resolves_and_makes_nothing_older(
+    lab: Lab, monitor: MonitoredCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader"), followers(lab)
+    with monkeypatch.context() as clock:
+        clock.setenv("LD_PRELOAD", FAKETIME[0])
+        clock.setenv("FAKETIME", "+3h")
+        clock.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        restart(lab, *wrong)
+    monitor.start_scenario({"leader-clock-skew.hold": 1})
+
+    # One of the two leads now.
+    lab.kill(right.leader_id)
+    fired = monitor.wait_for("leader-clock-skew")
+    lab.start(right.leader_id)
+    quorum = monitor.machine.quorum()
+    # Controllers restart with the clock of the host: the leader last.
+    led = int(fired.subject.split()[-1])
+    restart(lab, *(node for node in wrong if node != led), led)
+    resolved = monitor.wait_for("leader-clock-skew", "resolved", within_s=60)
+    shown(fired, resolved)
+
+    assert led in wrong
+    assert (
+        fired.summary
+        == f"The clock of controller {led}, the leader, is at least 3 h ahead of the clock of kraftwatch's host."
+    )
+    assert quorum.newest_timestamp_ms is not None
+    assert abs(quorum.now_ms - quorum.newest_timestamp_ms) < 60_000
+    assert abs(monitor.machine.quorum().history.elections[-1].timestamp_ms - monitor.machine.now_ms) < 60_000
+    assert {alert.rule for alert in monitor.alerts if alert.severity == "critical"} == set()
 
 
 def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(

@@ -42,8 +42,8 @@ from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.compaction import snapshot
 
 START = Millis(1_700_000_000_000)
-LEADER_CLOCK_OFFSET_MS = 123_456
-"""How far the leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
+LEADER_CLOCK_OFFSET_MS = 43_456
+"""How far each leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
 SECOND = 1_000
 
 
@@ -128,6 +128,8 @@ class ScriptedQuorum:
     """Whether the gatherer's next fetch is answered with a snapshot."""
     sequence: int = 0
 
+    clock_ahead_ms: dict[int, int] = field(default_factory=dict)
+    """How far a controller's clock is ahead of the other controllers' clocks."""
     copies: dict[int, ScriptedNode] = field(default_factory=dict)
     """A second process of a controller with the same node id: its own directory and endpoint."""
 
@@ -355,6 +357,11 @@ class ScriptedQuorum:
             yield from self._records()
 
     @property
+    def leader_ahead_ms(self) -> int:
+        """How far the leader's clock is ahead of the monitor's."""
+        return LEADER_CLOCK_OFFSET_MS + self.clock_ahead_ms.get(self.leader or 0, 0)
+
+    @property
     def bootstrap(self) -> tuple[str, ...]:
         """HOST:PORT of each configured controller."""
         return self.configured or tuple(
@@ -367,9 +374,9 @@ class ScriptedQuorum:
             self._elect()
         if self.leader is None:
             return
-        since = START if self.snapshot_at is None else self.snapshot_at[1] - LEADER_CLOCK_OFFSET_MS
+        since = START if self.snapshot_at is None else self.snapshot_at[1] - self.leader_ahead_ms
         if self.snapshots and self.now_ms - since >= 3600 * SECOND:
-            self.snapshot_at = (self.offset, self.now_ms + LEADER_CLOCK_OFFSET_MS)
+            self.snapshot_at = (self.offset, self.now_ms + self.leader_ahead_ms)
         for node in self.nodes.values():
             if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
                 node.update_due_ms = None
@@ -415,8 +422,8 @@ class ScriptedQuorum:
         """Returns the records since the last fetch, at most four per answer, or a snapshot in three parts."""
         if self.compacted:
             self.compacted, self.pending = False, []
-            self.snapshot_at = (self.offset - 2, self.now_ms + LEADER_CLOCK_OFFSET_MS - SECOND)
-            now = self.now_ms + LEADER_CLOCK_OFFSET_MS
+            self.snapshot_at = (self.offset - 2, self.now_ms + self.leader_ahead_ms - SECOND)
+            now = self.now_ms + self.leader_ahead_ms
             whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
             size = -(-len(whole) // 3)
             for start in range(0, len(whole), size):
@@ -426,7 +433,7 @@ class ScriptedQuorum:
             last = some[-1].at  # type: ignore[union-attr]
             yield [*some, self._advanced(last.offset, last.timestamp_ms)]
         some, self.pending = self.pending, []
-        yield [*some, self._advanced(self.offset - 1, self.now_ms + LEADER_CLOCK_OFFSET_MS)]
+        yield [*some, self._advanced(self.offset - 1, self.now_ms + self.leader_ahead_ms)]
 
     def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
         return LogAdvanced(
@@ -454,7 +461,7 @@ class ScriptedQuorum:
 
     def _row(self, key: ReplicaKey) -> Replica:
         node = next((one for one in (self.nodes.get(key.id), self.copies.get(key.id)) if one and one.key == key), None)
-        now = self.now_ms + LEADER_CLOCK_OFFSET_MS
+        now = self.now_ms + self.leader_ahead_ms
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
             fetched_ms = caught_up_ms = Millis(now - age)
@@ -465,7 +472,7 @@ class ScriptedQuorum:
                 key=key, log_end_offset=Offset(end), last_fetch_ms=fetched_ms, last_caught_up_ms=caught_up_ms
             )
         stopped = self.stopped.get(key)
-        last = None if stopped is None else Millis(stopped.at_ms + LEADER_CLOCK_OFFSET_MS)
+        last = None if stopped is None else Millis(stopped.at_ms + self.leader_ahead_ms)
         ended = None if stopped is None else Offset(stopped.end_offset)
         return Replica(key=key, log_end_offset=ended, last_fetch_ms=last, last_caught_up_ms=last)
 
@@ -550,7 +557,7 @@ class ScriptedQuorum:
         at = RecordPosition(
             offset=Offset(self.offset),
             leader_epoch=Epoch(self.epoch),
-            timestamp_ms=Millis(self.now_ms + LEADER_CLOCK_OFFSET_MS),
+            timestamp_ms=Millis(self.now_ms + self.leader_ahead_ms),
         )
         self.offset += 1
         return at

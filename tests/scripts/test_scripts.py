@@ -58,6 +58,7 @@ class ScriptRun:
             "crash-loop": self.crash_loop,
             "copy": lambda node: self.cluster.copy(int(node)),
             "end-copy": lambda node: self.cluster.end_copy(int(node)),
+            "clock": lambda node, ahead: self.cluster.clock_ahead_ms.update({int(node): SECOND * _seconds(ahead)}),
             "fence": lambda node: self.cluster.fence(int(node)),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
@@ -271,7 +272,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _seconds(text: str) -> int:
-    return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3_600}[text[-1]]
 
 
 def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:

@@ -33,6 +33,7 @@ CONDITIONS: Mapping[str, Callable[[SimulatedWorld], Iterator[Condition]]] = {
     "forced-reconfiguration": log_conditions.forced_reconfiguration,
     "ghost-registration": poll_conditions.ghost_registration,
     "high-watermark-stalled": poll_conditions.high_watermark_stalled,
+    "leader-clock-skew": poll_conditions.leader_clock_skew,
     "monitor-blind": view_conditions.monitor_blind,
     "no-leader": view_conditions.no_leader,
     "node-records-conflict": poll_conditions.node_records_conflict,

@@ -134,7 +134,7 @@ class SimulatedController(SimulatedReplica):
 
     def write(self, now_ms: int, event: LogEvent | None) -> None:
         """Appends a record as the active controller; None is a NoOp."""
-        entry = LogEntry(self.epoch, now_ms + self.skew_ms, event)
+        entry = LogEntry(self.epoch, now_ms + self.skew_ms, event, self.clock_ahead_ms)
         self.log.append((entry,))
         self.ground_truth.record_written(self, len(self.log) - 1, entry)
         self._commit()

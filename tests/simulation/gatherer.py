@@ -30,8 +30,10 @@ from rules.model.monitoring import (
 )
 from rules.model.poll import Replica
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.log import Record
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
+from tests.simulation.metadata_log import LogEntry
 from tests.simulation.network import EndpointState, Network
 from tests.simulation.observation_faults import ObservationFaults
 from tests.simulation.observed_log import NOTHING_READ, ReadRange
@@ -180,10 +182,10 @@ class SimulatedGatherer:
             else Snapshot(
                 end_offset=Offset(end),
                 epoch=Epoch(last.epoch),
-                last_contained_timestamp_ms=Millis(last.timestamp_ms),
+                last_contained_timestamp_ms=Millis(last.read_ms),
             ),
             tells_absence=True,
-            begins_timestamp_ms=Millis(log.entries[0].timestamp_ms) if log.entries else None,
+            begins_timestamp_ms=Millis(log.entries[0].read_ms) if log.entries else None,
         )
 
     def _failure(self, source: ObservationSource, node: SimulatedController) -> ObservationFailed:
@@ -217,7 +219,7 @@ class SimulatedGatherer:
             self.position = max(self.position, end)
             self.read = self.read._replace(end=self.position)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
-            events: list[Event] = [entry.event for entry in entries if entry.event is not None]
+            events: list[Event] = [_read_event(entry, entry.event) for entry in entries if entry.event is not None]
             known = leader.high_watermark > leader.epoch_start
             yield [
                 *events,
@@ -225,7 +227,7 @@ class SimulatedGatherer:
                     last_offset=Offset(self.position - 1) if entries else None,
                     leader_epoch=Epoch(leader.epoch),
                     high_watermark=Offset(leader.high_watermark) if known else None,
-                    newest_timestamp_ms=Millis(entries[-1].timestamp_ms) if entries else None,
+                    newest_timestamp_ms=Millis(entries[-1].read_ms) if entries else None,
                 ),
             ]
             if self.position >= leader.high_watermark:
@@ -237,7 +239,7 @@ class SimulatedGatherer:
         records: list[LogEvent] = [
             entry.event for entry in leader.log.entries[: leader.log.start] if entry.event is not None
         ]
-        whole = snapshot(records, end_offset=leader.log.start, epoch=last.epoch, timestamp_ms=last.timestamp_ms)
+        whole = snapshot(records, end_offset=leader.log.start, epoch=last.epoch, timestamp_ms=last.read_ms)
         size = -(-len(whole) // 2)
         for start in range(0, len(whole), size):
             yield [*whole[start : start + size]]
@@ -272,7 +274,7 @@ class SimulatedGatherer:
 
     def _row(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
         if key == leader.key:
-            now = Millis(clock)
+            now = Millis(clock + leader.clock_ahead_ms)
             return Replica(key=key, log_end_offset=Offset(len(leader.log)), last_fetch_ms=now, last_caught_up_ms=now)
         progress = leader.progress.get(key)
         if progress is None:
@@ -280,8 +282,10 @@ class SimulatedGatherer:
         return Replica(
             key=key,
             log_end_offset=Offset(progress.end_offset),
-            last_fetch_ms=Millis(progress.fetched_at_ms),
-            last_caught_up_ms=Millis(progress.caught_up_at_ms) if progress.caught_up_at_ms else None,
+            last_fetch_ms=Millis(progress.fetched_at_ms + leader.clock_ahead_ms),
+            last_caught_up_ms=Millis(progress.caught_up_at_ms + leader.clock_ahead_ms)
+            if progress.caught_up_at_ms
+            else None,
         )
 
     def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:
@@ -320,3 +324,9 @@ class SimulatedGatherer:
         if expires_at_ms is None:
             return None
         return ServerCertificate(valid_from_ms=Millis(0), expires_at_ms=expires_at_ms, verified=True)
+
+
+def _read_event(entry: LogEntry, event: LogEvent) -> LogEvent:
+    if not entry.ahead_ms or not isinstance(event, Record):
+        return event
+    return replace(event, at=replace(event.at, timestamp_ms=Millis(entry.read_ms)))

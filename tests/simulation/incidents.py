@@ -41,6 +41,7 @@ _ALL = (
     Incident(
         "disks of the followers full", quorum_incidents.fill_disks, ("high-watermark-stalled",), (3, 5), static=True
     ),
+    Incident("leader's clock set", quorum_incidents.set_leader_clock, ("leader-clock-skew",), ANY, static=True),
     Incident("monitor cut off", quorum_incidents.cut_monitor_off, ("monitor-blind",), ANY, static=True),
     Incident("permission for the log withdrawn", quorum_incidents.deny_log, ("monitor-blind",), ANY, static=True),
     Incident("resolver fails", quorum_incidents.break_resolver, ("monitor-blind",), ANY),

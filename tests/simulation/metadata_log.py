@@ -15,6 +15,13 @@ class LogEntry(NamedTuple):
     timestamp_ms: int
     event: LogEvent | None
     """None: a NoOpRecord."""
+    ahead_ms: int = 0
+    """How far the clock was wrong by which the gatherer reads `timestamp_ms`."""
+
+    @property
+    def read_ms(self) -> int:
+        """The timestamp that the gatherer reads."""
+        return self.timestamp_ms + self.ahead_ms
 
 
 class MetadataLog:

@@ -6,7 +6,14 @@ from rules.model.identifiers import ReplicaKey
 from tests.simulation.condition import Condition
 from tests.simulation.controller import SimulatedController
 from tests.simulation.gatherer import OBSERVED_MS
-from tests.simulation.simulated_thresholds import BROKER_LAG_S, FETCH_AGE_S, KEEP_FIRING_S, REMOVED_FOR_S, STILL_S
+from tests.simulation.simulated_thresholds import (
+    BROKER_LAG_S,
+    FETCH_AGE_S,
+    KEEP_FIRING_S,
+    REMOVED_FOR_S,
+    SKEW_S,
+    STILL_S,
+)
 from tests.simulation.simulated_world import SimulatedWorld
 
 SURE_MS = int(FETCH_AGE_S * 1_000) + 12_000
@@ -86,6 +93,16 @@ def high_watermark_stalled(world: SimulatedWorld) -> Iterator[Condition]:
     if max(still_ms, world.now_ms - world.committed_moved_ms) > STILL_S * 1_000 - 5_000:
         must = world.reportable and len(leader.log) > leader.high_watermark and still_ms > STILL_S * 1_000
         yield Condition("high-watermark-stalled", "quorum", must)
+
+
+def leader_clock_skew(world: SimulatedWorld) -> Iterator[Condition]:
+    leader = world.leader
+    if leader is None:
+        return
+    skew_ms = abs(leader.skew_ms + leader.clock_ahead_ms - world.gatherer.skew_ms)
+    if skew_ms > SKEW_S * 1_000 - CLOCKS_MS:
+        must = world.reportable and skew_ms > SKEW_S * 1_000 + CLOCKS_MS
+        yield Condition("leader-clock-skew", f"controller {leader.id}", must)
 
 
 def voter_disk_replaced(world: SimulatedWorld) -> Iterator[Condition]:

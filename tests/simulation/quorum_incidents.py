@@ -110,6 +110,15 @@ def add_observer(scene: IncidentScene) -> Iterator[int]:
     yield fires_within("observer-could-be-voter") + 10_000
 
 
+def set_leader_clock(scene: IncidentScene) -> Iterator[int]:
+    """The clock of the leader's host is set some hours ahead or back. No age may change."""
+    leader = scene.leader
+    leader.clock_ahead_ms = scene.random.choice((3, -2)) * 3_600_000
+    yield fires_within("leader-clock-skew") + 10_000
+    leader.clock_ahead_ms = 0
+    yield 5_000
+
+
 def stop_broker_fetches(scene: IncidentScene) -> Iterator[int]:
     broker = scene.random.choice(scene.simulation.brokers)
     broker.fetches = False

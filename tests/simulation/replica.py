@@ -38,6 +38,8 @@ class SimulatedReplica:
     """Formatted for controller.quorum.voters: its first leader writes no VotersRecord."""
     up: bool = True
     skew_ms: int = 0
+    clock_ahead_ms: int = 0
+    """How far its clock was set ahead or back, which only the gatherer notices: timers are not part of it."""
     incarnation: int = 0
     epoch: int = 0
     voted: ReplicaKey | None = None

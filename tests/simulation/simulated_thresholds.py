@@ -18,6 +18,7 @@ HOLD_S: Mapping[str, float] = {
     "forced-reconfiguration": 0.0,
     "ghost-registration": 60.0,
     "high-watermark-stalled": 20.0,
+    "leader-clock-skew": 30.0,
     "monitor-blind": 30.0,
     "no-leader": 5.0,
     "node-records-conflict": 60.0,
@@ -54,6 +55,7 @@ REMOVED_FOR_S = 60.0
 SNAPSHOT_AGE_S = 100.0
 FINALIZE_S = 150.0
 STILL_S = 30.0
+SKEW_S = 60.0
 FETCH_AGE_S = 10.0
 """The product's own default, as are all thresholds that are not listed here."""
 BROKER_LAG_S = 30.0

@@ -37,6 +37,7 @@ from tests.unit.rules.situation import (
     key,
     leader_log,
     leaderless,
+    leaders_clock,
     log_regressed,
     name_not_found,
     not_observed_for,
@@ -176,6 +177,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "observer-lagging.warning": ("broker 101", broker_lagging(healthy(), 101)),
     "observer-lagging.warning.silent": ("broker 101", broker_lagging(healthy(), 101, silent=True)),
     "broker-flapping.warning": ("broker 101", flapping(healthy(), 101, 5)),
+    "leader-clock-skew.warning": ("controller 3", leaders_clock(healthy(), ahead_ms=3 * 3_600_000)),
     "duplicate-node-id.critical": (
         "node 2",
         registered_twice(observer(healthy(), 2, directory="copyOf2"), 2),
@@ -270,6 +272,7 @@ SEVERITIES = {
     "observer-lagging": {"warning"},
     "broker-flapping": {"warning"},
     "duplicate-node-id": {"critical", "warning"},
+    "leader-clock-skew": {"warning"},
     "node-restarting": {"warning"},
     "epoch-churn": {"warning"},
     "raft-invariant-broken": {"critical"},

@@ -112,11 +112,16 @@ class LogScript:
     now_ms: int = START
     sequence: int = 0
     events: list[LogEvent] = field(default_factory=list)
+    clock_ahead_ms: int = 0
+    """How far the leader's clock is ahead of the gatherer's."""
+
+    @property
+    def log_ms(self) -> Millis:
+        """The time of the leader's clock."""
+        return Millis(self.now_ms + self.clock_ahead_ms)
 
     def at(self) -> RecordPosition:
-        at = RecordPosition(
-            offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(self.now_ms)
-        )
+        at = RecordPosition(offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=self.log_ms)
         self.offset += 1
         return at
 
@@ -227,7 +232,7 @@ class LogScript:
             last_offset=Offset(self.offset - 1) if self.offset else None,
             leader_epoch=Epoch(self.epoch),
             high_watermark=None if high_watermark is None else Offset(high_watermark),
-            newest_timestamp_ms=Millis(self.now_ms),
+            newest_timestamp_ms=self.log_ms,
         )
 
     def row(self, *events: Event, after_ms: int = 1_000) -> DecodedRow:
@@ -235,6 +240,19 @@ class LogScript:
         self.sequence += 1
         self.now_ms += after_ms
         return DecodedRow(self.sequence, Millis(self.now_ms), events)
+
+    def polled(self, *voters: Replica, after_ms: int = 1_000) -> DecodedRow:
+        """Returns a poll as the next observation; the leader's clock shows the time of the observation."""
+        shift_ms = self.now_ms + after_ms - 50_000
+
+        def moved(at_ms: Millis | None) -> Millis | None:
+            return None if at_ms is None else Millis(at_ms + shift_ms)
+
+        rows = (
+            replace(one, last_fetch_ms=moved(one.last_fetch_ms), last_caught_up_ms=moved(one.last_caught_up_ms))
+            for one in voters
+        )
+        return self.row(poll(*rows), after_ms=after_ms)
 
     def read(self, *, behind: int = 0, after_ms: int = 1_000) -> DecodedRow:
         """Returns the records written since as one observation; the high watermark is `behind` records further."""
@@ -247,7 +265,7 @@ class LogScript:
     ) -> list[DecodedRow]:
         """Returns these records (their offsets are ignored) as a snapshot that ends at `end_offset`, in chunks."""
         end = Offset(self.offset if end_offset is None else end_offset)
-        epoch, last = Epoch(self.epoch), Millis(self.now_ms)
+        epoch, last = Epoch(self.epoch), self.log_ms
         place = RecordPosition(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
         inside = [
             replace(event, at=replace(place, offset=Offset(number)))  # type: ignore[arg-type]

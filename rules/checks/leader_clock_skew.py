@@ -1,0 +1,97 @@
+"""The leader's clock and the clock of kraftwatch's host differ.
+
+What it means
+    One of the two clocks is wrong. The quorum works. But a controller whose clock is wrong rejects valid certificates,
+    lets delegation tokens expire at the wrong time, and writes wrong timestamps into the metadata log. If kraftwatch's
+    own clock is wrong, the times in its alerts are. The ages in alerts stay right: kraftwatch corrects them.
+
+Evidence
+    The time in the leader's own row of DescribeQuorum, compared with the time at which kraftwatch received it.
+
+What to do
+    1. Compare both clocks with that of another controller's host.
+    2. Repair the time service (NTP, chrony) of the host that is wrong. If that is a controller's host, stop the
+       controller before its clock is set.
+
+What not to do
+    Do not set the clock of a running controller: Raft's timers count by it, so the leader resigns.
+
+Thresholds
+    hold (30 s) and clear (10 s). skew (60 s): clocks that a time service keeps differ by less than a second.
+    poll_age (10 s).
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import POLL_AGE
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import ms_text
+from rules.model.identifiers import Millis
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.observability import needed_poll
+
+ID = "leader-clock-skew"
+SKEW = Threshold(
+    name="skew",
+    default=60.0,
+    unit="s",
+    meaning="the clocks may differ by so much. An answer is a second old at most, and a time service keeps clocks "
+    "within milliseconds; from this difference on, times in alerts and logs mislead people",
+)
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+_STEPS = (
+    *(Millis(minutes * _MINUTE) for minutes in (1, 2, 5, 10, 20, 30)),
+    *(Millis(hours * _HOUR) for hours in range(1, 24)),
+    *(Millis(days * _DAY) for days in (1, 2, 7, 30, 365)),
+)
+"""The difference is given by these, so that the finding stays the same while the clocks run on."""
+_ANSWER_MS = 2_000
+"""How long an answer takes: three hours are not reported as two."""
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding if the leader's clock differs."""
+    poll = needed_poll(quorum)
+    shown = None if poll.leader is None else poll.leader.last_fetch_ms
+    if shown is None:
+        return
+    if shown - poll.observed_at_ms > thresholds.ms(SKEW.name):
+        yield _finding(quorum, poll, "ahead of", Millis(shown - poll.observed_at_ms))
+    elif poll.observed_at_ms - shown > thresholds.ms(SKEW.name):
+        yield _finding(quorum, poll, "behind", Millis(poll.observed_at_ms - shown))
+
+
+def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
+    leader = poll.leader_id
+    at_least_ms = max((step for step in _STEPS if skew_ms + _ANSWER_MS >= step), default=Millis(0))
+    by = f"at least {ms_text(at_least_ms)} " if at_least_ms else ""
+    others = [node for node in sorted({row.key.id for row in poll.voters}) if node != leader]
+    return Finding(
+        rule=ID,
+        subject=f"controller {leader}",
+        severity=Severity.WARNING,
+        summary=f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
+        evidence={
+            "leader": leader,
+            "leader_epoch": poll.leader_epoch,
+            "skew_at_least_ms": at_least_ms if side == "ahead of" else -at_least_ms,
+        },
+        remedy=(
+            f"# Run date -u and timedatectl on the hosts of controller {leader} and of kraftwatch"
+            f"{f', and to compare on that of controller {others[0]}' if others else ''}",
+            "# Repair the time service (NTP, chrony) of the host whose clock is wrong",
+            f"# If it is that of controller {leader}: stop the controller, set the clock, start the controller",
+            "# Do not set the clock of a running controller: its timers would expire and the leader resign",
+        ),
+    )
+
+
+RULE = Rule(
+    id=ID,
+    title="The leader's clock differs from the clock of kraftwatch's host",
+    text=__doc__ or "",
+    thresholds=(hold(30.0), clear(), SKEW, POLL_AGE),
+    evaluate=evaluate,
+    needs=(Need.FRESH_POLL,),
+)

@@ -9,7 +9,7 @@ from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, late_text, ms_text, plural
-from rules.model.history import Interruption
+from rules.model.history import Interruption, Recovery
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
@@ -173,13 +173,14 @@ def _recoveries(observed: ObservedHistory) -> Iterator[TimelineEntry]:
         yield TimelineEntry(
             at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
         )
-    open_: dict[str, tuple[Millis, str]] = {}
+    oldest: dict[str, Recovery] = {}
     for one in observed.machine.quorum().recovering:
         topic = one.topic or f"with id {one.topic_id}"
-        since, _ = open_.get(topic, (one.since_timestamp_ms, ""))
-        open_[topic] = (min(since, one.since_timestamp_ms), "at least since then: " if one.at_least else "")
-    for topic, (since_ms, least) in open_.items():
-        yield TimelineEntry(at_ms=since_ms, kind=EntryKind.RECOVERY, text=f"{least}topic {topic} is RECOVERING")
+        oldest[topic] = min(oldest.get(topic, one), one, key=lambda each: each.since_timestamp_ms)
+    for topic, one in oldest.items():
+        least = "at least since then: " if one.at_least else ""
+        text = f"{least}topic {topic} is RECOVERING"
+        yield TimelineEntry(at_ms=one.since_timestamp_ms, kind=EntryKind.RECOVERY, text=text)
 
 
 def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:

@@ -67,7 +67,7 @@ def votes(state: ClusterState) -> Votes:
     poll = fresh_poll(quorum, thresholds)
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
     fetching = None
-    if (present := _present_poll(state)) is not None:
+    if (present := _present_poll(state)) is not None and present.leader is not None:
         fetching = sum(liveness(quorum, present, key, thresholds) is Liveness.FETCHING for key in keys)
     return Votes(voters=len(keys) or None, needed=majority(len(keys)) if keys else None, fetching=fetching)
 

@@ -85,6 +85,16 @@ def test_voter_that_does_not_fetch_lowers_the_tolerance_and_has_a_lag(tmp_path: 
     assert read("findings", rule="failure-tolerance", severity="warning") == 1
 
 
+def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) -> None:
+    """With its clock the other rows are compared: without it, who fetches is not known."""
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    rows = tuple(row for row in quorum.poll.voters if row.key.id != quorum.poll.leader_id)
+    read = reader(MetricsFixture(tmp_path).batch(replace(quorum, poll=replace(quorum.poll, voters=rows))).samples())
+
+    assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
+
+
 def test_endpoint_whose_name_does_not_resolve_is_0(tmp_path: Path) -> None:
     read = reader(MetricsFixture(tmp_path).batch(name_not_found(healthy(3), 1)).samples())
 

@@ -7,10 +7,17 @@ import pytest
 
 from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis
-from streaming.report.timeline_entries import ObservedHistory, TimelineEntry, observed_histories, timeline_entries
+from streaming.report.timeline_entries import (
+    EntryKind,
+    ObservedHistory,
+    TimelineEntry,
+    observed_histories,
+    timeline_entries,
+)
 from streaming.status.recording import open_journal
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
+from tests.unit.streaming.replay.log_script import LogScript, apply
 from tests.unit.streaming.report.test_incident_report import recording
 
 BAD_MS = AT + 30_000
@@ -59,3 +66,18 @@ def test_a_row_that_raises_is_skipped_and_changes_no_entry(
     assert violation.contract == contract
     assert (found.machine.now_ms, found.newest_ms) == (Millis(AT + 119_000), Millis(AT + 119_000))
     assert plain.machine.quorum().contract_violations == ()
+
+
+def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition() -> None:
+    """The oldest one is known from a snapshot only: it became RECOVERING then, or before."""
+    history, before, script = ObservedHistory("a"), LogScript(), LogScript(offset=10)
+    before.topic("orders")
+    before.partition("orders", 0, 101, 102, recovering=True)
+    apply(history.machine, script.snapshot(before.events))
+    contained_ms = history.machine.quorum().newest_timestamp_ms
+    script.now_ms += 60_000
+    script.partition("orders", 1, 101, 102, recovering=True)
+    apply(history.machine, [script.read()])
+
+    (found,) = (one for one in entries(history) if one.kind is EntryKind.RECOVERY)
+    assert (found.at_ms, found.text) == (contained_ms, "at least since then: topic orders is RECOVERING")

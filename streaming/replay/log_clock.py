@@ -11,6 +11,7 @@ subtracted from each timestamp. The rule `leader-clock-skew` reports a wrong clo
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 from connectors.observations.log_event import LogAdvanced, SnapshotBegan
 from connectors.observations.observation import LeaderViewPolled
 from connectors.observations.partition_run import DecodedItem, PartitionRun
@@ -77,8 +78,10 @@ class LogClock:
 
     def _time_ms(self, offset: Offset, written_ms: Millis, position: Offset, observed_at_ms: Millis) -> Millis:
         """Returns the corrected time of a record, or of the batch that begins with it."""
+        if written_ms == NO_TIMESTAMP:
+            return written_ms
         if offset <= position:
-            return Millis(written_ms - self._ahead_at(offset))
+            return _valid(written_ms - self._ahead_at(offset))
         time_ms, fresh_ms = written_ms - self.ahead_ms, self.fresh_ms
         latest_ms = observed_at_ms if fresh_ms is None else fresh_ms + observed_at_ms - self.fresh_at_ms
         too_old = fresh_ms is not None and time_ms < fresh_ms - TOLERANCE_MS
@@ -86,7 +89,7 @@ class LogClock:
             ahead_ms = written_ms - latest_ms
             self.ahead_ms = 0 if abs(ahead_ms) <= TOLERANCE_MS else ahead_ms
             self.steps = (*self.steps, (offset, self.ahead_ms))[-_STEPS:]
-        return Millis(written_ms - self.ahead_ms)
+        return _valid(written_ms - self.ahead_ms)
 
     def _ahead_at(self, offset: Offset) -> int:
         return next((ahead_ms for since, ahead_ms in reversed(self.steps) if since <= offset), 0)
@@ -97,7 +100,7 @@ class LogClock:
         end = position if last is None else max(position, last)
         self.read_at_ms = observed_at_ms
         self.at_end = item.high_watermark is not None and end + 1 >= item.high_watermark
-        if written_ms is None or last is None or last <= position:
+        if written_ms is None or written_ms == NO_TIMESTAMP or last is None or last <= position:
             return item
         time_ms = self._time_ms(last, written_ms, position, observed_at_ms)
         if was_at_end and passed_ms <= _AT_ONCE_MS:
@@ -110,10 +113,12 @@ class LogClock:
 
     def _contained_ms(self, offset: Offset, written_ms: Millis, position: Offset, observed_at_ms: Millis) -> Millis:
         """Returns the time of a record in a snapshot; rather too new if it is not known which leader wrote it."""
+        if written_ms == NO_TIMESTAMP:
+            return written_ms
         time_ms = (
             written_ms - self._ahead_at(offset) if offset <= position else max(written_ms, written_ms - self.ahead_ms)
         )
-        return Millis(min(time_ms, observed_at_ms + TOLERANCE_MS))
+        return _valid(min(time_ms, observed_at_ms + TOLERANCE_MS))
 
     def _leader_log(self, log: LeaderLog, position: Offset, observed_at_ms: Millis) -> LeaderLog:
         begins_ms, snapshot = log.begins_timestamp_ms, log.snapshot
@@ -124,3 +129,8 @@ class LogClock:
             contained_ms = self._contained_ms(last, written_ms, position, observed_at_ms)
             snapshot = replace(snapshot, last_contained_timestamp_ms=contained_ms)
         return replace(log, begins_timestamp_ms=begins_ms, snapshot=snapshot)
+
+
+def _valid(time_ms: int) -> Millis:
+    """Returns the time, or the nearest that the decoder accepts."""
+    return Millis(min(max(time_ms, 0), LATEST_TIMESTAMP_MS))

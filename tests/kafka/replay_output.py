@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS
 from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.registration import FeatureRange
@@ -104,7 +105,9 @@ def _batches(payload: bytes) -> Iterator[RecordBatch]:
 
 def _apply(machine: Machine, events: DecodedEvents) -> None:
     sequence = machine.sequence + 1
-    machine.apply(events, sequence=sequence, observed_at_ms=Millis(sequence))
+    # Read long after it was written, and not as soon as it was written: no timestamp is corrected.
+    observed_at_ms = Millis(LATEST_TIMESTAMP_MS + 60_000 * sequence)
+    machine.apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
 
 
 def _image(machine: Machine) -> Iterator[Fact]:

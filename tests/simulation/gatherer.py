@@ -30,7 +30,6 @@ from rules.model.monitoring import (
 )
 from rules.model.poll import Replica
 from streaming.replay.decoded_row import DecodedRow
-from streaming.replay.log import Record
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata_log import LogEntry
@@ -327,6 +326,6 @@ class SimulatedGatherer:
 
 
 def _read_event(entry: LogEntry, event: LogEvent) -> LogEvent:
-    if not entry.ahead_ms or not isinstance(event, Record):
+    if not entry.ahead_ms or isinstance(event, LogAdvanced):
         return event
-    return replace(event, at=replace(event.at, timestamp_ms=Millis(entry.read_ms)))
+    return replace(event, at=replace(event.at, timestamp_ms=Millis(entry.read_ms)))  # type: ignore[arg-type, union-attr]

@@ -35,6 +35,8 @@ from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 
 START = Millis(1_000_000)
+POLL_MS = Millis(50_000)
+"""The leader's time in a poll, until a LogScript puts it into an observation."""
 RecordT = TypeVar("RecordT", bound=LogEvent)
 
 
@@ -57,12 +59,12 @@ def voter(name: str, port: int = 9093) -> Voter:
 
 
 def replica(name: str, end: int | None = 100, fetch: int | None = 0, caught_up: int | None = 0) -> Replica:
-    """Returns a row of DescribeQuorum; times are milliseconds before the leader's current time, 50,000."""
+    """Returns a row of DescribeQuorum; times are milliseconds before the leader's current time."""
     return Replica(
         key=key(name),
         log_end_offset=None if end is None else Offset(end),
-        last_fetch_ms=None if fetch is None else Millis(50_000 - fetch),
-        last_caught_up_ms=None if caught_up is None else Millis(50_000 - caught_up),
+        last_fetch_ms=None if fetch is None else Millis(POLL_MS - fetch),
+        last_caught_up_ms=None if caught_up is None else Millis(POLL_MS - caught_up),
     )
 
 
@@ -236,23 +238,23 @@ class LogScript:
         )
 
     def row(self, *events: Event, after_ms: int = 1_000) -> DecodedRow:
-        """Returns these events as the next observation."""
+        """Returns these events as the next observation; the leader's clock shows its time in a poll."""
         self.sequence += 1
         self.now_ms += after_ms
+        events = tuple(self._moved(event) if isinstance(event, QuorumPolled) else event for event in events)
         return DecodedRow(self.sequence, Millis(self.now_ms), events)
 
-    def polled(self, *voters: Replica, after_ms: int = 1_000) -> DecodedRow:
-        """Returns a poll as the next observation; the leader's clock shows the time of the observation."""
-        shift_ms = self.now_ms + after_ms - 50_000
-
+    def _moved(self, polled: QuorumPolled) -> QuorumPolled:
         def moved(at_ms: Millis | None) -> Millis | None:
-            return None if at_ms is None else Millis(at_ms + shift_ms)
+            return None if at_ms is None else Millis(at_ms + self.log_ms - POLL_MS)
 
-        rows = (
-            replace(one, last_fetch_ms=moved(one.last_fetch_ms), last_caught_up_ms=moved(one.last_caught_up_ms))
-            for one in voters
-        )
-        return self.row(poll(*rows), after_ms=after_ms)
+        def rows(of: tuple[Replica, ...]) -> tuple[Replica, ...]:
+            return tuple(
+                replace(one, last_fetch_ms=moved(one.last_fetch_ms), last_caught_up_ms=moved(one.last_caught_up_ms))
+                for one in of
+            )
+
+        return replace(polled, voters=rows(polled.voters), observers=rows(polled.observers))
 
     def read(self, *, behind: int = 0, after_ms: int = 1_000) -> DecodedRow:
         """Returns the records written since as one observation; the high watermark is `behind` records further."""

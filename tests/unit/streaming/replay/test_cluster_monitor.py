@@ -17,7 +17,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.monitor_codec import VERSION
-from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, replica
+from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
 
@@ -40,7 +40,7 @@ def outage() -> list[DecodedRow]:
             rows += [script.row(failed(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
         else:
             script.noops(2)
-            rows += [script.read(after_ms=500), script.polled(*map(replica, ("1-a", "2-b", "3-c")), after_ms=500)]
+            rows += [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
     return rows
 
 
@@ -165,7 +165,7 @@ def healthy_seconds(script: LogScript, seconds: int, *, dead: str | None = None)
     for _ in range(seconds):
         script.noops(2)
         voters = (replica(name, fetch=60_000, caught_up=60_000) if name == dead else replica(name) for name in VOTERS)
-        rows += [script.read(after_ms=500), script.polled(*voters, after_ms=500)]
+        rows += [script.read(after_ms=500), script.row(poll(*voters), after_ms=500)]
     return rows
 
 

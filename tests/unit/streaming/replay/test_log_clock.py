@@ -2,6 +2,7 @@
 
 import pytest
 
+from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 from connectors.observations.observation import LeaderViewPolled
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
@@ -13,6 +14,7 @@ from tests.unit.streaming.replay.log_script import LogScript, again, apply, fail
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+NOW_MS = Millis(1_790_000_000_000)
 
 
 def recovering(script: LogScript) -> None:
@@ -44,7 +46,7 @@ def follow(replay: Machine, script: LogScript, *, for_ms: int = 10_000) -> Quoru
 @pytest.mark.parametrize("ahead_ms", [3 * HOUR_MS, -2 * HOUR_MS, 150_000, -150_000])
 def test_a_clock_that_is_set_changes_no_age(ahead_ms: int, host_ahead_ms: int) -> None:
     """Whether or not the clock of the gatherer's host is right."""
-    script, replay = LogScript(clock_ahead_ms=-host_ahead_ms), machine()
+    script, replay = LogScript(now_ms=NOW_MS, clock_ahead_ms=-host_ahead_ms), machine()
     recovering(script)
     began_ms = script.now_ms
     follow(replay, script)
@@ -62,14 +64,14 @@ def test_a_clock_that_is_set_changes_no_age(ahead_ms: int, host_ahead_ms: int) -
 
 
 def test_clocks_that_differ_by_a_minute_are_left_as_they_are() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     for ahead_ms in (60_000, 1_000, -58_000):
         script.clock_ahead_ms = ahead_ms
         assert read(replay, script).newest_timestamp_ms == script.now_ms - 1_000 + ahead_ms
 
 
 def test_a_first_observation_of_a_clock_that_is_ahead_is_put_at_its_own_time() -> None:
-    script, replay = LogScript(clock_ahead_ms=3 * HOUR_MS), machine()
+    script, replay = LogScript(now_ms=NOW_MS, clock_ahead_ms=3 * HOUR_MS), machine()
     recovering(script)
     quorum = read(replay, script)
     assert age_ms(quorum) == 0
@@ -78,7 +80,7 @@ def test_a_first_observation_of_a_clock_that_is_ahead_is_put_at_its_own_time() -
 
 def test_a_log_that_is_read_a_day_late_keeps_its_timestamps() -> None:
     """Nothing shows which clock was right, and no record is from the future."""
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     recovering(script)
     for ahead_ms in (3 * HOUR_MS, 0):
         script.now_ms -= DAY_MS - 10_000
@@ -89,7 +91,7 @@ def test_a_log_that_is_read_a_day_late_keeps_its_timestamps() -> None:
 
 
 def test_a_log_that_is_read_an_hour_late_keeps_its_known_correction() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     follow(replay, script)
     script.clock_ahead_ms = 3 * HOUR_MS
     follow(replay, script)
@@ -98,7 +100,7 @@ def test_a_log_that_is_read_an_hour_late_keeps_its_known_correction() -> None:
 
 
 def test_records_that_are_read_again_are_no_step_back() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     script.noops(1)
     old = script.read()
     apply(replay, [old])
@@ -111,7 +113,7 @@ def test_records_that_are_read_again_are_no_step_back() -> None:
 
 
 def test_a_log_that_was_lost_begins_again() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     read(replay, script)
     apply(replay, [script.row(failed(Reason.METADATA_LOST))])
     restored = LogScript(now_ms=script.now_ms - DAY_MS, sequence=script.sequence, epoch=2)
@@ -120,9 +122,31 @@ def test_a_log_that_was_lost_begins_again() -> None:
     assert apply(replay, [restored.read(after_ms=DAY_MS)]).newest_timestamp_ms == restored_ms
 
 
+@pytest.mark.parametrize("written_ms", [0, LATEST_TIMESTAMP_MS])
+def test_a_corrected_time_is_one_that_the_decoder_accepts(written_ms: int) -> None:
+    script, replay = LogScript(now_ms=NOW_MS), machine()
+    follow(replay, script)
+    script.clock_ahead_ms = written_ms - script.now_ms
+    read(replay, script)
+    script.clock_ahead_ms = 0
+    times = [age.newest_timestamp_ms for age in (follow(replay, script), apply(replay, script.snapshot([])))]
+    assert all(time_ms is not None and 0 <= time_ms <= LATEST_TIMESTAMP_MS for time_ms in times)
+
+
+def test_no_timestamp_is_no_time_of_a_wrong_clock() -> None:
+    script, replay = LogScript(now_ms=NOW_MS), machine()
+    follow(replay, script)
+    script.clock_ahead_ms = NO_TIMESTAMP - script.now_ms
+    read(replay, script)
+    script.clock_ahead_ms = 0
+    follow(replay, script)
+    assert replay.log_clock.ahead_ms == 0
+    assert replay.quorum().newest_timestamp_ms == script.now_ms - 1_000
+
+
 def test_a_correction_shrinks_slowly_after_the_gatherers_clock_was_set() -> None:
     """The gatherer's clock was an hour behind. Set forward, it makes nothing an hour older."""
-    script, replay = LogScript(clock_ahead_ms=HOUR_MS), machine()
+    script, replay = LogScript(now_ms=NOW_MS, clock_ahead_ms=HOUR_MS), machine()
     recovering(script)
     read(replay, script)
     script.now_ms, script.clock_ahead_ms = script.now_ms + HOUR_MS, 0
@@ -136,7 +160,7 @@ def test_a_correction_shrinks_slowly_after_the_gatherers_clock_was_set() -> None
 
 
 def test_a_run_of_partitions_is_corrected_as_each_record_is() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     follow(replay, script)
     script.clock_ahead_ms = 3 * HOUR_MS
     values = PartitionValues(
@@ -157,9 +181,9 @@ def test_a_run_of_partitions_is_corrected_as_each_record_is() -> None:
 
 
 def test_a_snapshot_is_not_from_the_future() -> None:
-    script, replay = LogScript(clock_ahead_ms=3 * HOUR_MS), machine()
+    script, replay = LogScript(now_ms=NOW_MS, clock_ahead_ms=3 * HOUR_MS), machine()
     script.offset = 10
-    source = LogScript()
+    source = LogScript(now_ms=NOW_MS)
     recovering(source)
     quorum = apply(replay, script.snapshot(source.events))
     assert quorum.recovering[0].since_timestamp_ms <= quorum.now_ms + 60_000
@@ -179,7 +203,7 @@ def test_a_snapshot_is_not_from_the_future() -> None:
     ],
 )
 def test_a_snapshot_has_the_age_of_its_newest_record(end_offset: int, ahead_ms: int, written_ago_ms: int) -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=NOW_MS), machine()
     follow(replay, script)
     script.clock_ahead_ms = ahead_ms
     follow(replay, script)

@@ -109,7 +109,7 @@ def test_history_is_bounded_in_time_and_in_number() -> None:
 
 
 def test_an_entry_with_a_false_time_in_the_future_does_not_stay() -> None:
-    script, replay = LogScript(), machine()
+    script, replay = LogScript(now_ms=1_790_000_000_000), machine()
     script.leader(1)
     script.now_ms += 100 * REMEMBERED_MS
     script.leader(1, 2)

@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
+from connectors.metadata.decoder import decode_records
+from connectors.observations.log_event import LogAdvanced
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
+from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.rules.situation import (
     findings,
@@ -33,19 +36,21 @@ def findings_of(quorum: Quorum, rule: str) -> list[str]:
     return [f"{one.severity} {one.summary}" for one in found if one.rule == rule]
 
 
-@pytest.mark.kip("D052", "D055", "K043")
-def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical() -> None:
+@pytest.mark.kip("A087", "D052", "D055", "K043")
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
+def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical(first: int, second: int) -> None:
+    """A majority voted twice in this epoch."""
     script, replay = LogScript(), machine()
-    script.leader(1, epoch=5)
+    script.leader(first, epoch=5)
     assert findings_of(apply(replay, [script.read()]), RAFT) == []
-    script.leader(1, epoch=6)
+    script.leader(first, epoch=6)
     assert findings_of(apply(replay, [script.read()]), RAFT) == []
-    script.leader(2)
+    script.leader(second)
 
     (said,) = findings_of(apply(replay, [script.read()]), RAFT)
 
     assert said.startswith("critical An epoch had two leaders")
-    assert "controller 1 and then controller 2 led epoch 6" in said
+    assert f"controller {first} and then controller {second} led epoch 6" in said
 
 
 @pytest.mark.kip("D052", "K043")
@@ -58,10 +63,11 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
     assert said.startswith("critical The leader epoch went back")
 
 
-@pytest.mark.kip("D052")
-def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical() -> None:
+@pytest.mark.kip("D052", "K043")
+@pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])
+def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leaders: tuple[tuple[int, int], ...]) -> None:
     script, replay = LogScript(), machine()
-    polls = [poll(replica("1-a"), replica("2-b"), leader=leader, epoch=5) for leader in (1, 2)]
+    polls = [poll(replica("1-a"), replica("2-b"), leader=leader, epoch=epoch, hw=50) for leader, epoch in leaders]
 
     (said,) = findings_of(apply(replay, [script.row(polled) for polled in polls]), RAFT)
 
@@ -108,10 +114,14 @@ def test_an_isolated_leader_is_found_by_its_fetches_and_the_other_leader_views()
 @pytest.mark.kip("D022", "K016")
 @pytest.mark.parametrize(("epoch", "read"), [(0, True), (1, True), (-1, False), (-7, False)])
 def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> None:
-    (one,) = scan(batch([noop()], epoch=epoch))
+    for records in ([noop()], [voters_record(1)]):
+        (one,) = scan(batch(records, epoch=epoch))
+        assert isinstance(one, RecordBatch) is read
+        assert read or (isinstance(one, BadBatch) and one.reason == f"invalid leader epoch {epoch}")
 
-    assert isinstance(one, RecordBatch) is read
-    assert read or (isinstance(one, BadBatch) and one.reason == f"invalid leader epoch {epoch}")
+    *_, end = decode_records(b"", base_offset=0, last_offset=-1, leader_epoch=epoch, high_watermark=0).events()
+    assert isinstance(end, LogAdvanced)
+    assert end.leader_epoch == (epoch if read else None)
 
 
 def recovering() -> tuple[LogScript, Machine]:
@@ -148,7 +158,7 @@ def test_the_isr_may_grow_only_with_the_record_that_ends_recovery(recovered: boo
     assert len(findings_of(apply(replay, [script.read()]), RECOVERY)) == breaches
 
 
-@pytest.mark.kip("B010", "B040", "K047")
+@pytest.mark.kip("B010", "B039", "B040", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
 def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
@@ -189,6 +199,8 @@ def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
     (dead,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
     assert dead.evidence["electable_if_refusing_voters_are_down"] is False
     assert findings(leaderless(refuses(healthy(), 1, 2), 3), STALE) == []
+    (one_down,) = findings(leaderless(refuses(healthy(), 1), 3), "no-leader")
+    assert not any("no safe recovery" in step for step in one_down.remedy), "a majority is left"
     assert dead.remedy[0].startswith("# Start controller 1 at c1.test:9093")
     assert any("no safe recovery" in step and "an override of the voters does not help" in step for step in dead.remedy)
 

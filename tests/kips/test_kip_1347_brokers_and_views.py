@@ -91,7 +91,7 @@ def test_the_alert_about_names_that_do_not_resolve_fixes_them_for_brokers_too() 
     assert ["c1.test" in restored[0], "c2.test" in restored[1]] == [True, True]
 
 
-@pytest.mark.kip("E069")
+@pytest.mark.kip("A009", "E069")
 @pytest.mark.parametrize("applied", [(1,), (1, 2), (2, 3, 101)])
 def test_disks_with_old_and_new_endpoints_at_once_are_reported(tmp_path: Path, applied: tuple[int, ...]) -> None:
     stopped_quorum(tmp_path)
@@ -101,6 +101,15 @@ def test_disks_with_old_and_new_endpoints_at_once_are_reported(tmp_path: Path, a
         apply_voters(tmp_path / f"node-{node}", NEW, write=True)
 
     assert has_warning(plan(tmp_path), "hold different endpoints", "1@c1.new-domain:9093", "1@127.0.0.1:")
+
+
+@pytest.mark.kip("E079")
+def test_disks_with_three_different_endpoints_of_a_voter_are_reported(tmp_path: Path) -> None:
+    stopped_quorum(tmp_path)
+    apply_voters(tmp_path / "node-1", NEW, write=True)
+    apply_voters(tmp_path / "node-2", NEW.replace("new-domain", "newer-domain"), write=True)
+
+    assert has_warning(plan(tmp_path), "hold different endpoints", "c1.new-domain", "c1.newer-domain", "1@127.0.0.1:")
 
 
 @pytest.mark.kip("E069")

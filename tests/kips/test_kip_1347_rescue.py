@@ -1,6 +1,7 @@
 """A dry run of KIP-1347's override on the disks of a stopped real quorum: they are read and compared, never written."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import plan_json, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
+from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
-from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_not_found, with_broker
+from tests.unit.rules.situation import failing, findings, healthy, key, leaderless, name_not_found, refuses, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
 RECORDED = ",".join(
@@ -80,6 +82,15 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
         "Would create complete snapshot at offset 61, epoch 1 with updated VotersRecord",
         "Would be called: 00000000000000000061-0000000001.checkpoint",
     ]
+    verdicts = []
+    for wanted in (RECORDED, RECORDED.rpartition(",")[0]):
+        other = rescue_plan(stopped, 2, wanted=wanted)
+        assert other.provided is not None
+        verdicts.append([*planning.transcript(other.disks[0], other.provided)][-1])
+    assert verdicts == [
+        "No changes detected (VoterSets are equivalent). Override operation skipped, already up to date.",
+        "Error: --override-voters cannot be used for changing node IDs or directory IDs.",
+    ]
     warning: dict[str, Any] = plan_json(found)
     assert (warning["outcome"], warning["written"]) == ("passed", False)
     assert not apply_voters(stopped / "node-2", NEW, write=False).written
@@ -131,6 +142,12 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     histories = [[one.voters for one in read.contents.voter_sets if not one.in_snapshot] for read in (whole, behind)]
     assert histories[0] == histories[1]
     assert [one.offset for one in histories[0]] == [2, 36], "and the history of the voters"
+    in_order = [(one.voters.offset, one.in_snapshot) for one in behind.contents.voter_sets]
+    assert in_order == [(-1, True), (2, False), (36, False), (36, True)]
+    features = whole.machine.quorum().features
+    assert features == behind.machine.quorum().features
+    assert features["metadata.version"] == 30
+    assert len(features) > 1
     assert len(held[0]) == 3, "a topic of three partitions"
 
 
@@ -348,6 +365,15 @@ def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
         (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)
 
     assert has_warning(rescue_plan(stopped, 1, 2, 3, wanted=renamed), "all names change from a.local to b.local")
+
+
+@pytest.mark.kip("E076")
+def test_the_list_of_the_recorded_voters_is_reported_also_when_the_quorum_is_down() -> None:
+    voters = [f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3)]
+
+    down = replace(leaderless(refuses(healthy(), 1, 2), 3), leader_id=None)
+
+    assert status(down)["initial_controllers"] == ",".join(voters)
 
 
 @pytest.mark.kip("E009")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Vantage
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
@@ -85,6 +85,9 @@ def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     assert len(said["current_voters"]) == 3
     unread = evaluation_of(replace(quorum, last_offset=None, kraft_version=None))
     assert RULE not in {one.rule for one in unread.not_applicable}, "a log that was not read yet"
+    for begun in (replace(quorum, last_offset=Offset(10)), replace(quorum, kraft_version=1)):
+        assert RULE not in {one.rule for one in evaluation_of(begun).not_applicable}, "a VotersRecord may follow"
+    assert (said["mode"], status(replace(quorum, kraft_version=None))["mode"]) == ("static", None)
 
 
 def moved() -> tuple[LogScript, Machine]:
@@ -148,7 +151,8 @@ def test_the_newest_voters_record_replaces_the_snapshots() -> None:
 
 @pytest.mark.kip("E072", "K022")
 @pytest.mark.parametrize(
-    ("dead", "gone", "severity"), [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical")]
+    ("dead", "gone", "severity"),
+    [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical"), ((1, 2), (3,), "critical")],
 )
 def test_counting_changed_voters_is_not_enough(dead: tuple[int, ...], gone: tuple[int, ...], severity: str) -> None:
     """Two changed voters of three recover, as observed in Kafka; with the third one down they do not."""

@@ -196,7 +196,7 @@ def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
     assert request_with("the-cluster").cluster_id == "the-cluster"
 
 
-@pytest.mark.kip("D031", "D032", "D092")
+@pytest.mark.kip("D004", "D031", "D032", "D092")
 @pytest.mark.parametrize("cluster_id", [None, "the-cluster"])
 def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_id: str | None) -> None:
     snapshot = SnapshotId(end_offset=50, epoch=4)
@@ -207,6 +207,7 @@ def test_a_snapshots_fetch_has_the_leader_epoch_and_the_cluster_id_too(cluster_i
 
     read = FetchSnapshotRequest.decode(request.encode(version=1), version=1)
     assert read.cluster_id == cluster_id
+    assert (read.topics[0].name, [one.partition for one in read.topics[0].partitions]) == ("__cluster_metadata", [0])
     assert read.topics[0].partitions[0].current_leader_epoch == 7
 
 
@@ -218,15 +219,23 @@ def test_the_describe_quorum_request_is_the_same_in_every_version() -> None:
     assert describe_quorum_request().API_KEY == 55, "56 is AlterPartition"
 
 
-@pytest.mark.kip("A093", "D014", "D085")
+@pytest.mark.kip("A093", "C023", "D014", "D085")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
     kind = DescribeQuorumResponse.TopicData.PartitionData
-    rows = [kind.ReplicaState(replica_id=node, log_end_offset=end) for node, end in ((1, 20), (2, -1), (101, 18))]
+    rows = [
+        kind.ReplicaState(
+            replica_id=node,
+            log_end_offset=end,
+            last_fetch_timestamp=1_000 + node,
+            last_caught_up_timestamp=2_000 + node,
+        )
+        for node, end in ((1, 20), (2, -1), (101, 18))
+    ]
     partition = kind(
         partition_index=0,
         error_code=0,
-        leader_id=1,
+        leader_id=2,
         leader_epoch=7,
         high_watermark=19,
         current_voters=rows[:2],
@@ -238,9 +247,11 @@ def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observer
 
     said = parse_describe_quorum(read, cluster_id=None, address=Address("c1", 9093))
 
-    assert (said.leader_id, said.leader_epoch, said.high_watermark) == (1, 7, 19)
+    assert (said.leader_id, said.leader_epoch, said.high_watermark) == (2, 7, 19)
     assert [(one.key.id, one.log_end_offset) for one in said.voters] == [(1, 20), (2, None)]
     assert [(one.key.id, one.log_end_offset) for one in said.observers] == [(101, 18)]
+    times = [(one.last_fetch_ms, one.last_caught_up_ms) for one in (*said.voters, *said.observers)]
+    assert times == ([(1_001, 2_001), (1_002, 2_002), (1_101, 2_101)] if version else [(None, None)] * 3)
 
 
 @pytest.mark.kip("D067")

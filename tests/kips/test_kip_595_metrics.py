@@ -69,6 +69,7 @@ def test_elections_and_the_append_rate_come_from_the_log_alone() -> None:
     first, second = after.history.elections
     assert (second.leader_id, second.leader_epoch - first.leader_epoch) == (2, 3), "two epochs passed without a leader"
     assert second.timestamp_ms - first.timestamp_ms == 12_000
+    assert second.after_ms == 10_000, "since the record before it"
     assert after.last_offset is not None
     assert before.last_offset is not None
     assert after.last_offset - before.last_offset == 21, "with the time between them, a rate"
@@ -114,7 +115,7 @@ def test_the_time_from_append_to_observation_is_in_the_journal() -> None:
     assert waiting.now_ms - waiting.high_watermark_since_ms == 900, "nothing was committed since"
 
 
-@pytest.mark.kip("D143")
+@pytest.mark.kip("C023", "D058", "D143")
 def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     quorum = observer(voters_lagging(healthy(3), 2, for_ms=120_000), 4)
     assert quorum.poll is not None
@@ -130,6 +131,7 @@ def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     assert rows[3]["last_caught_up_timestamp_ms"] - rows[2]["last_caught_up_timestamp_ms"] == 120_000
     assert rows[3]["last_fetch_timestamp_ms"] == rows[2]["last_fetch_timestamp_ms"], "it fetches, and lags"
     assert rows[1]["log_end_offset"] is rows[1]["last_caught_up_timestamp_ms"] is None
+    assert rows[1]["last_fetch_timestamp_ms"] is None
     assert not [name for name in said if "target" in name], "the text's target voters never shipped"
 
 
@@ -153,7 +155,7 @@ def test_the_ready_lag_can_be_configured_per_cluster() -> None:
     assert [one.evidence["readiness"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
 
-@pytest.mark.kip("D142")
+@pytest.mark.kip("D142", "K036")
 @pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
 def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, cannot_tell: bool) -> None:
     """A leader drops an observer 300 s after its last fetch: the observer had not caught up before that."""

@@ -160,7 +160,7 @@ def test_a_leader_without_its_majority_is_reported_and_its_old_answers_do_not_co
     assert (observed.quorum.leader_id, observed.quorum.leader_epoch) == (2, 5)
 
 
-@pytest.mark.kip("D044")
+@pytest.mark.kip("D044", "D107")
 def test_a_leader_that_does_not_resign_without_its_majority_fires() -> None:
     observed = MonitoredQuorum()
     observed.led(40_000, silent=(2, 3))
@@ -184,6 +184,7 @@ def test_a_single_voter_needs_no_fetches() -> None:
         alerts += monitor.apply([script.read(), script.row(poll(replica("1-a", fetch=None)), after_ms=0)]).alerts
 
     assert [alert for alert in alerts if alert.state is AlertState.FIRING and alert.severity == "critical"] == []
+    assert findings(monitor.machine.quorum(), "failure-tolerance") == []
     assert monitor.machine.quorum().leader_id == 1
 
 

@@ -39,7 +39,7 @@ def response_with(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
     return FetchResponse.decode(whole.encode(version=17), version=17)
 
 
-@pytest.mark.kip("D006")
+@pytest.mark.kip("D004", "D006")
 def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
     metadata, other = UUID(int=1), UUID(int=7)
 

@@ -90,7 +90,7 @@ def test_each_partition_and_resource_has_its_own_records() -> None:
     assert (said[2].data["resourceName"], said[2].data["name"]) == ("orders", "retention.ms")
 
 
-@pytest.mark.kip("D017")
+@pytest.mark.kip("D017", "K043")
 def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
     leader = script.leader(1)

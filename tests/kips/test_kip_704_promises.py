@@ -75,7 +75,7 @@ def test_recovering_without_another_leader_is_a_violation(leader: int | None) ->
     assert finding.summary.endswith("Partition 0 is RECOVERING since a record that elected no leader.")
 
 
-@pytest.mark.kip("B008", "B043")
+@pytest.mark.kip("B008", "B038", "B043")
 @pytest.mark.parametrize(
     ("isr", "leader", "replicas", "breaches"),
     [
@@ -126,11 +126,12 @@ def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple
 
 
 @pytest.mark.kip("B026", "B052", "B053")
-def test_a_broker_without_the_state_ends_recovery_and_nothing_fires() -> None:
+@pytest.mark.parametrize("isr", [(102,), (102, 103)])
+def test_a_broker_without_the_state_ends_recovery_and_nothing_fires(isr: tuple[int, ...]) -> None:
     """It sends AlterPartition version 0, which the controller records as 0: recovered."""
     script, replay = recovering()
     assert len(findings(replay.quorum(), STUCK)) == 1
-    script.change("orders", 0, isr=(102, 103), recovering=False)
+    script.change("orders", 0, isr=isr, recovering=False)
 
     quorum = apply(replay, [script.read()])
 
@@ -146,7 +147,7 @@ def partition_of(finding: Finding) -> Mapping[str, Any]:
     return only
 
 
-@pytest.mark.kip("B034", "B047", "B048")
+@pytest.mark.kip("B034", "B047", "B048", "K047")
 def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     script, replay = recovering()
     began = replay.quorum().recovering[0]
@@ -176,14 +177,18 @@ def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     assert {name: listed[0][name] for name in fields} == fields
 
 
-@pytest.mark.kip("B048")
-def test_leaders_elected_since_are_those_of_all_partitions() -> None:
-    quorum = several_recovering(healthy(), 0, 1)
+@pytest.mark.kip("B047", "B048")
+def test_partitions_of_a_topic_are_one_alert_since_the_first_of_them() -> None:
+    quorum = several_recovering(several_recovering(healthy(), 0, for_ms=75_000), 1, for_ms=90_000)
     again = tuple(replace(one, leader_changes=2) for one in quorum.recovering)
 
     (finding,) = findings(replace(quorum, recovering=again), STUCK)
 
     assert "4 more leaders elected since" in finding.summary
+    assert finding.condition_age_ms == 90_000
+    listed = finding.evidence["partitions"]
+    assert isinstance(listed, list)
+    assert [each["partition"] for each in listed if isinstance(each, dict)] == [0, 1]
 
 
 @pytest.mark.kip("B048", "K025")

@@ -9,6 +9,7 @@ from connectors.observations.observation import Event
 from rules.model.identifiers import Millis, TopicId
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
 from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 TOPIC = bytes(range(16))
@@ -46,6 +47,52 @@ def test_a_change_without_the_state_keeps_it(tags: bytes, recovering: bool | Non
 
     assert isinstance(event, PartitionChanged)
     assert event.recovering is recovering
+
+
+def of_three_partitions(api_key: int, version: int, fields: bytes) -> list[bytes]:
+    """Returns a record of partitions 0, 1 and 2, with the same fields after the partition's number."""
+    return [data(api_key, version, number.to_bytes(4, "big") + fields) for number in range(3)]
+
+
+@pytest.mark.kip("B032")
+def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
+    """Tags 3 and 4, the replicas that a reassignment removes and adds, are not needed."""
+    lists = {"t0": ints([103]), "t2": ints([101, 102, 103]), "t3": ints([101]), "t4": ints([103])}
+    fields = {**lists, "t1": (103).to_bytes(4, "big"), "t6": ints([102]), "t7": ints([101])}
+    records = of_three_partitions(5, 2, TOPIC + tagged(**{tag: fields[tag] for tag in sorted(fields)}))
+
+    table = decode_records(batch(records), base_offset=0, last_offset=2, leader_epoch=1, high_watermark=3)
+    *changes, _ = table.events()
+
+    for number, event in enumerate(changes):
+        assert isinstance(event, PartitionChanged)
+        assert (event.partition, event.isr, event.replicas) == (number, (103,), (101, 102, 103))
+        assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
+
+
+@pytest.mark.kip("B009", "B024", "B026", "B038")
+def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
+    """Records that differ in the partition only are decoded and replayed together."""
+    replay = machine()
+
+    def read(records: list[bytes]) -> list[tuple[int, tuple[int, ...]]]:
+        first = replay.log.position + 1
+        table = decode_records(
+            batch(records, base_offset=first),
+            base_offset=first,
+            last_offset=first + 2,
+            leader_epoch=1,
+            high_watermark=first + 3,
+        )
+        replay.apply(table, sequence=first + 1, observed_at_ms=Millis(9_000))
+        return [(one.partition, one.isr) for one in replay.quorum().recovering]
+
+    assert read(of_three_partitions(3, 0, PARTITION[4:] + tagged(t0=b"\1"))) == [(0, (102,)), (1, (102,)), (2, (102,))]
+    grown = [(0, (101, 102)), (1, (101, 102)), (2, (101, 102))]
+    assert read(of_three_partitions(5, 0, TOPIC + tagged(t0=ints([101, 102])))) == grown
+    (finding,) = findings(replay.quorum(), "recovery-invariant-broken")
+    assert finding.summary.startswith("3 partitions of topic")
+    assert read(of_three_partitions(5, 0, TOPIC + tagged(t5=b"\0"))) == []
 
 
 @pytest.mark.kip("B016")
@@ -91,21 +138,22 @@ def test_a_snapshot_contains_the_state() -> None:
         3, written(record_schemas().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
     )
     footer = control(4, written(record_schemas().control[4].versions[0], {"version": 0}))
-    file = (
-        batch([header])
-        + batch([data(3, 0, PARTITION + tagged(t0=b"\1"))], base_offset=1)
-        + batch([footer], base_offset=2)
-    )
+    states = (b"\0", b"\1", b"\1")
+    partitions = [
+        data(3, 0, number.to_bytes(4, "big") + PARTITION[4:] + tagged(t0=state)) for number, state in enumerate(states)
+    ]
+    file = batch([header]) + batch(partitions, base_offset=1) + batch([footer], base_offset=4)
     replay = machine()
     table = decode_snapshot_piece(file, end_offset=40, epoch=1)
 
     replay.apply(table, sequence=1, observed_at_ms=Millis(9_000))
 
-    (recovery,) = replay.quorum().recovering
-    assert (recovery.leader, recovery.isr, recovery.since_timestamp_ms, recovery.at_least) == (102, (102,), 5_000, True)
+    assert [
+        (one.partition, one.leader, one.isr, one.since_timestamp_ms, one.at_least) for one in replay.quorum().recovering
+    ] == [(1, 102, (102,), 5_000, True), (2, 102, (102,), 5_000, True)]
 
 
-@pytest.mark.kip("B044")
+@pytest.mark.kip("B044", "E044")
 def test_a_recreated_topic_has_no_recovery() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
@@ -129,7 +177,7 @@ def test_a_reassignment_keeps_the_state() -> None:
     script.partition("orders", 0, 101, 102, recovering=True)
     began = apply(replay, [script.read()]).recovering[0]
     script.change("orders", 0, replicas=(101, 102, 103))
-    script.change("orders", 0, replicas=(101, 103))
+    script.change("orders", 0, replicas=(101, 103), isr=(101,))
 
     (recovery,) = apply(replay, [script.read()]).recovering
 
@@ -141,10 +189,16 @@ def test_a_change_affects_one_partition_only() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")
-    for number in (0, 1):
-        script.partition("orders", number, 101, 102, recovering=True)
-    script.change("orders", 1, isr=(101, 102), recovering=False)
+    script.partition("orders", 0, 101, 102, recovering=True)
+    script.partition("orders", 1, 103, 104, recovering=True)
+    script.change("orders", 1, isr=(104,), leader=104)
+    both = apply(replay, [script.read()]).recovering
+    assert [(one.partition, one.replicas, one.isr, one.leader) for one in both] == [
+        (0, (101, 102), (101, 102), 101),
+        (1, (103, 104), (104,), 104),
+    ]
+    script.change("orders", 1, isr=(103, 104), recovering=False)
 
     recovering = apply(replay, [script.read()]).recovering
 
-    assert [one.partition for one in recovering] == [0]
+    assert recovering == both[:1]

@@ -42,7 +42,7 @@ def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
     return dict(entry.data)
 
 
-@pytest.mark.kip("C001", "C004", "C005")
+@pytest.mark.kip("C001", "C002", "C004", "C005")
 def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
     said = raft(6, 0, voters=voters_of(("CONTROLLER", "c1", 40_000), ("SECURE", "c1s", 65_535))["voters"])
 
@@ -115,6 +115,8 @@ def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     assert (RULE, "voter 1") in unknown(quorum)
     first = endpoint_statuses(quorum, quorum.poll, thresholds_for({})[RULE])[0]
     assert endpoint_verdict(first) == "unknown"
+    shown = status(quorum)["endpoints"][0]
+    assert (shown["id"], shown["recorded"], shown["verdict"]) == (1, None, "unknown")
 
 
 @pytest.mark.kip("C004")
@@ -137,6 +139,7 @@ def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
 
     assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
     assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
+    assert said["pending_voters"]["moved"] == [1]
 
 
 @pytest.mark.kip("C024")
@@ -149,11 +152,14 @@ def test_a_poll_has_every_listener_of_a_node() -> None:
         partition_index=0, leader_id=1, leader_epoch=1, high_watermark=1, current_voters=[], observers=[]
     )
     topic = kind.TopicData(topic_name="__cluster_metadata", partitions=[partition])
-    answer = kind(error_code=0, topics=[topic], nodes=[kind.Node(node_id=1, listeners=listeners)])
+    answer = kind(error_code=0, topics=[topic], nodes=[kind.Node(node_id=node, listeners=listeners) for node in (1, 2)])
 
     said = parse_describe_quorum(answer, cluster_id=None, address=Address("c1", 9093))
 
-    assert [str(one) for one in said.nodes[0].endpoints] == ["c1:9093", "c1:40000"]
+    assert [(node.id, [str(one) for one in node.endpoints]) for node in said.nodes] == [
+        (1, ["c1:9093", "c1:40000"]),
+        (2, ["c1:9093", "c1:40000"]),
+    ]
 
 
 @pytest.mark.kip("A030", "E004")

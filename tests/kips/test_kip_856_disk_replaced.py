@@ -77,6 +77,19 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 
 
+@pytest.mark.kip("A048")
+def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too() -> None:
+    """Nor in a poll before: the monitor started after the disk was replaced, and a new leader knows no older fetch."""
+    unheard = replica("3-UUID3", end=None, fetch=None, caught_up=None)
+    polled = replace(REPLACED, voters=(*REPLACED.voters[:2], unheard))
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-UUID1", "2-UUID2", "3-UUID3")
+
+    assert len(findings(apply(replay, [script.read(), script.row(polled)]), RULE)) == 1
+
+
 @pytest.mark.kip("A081", "K024")
 def test_progress_is_kept_for_each_disk_of_a_node() -> None:
     script, replay = formed()
@@ -126,11 +139,12 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     assert findings(fixed, RULE) == []
 
 
-@pytest.mark.kip("A072")
-def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up() -> None:
+@pytest.mark.kip("A004", "A048", "A069", "A072")
+@pytest.mark.parametrize("caught_up", [60_000, None], ids=["long ago", "never"])
+def test_a_new_disk_that_lags_is_not_added_before_it_has_caught_up(caught_up: int | None) -> None:
     """Kafka refuses to add a replica that has not caught up, and a second one of a voter's id."""
     script, replay = formed()
-    lagging = replace(REPLACED, observers=(replica("3-NEW", end=40, caught_up=60_000),))
+    lagging = replace(REPLACED, observers=(replica("3-NEW", end=40, caught_up=caught_up),))
 
     (finding,) = findings(apply(replay, [script.row(lagging)]), RULE)
 

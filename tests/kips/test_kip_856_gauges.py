@@ -8,7 +8,7 @@ import pytest
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
@@ -71,7 +71,7 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return replace(quorum, poll=replace(quorum.poll, voters=rows))
 
 
-@pytest.mark.kip("A099", "A100", "A101", "A102")
+@pytest.mark.kip("A080", "A099", "A100", "A101", "A102", "K031")
 def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
@@ -98,10 +98,18 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
 
 @pytest.mark.kip("K014", "A106")
 def test_voters_are_written_with_id_disk_and_endpoints() -> None:
-    (first, *_) = status(healthy(3))["current_voters"]
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    secure = Endpoint(listener="SECURE", host="fd00::1", port=9094)
+    nodes = {**quorum.poll.nodes, NodeId(1): (*quorum.poll.nodes[NodeId(1)], secure)}
+    (first, *_) = status(replace(quorum, poll=replace(quorum.poll, nodes=nodes)))["current_voters"]
     assert status(removing(healthy(3), 1))["could_be_voters"] == [], "a voter until its removal is committed"
 
-    assert first == {"id": 1, "directory_id": key(1).directory_id, "endpoints": ["CONTROLLER://c1.test:9093"]}
+    assert first == {
+        "id": 1,
+        "directory_id": key(1).directory_id,
+        "endpoints": ["CONTROLLER://c1.test:9093", "SECURE://[fd00::1]:9094"],
+    }
 
 
 @pytest.mark.kip("A066", "A109", "A110", "D097", "K012")
@@ -223,3 +231,5 @@ def test_a_voter_that_did_not_fetch_from_a_new_leader_is_inactive_unless_it_was_
 
     assert status(elected)["voters_fetching"] == 3, "before the election it fetched"
     assert status(strange)["voters_fetching"] == 2
+    (finding,) = findings(strange, "failure-tolerance")
+    assert finding.summary.startswith("Voter 2 has not fetched from leader 3 yet.")

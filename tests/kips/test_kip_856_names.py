@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.log_dir_status import log_dir_status
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import decoded
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
@@ -50,6 +52,14 @@ def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Pa
     assert isinstance(found, ElectionState)
     assert (found.version, found.leader_epoch, found.leader_id) == (version, 9, 3)
     assert found.voted == ReplicaKey(id=NodeId(2))
+    (tmp_path / "quorum-state").write_text(json.dumps(state | {"leaderId": 0, "votedId": 0}))
+    zero = read_election_state(tmp_path)
+    assert isinstance(zero, ElectionState)
+    assert (zero.leader_id, zero.voted) == (0, ReplicaKey(id=NodeId(0))), "a node id"
+    (tmp_path / "quorum-state").write_text(json.dumps(state | {"leaderId": -1, "leaderEpoch": -1, "votedId": -1}))
+    nobody = read_election_state(tmp_path)
+    assert isinstance(nobody, ElectionState)
+    assert (nobody.leader_epoch, nobody.leader_id, nobody.voted) == (-1, None, None)
 
 
 @pytest.mark.kip("A079")
@@ -71,16 +81,23 @@ def test_a_fetch_has_a_directory_id_from_version_17_on_and_the_monitors_has_none
     assert (theirs == ours) is not carried
 
 
-@pytest.mark.kip("A002", "A065")
+@pytest.mark.kip("A002", "A013", "A065", "D004")
 def test_meta_properties_identify_a_metadata_log_dir(
     tmp_path: Path,
 ) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
     of_disk = replay_log_dir(folder).contents
-    assert of_disk.folder == folder / PARTITION, "the metadata log lies under metadata.log.dir"
+    assert of_disk.folder == folder / "__cluster_metadata-0", "the metadata log lies under metadata.log.dir"
     assert of_disk.meta_properties is not None
     assert f"directory.id={of_disk.meta_properties.directory_id}" in properties.read_text().splitlines()
+
+    assert log_dir_status(of_disk).directory_id == of_disk.meta_properties.directory_id
+    for directory in ("-_MwV-qnTvyuNU_bIKMYFQ", "AaorEeDFTeqhbYUKWjaZFw"):
+        properties.write_text(f"node.id=2\ndirectory.id={directory}\n")
+        assert replay_log_dir(folder).contents.meta_properties == replace(
+            of_disk.meta_properties, version=None, cluster_id=None, directory_id=DirectoryId(directory)
+        )
 
     properties.unlink()
 

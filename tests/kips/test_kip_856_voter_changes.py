@@ -10,7 +10,7 @@ from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.rules.situation import adding, findings, healthy, observer, voter_not_fetching
+from tests.unit.rules.situation import adding, findings, healthy, observer, stalled, voter_not_fetching
 from tests.unit.rules.test_voter_set_rules import removing
 from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, apply, machine, poll, replica
 
@@ -65,6 +65,8 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
 
     assert carried(voter_not_fetching(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
     assert carried(removing(four, 1)) == ["warning 2 of 3 voters are in sync; 2 are needed"]
+    (waits,) = findings(stalled(adding(voter_not_fetching(three, 2), 4)), "high-watermark-stalled")
+    assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")
 
 
 @pytest.mark.kip("A042", "A077", "A082")

@@ -1,5 +1,6 @@
 """KIP-856, votes and majorities as rules and the rescue plan evaluate them: disks, voter sets, log ends."""
 
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import pytest
 from connectors.observations.observation import QuorumPolled
 from rules.analysis.electability import electability, voter_standings
 from rules.analysis.endpoint_status import endpoint_statuses
+from rules.analysis.restart_election import RestartedController, forecast_election
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
+from rules.rescue.node_decisions import NodeAction, StoppedLog, node_decisions
 from rules.rescue.surviving_disks import DiskSurvival, SurvivingDisk, disk_survival
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
@@ -79,6 +82,59 @@ def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record(
     assert not left(second).electable, "of three voters, by the only log that says so"
     assert left(second, third).electable
     assert left(second, third).best == (second.key,)
+
+
+def restarted(one: SurvivingDisk) -> RestartedController:
+    """Returns a controller that starts with this disk, at the endpoint that the others dial."""
+    return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
+
+
+@pytest.mark.kip("A008")
+def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
+    second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
+    logs = [
+        StoppedLog(key=one.key, epoch=one.epoch, end_offset=one.end_offset, epoch_ends={}) for one in (second, third)
+    ]
+
+    assert (left(second, third).present, left(second, third).electable) == ((second.key,), False)
+    assert {one.action for one in node_decisions(logs, second.voters)} == {NodeAction.REFUSE}
+    (candidate,) = forecast_election(map(restarted, (second, third))).candidates
+    assert (candidate.key, candidate.reached) == (second.key, (second.key,))
+
+
+@pytest.mark.kip("A009", "A010")
+def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
+    candidates = forecast_election(map(restarted, (disk(1, 10, 1, 2), disk(2, 11, 1, 2, 3, 4)))).candidates
+
+    assert [(one.key.id, one.needed, one.wins) for one in candidates] == [(1, 2, False), (2, 3, False)]
+    assert [len(one.reached) + len(one.barred) for one in candidates] == [2, 4]
+
+
+@pytest.mark.kip("A038", "A087", "D051")
+def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list() -> None:
+    second, third = disk(2, 10, 1, 2), disk(3, 11, 1, 2, 3)
+
+    (_, candidate) = forecast_election(map(restarted, (second, third))).candidates
+
+    assert (candidate.key, candidate.reached, candidate.wins) == (third.key, (second.key, third.key), True)
+
+
+@pytest.mark.kip("A039", "D049")
+def test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart() -> None:
+    longer, newer = disk(1, 20, 1, 2, 3), replace(disk(2, 10, 1, 2, 3), epoch=Epoch(2))
+
+    assert left(longer, newer).best == (newer.key,)
+    reached = {one.key: one.reached for one in forecast_election(map(restarted, (longer, newer))).candidates}
+    assert reached == {longer.key: (longer.key,), newer.key: (longer.key, newer.key)}
+    shared = {Epoch(1): Offset(8)}
+    logs = [
+        StoppedLog(
+            key=each, epoch=one.epoch, end_offset=one.end_offset, epoch_ends={**shared, one.epoch: one.end_offset}
+        )
+        for each, one in ((longer.key, longer), (newer.key, newer), (key(3), newer))
+    ]
+    actions = {one.key.id: one.action for one in node_decisions(logs, newer.voters)}
+    assert actions == {1: NodeAction.LEAVE, 2: NodeAction.APPLY, 3: NodeAction.APPLY}
 
 
 @pytest.mark.kip("A058")

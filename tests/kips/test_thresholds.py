@@ -16,6 +16,8 @@ REQUEST_TIMEOUT_MS = 2_000
 CHECK_QUORUM_MS = FETCH_TIMEOUT_MS * 3 // 2
 UPDATE_VOTER_MS = 3 * FETCH_TIMEOUT_MS
 OBSERVER_FORGOTTEN_MS = 300_000
+NOOP_INTERVAL_MS = 500
+"""metadata.max.idle.interval.ms: an idle leader commits a record this often."""
 DEFAULTS = thresholds_for({})
 
 
@@ -83,10 +85,11 @@ def test_no_leader_fires_after_an_election_and_its_backoff(started_ms: int) -> N
             failures=tuple(replace(each, last_at_ms=Millis(NOW + later_ms)) for each in quorum.failures),
         )
         tracked, alerts = advance(tracked, evaluate(now, DEFAULTS), now, DEFAULTS)
-        fired += [(later_ms, alert.rule) for alert in alerts if alert.rule == "no-leader"]
+        fired += [(later_ms, alert.severity) for alert in alerts if alert.rule == "no-leader"]
 
-    ((at_ms, _),) = fired
+    ((at_ms, severity),) = fired
     assert election_ms < at_ms <= 2 * election_ms
+    assert severity == "critical"
 
 
 @pytest.mark.kip("D011", "D012", "K036")
@@ -95,12 +98,13 @@ def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
     assert DEFAULTS["failure-tolerance"].ms("caught_up_age") > 2 * REQUEST_TIMEOUT_MS
+    assert DEFAULTS["high-watermark-stalled"].ms("still") >= 10 * NOOP_INTERVAL_MS
     for rule in RULES_OF_FETCHES:
         assert DEFAULTS[rule].ms("fetch_age") > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"
 
 
-@pytest.mark.kip("K038")
+@pytest.mark.kip("B047", "E005", "K038")
 @pytest.mark.parametrize("rule", ["partition-stuck-recovering", "observer-could-be-voter", "stale-voter-endpoint"])
 def test_the_three_thresholds_without_a_value_in_the_texts_have_configurable_defaults(rule: str) -> None:
-    assert DEFAULTS[rule].ms("hold") > 0
+    assert 0 < DEFAULTS[rule].ms("hold") <= OBSERVER_FORGOTTEN_MS, "minutes"
     assert thresholds_for({f"{rule}.hold": 7})[rule].ms("hold") == 7_000

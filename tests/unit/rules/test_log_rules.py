@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     EPOCH,
     broker,
     broker_lagging,
+    controller_start,
     elected,
     epoch_jumped,
     evaluation_of,
@@ -238,6 +239,13 @@ def test_if_controllers_register_only_recorded_starts_explain_elections(started:
     quorum = elected(healthy(), 1, 2, 1, 2, started=started)
     assert finding_lines(quorum) == ([CHURN] if fires else [])
     assert finding_lines(replace(quorum, controllers={})) == []
+
+
+@pytest.mark.kip("D060")
+def test_a_start_before_the_elections_explains_none() -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2)
+    starts = tuple(controller_start(node, offset=9_000) for node in (1, 2))
+    assert finding_lines(replace(quorum, history=replace(quorum.history, starts=starts))) == [CHURN]
 
 
 @pytest.mark.kip("D060")

@@ -26,14 +26,18 @@ def test_recoveries_that_kafka_writes_are_allowed(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
 
 
-@pytest.mark.kip("B009", "B040")
+@pytest.mark.kip("B009", "B024", "B040", "K047")
+@pytest.mark.parametrize("partition", [0, 1])
 @pytest.mark.parametrize(
     ("leader", "isr"),
     [(102, (102, 101)), (None, (101, 102)), (102, (101,)), (102, ())],
     ids=["ISR grew (B009)", "ISR grew without a leader", "leader not in ISR (B040)", "leader and empty ISR"],
 )
-def test_isr_other_than_the_leader_alone_is_a_violation(leader: int | None, isr: tuple[int, ...]) -> None:
-    quorum = recovering(recovering(healthy(), 0, leader=leader, isr=isr), 1)
+def test_isr_other_than_the_leader_alone_is_a_violation(
+    leader: int | None, isr: tuple[int, ...], partition: int
+) -> None:
+    before, after = range(partition), range(partition + 1, 2)
+    quorum = recovering(recovering(recovering(healthy(), *before), partition, leader=leader, isr=isr), *after)
     (finding,) = findings(quorum, RULE)
     assert finding.subject == "topic orders"
     assert "1 partition of topic orders" in finding.summary

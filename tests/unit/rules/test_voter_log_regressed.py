@@ -41,6 +41,7 @@ def test_another_controller_describes_the_quorum() -> None:
     assert "--bootstrap-controller c3.test" not in command
 
 
+@pytest.mark.kip("A004")
 def test_no_step_names_a_new_directory_id_in_a_static_quorum() -> None:
     (finding,) = findings(log_regressed(static(healthy()), 2), RULE)
     assert finding.severity is Severity.CRITICAL

@@ -17,9 +17,12 @@ def sample(lag: int | None, lag_ms: int | None) -> LagSample:
 
 CAUGHT_UP, FAR, LESS_FAR, NO_LAG = sample(0, 0), sample(90, 9_000), sample(80, 8_000), sample(None, None)
 AT_THE_LIMIT, ABOVE_LIMIT = sample(1, 2_000), sample(1, 2_001)
+NEVER = sample(1, None)
+"""It has fetched, and has never caught up with this leader."""
 SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
 
 
+@pytest.mark.kip("A069", "D140")
 @pytest.mark.parametrize(
     ("samples", "state"),
     [
@@ -32,6 +35,7 @@ SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
         ((FAR, FAR, LESS_FAR), Readiness.CATCHING_UP),
         ((FAR, FAR, FAR), Readiness.LAGGING),
         ((LESS_FAR, FAR, FAR), Readiness.LAGGING),
+        ((NEVER, NEVER, NEVER), Readiness.LAGGING),
         # A new leader does not know the lag of every replica: a sample without a lag does not count.
         ((CAUGHT_UP, CAUGHT_UP, NO_LAG), Readiness.UNKNOWN),
         ((CAUGHT_UP, CAUGHT_UP, CAUGHT_UP, NO_LAG), Readiness.READY),

@@ -92,7 +92,7 @@ def leader_change(error: int, *, leader: int, at: Address | None) -> dict[Addres
     return scripts
 
 
-@pytest.mark.kip("D057", "D059", "D071", "D076")
+@pytest.mark.kip("D057", "D059", "D067", "D071", "D076")
 @pytest.mark.parametrize("error", [6, 74])
 def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset(
     loop: EventLoop, error: int
@@ -115,6 +115,26 @@ def test_other_controllers_are_queried_if_the_former_leader_knows_no_leader(loop
     output = follow(loop, controllers, lambda output: output.log == LOG + MORE, configured=(C1, C2))
 
     assert output.log == LOG + MORE
+
+
+@pytest.mark.kip("D037")
+def test_after_an_offset_out_of_range_no_record_is_read_again(loop: EventLoop) -> None:
+    refused: list[int] = []
+
+    def leader(request: Any) -> Any:
+        offset = request.topics[0].partitions[0].fetch_offset
+        if offset == 4 and not refused:
+            refused.append(offset)
+            return fetch_response(error=1)
+        return leader_response(LOG, end=4, leader=1)(request)
+
+    controllers = RecordingLogClient(loop, {C1: leader})
+
+    output = follow(
+        loop, controllers, lambda _: [offset for *_, offset, _ in controllers.fetches].count(4) > 2, configured=(C1,)
+    )
+
+    assert output.log == LOG
 
 
 @pytest.mark.kip("D053", "D057")

@@ -189,7 +189,7 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
     return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A017", "A094", "A108", "C022", "C023", "C024")
+@pytest.mark.kip("A017", "A093", "A094", "A108", "C022", "C023", "C024")
 def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     polled = parse_describe_quorum(quorum_response(), cluster_id="the-cluster", address=ADDRESS)
     known, absent = polled.voters
@@ -199,6 +199,7 @@ def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     assert (absent.key.directory_id, absent.log_end_offset, absent.last_fetch_ms) == (None, None, None)
     assert (known.last_caught_up_ms, absent.last_caught_up_ms) == (90, None)
     assert polled.high_watermark is None
+    assert polled.observers == ()
     assert polled.endpoint == "c1:9093"
     assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
 

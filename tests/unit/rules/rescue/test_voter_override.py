@@ -106,6 +106,7 @@ def test_the_list_has_the_endpoint_that_voters_dial_of_several() -> None:
 
     assert initial_controllers([replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:]]) == LIST
     assert initial_controllers(reversed(HERE)) == LIST, "by node id"
+    assert initial_controllers([replace(HERE[0], endpoints=()), *HERE[1:]]) is None, "no list of some voters"
 
 
 def test_voter_without_endpoint_or_directory_id_has_no_list() -> None:
@@ -126,9 +127,11 @@ def test_difference_is_printed_as_in_the_kip() -> None:
     assert str(compare(HERE, other_disk)) == (
         "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=true, endpointChanges={}}"
     )
-    assert str(compare(HERE, HERE[:2])) == (
-        "VoterSetDiff{hasVoterIdChanges=true, hasDirectoryIdChanges=false, endpointChanges={}}"
-    )
+    for others in (HERE[:2], (*HERE[:2], Voter(key=key(4), endpoints=(endpoint(4),)))):
+        assert str(compare(HERE, others)) == (
+            "VoterSetDiff{hasVoterIdChanges=true, hasDirectoryIdChanges=false, endpointChanges={}}"
+        )
+    assert str(compare(HERE, moved_voters(2, host="c2.test", port=9095))).endswith("{2=c2.test:9095}}"), "a port only"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +175,10 @@ def test_voter_set_is_printed_as_in_the_kip() -> None:
     assert "SupportedVersionRange[min_version:0, max_version:0]" in voter_set_text([older])
     assert directory is not None
     assert len(directory) == 22
+    both = replace(HERE[0], endpoints=(*HERE[0].endpoints, Endpoint(listener="SECURE", host="::1", port=9094)))
+    assert "listeners=Endpoints(CONTROLLER://c1.test:9093, SECURE://[::1]:9094), " in voter_set_text([both])
+    nodes = [voter_set_text([one]).removeprefix("VoterSet(voters=[").removesuffix("])") for one in HERE]
+    assert voter_set_text(reversed(HERE)) == f"VoterSet(voters=[{', '.join(nodes)}])"
 
 
 @pytest.mark.kip("E009")

@@ -25,6 +25,7 @@ from tests.unit.rules.situation import (
     not_observed_for,
     observer,
     recovering,
+    stalled,
     static,
     voter_not_fetching,
     voters_lagging,
@@ -190,6 +191,18 @@ def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
     assert reader(samples)("recovering_partitions") is None
 
 
+@pytest.mark.kip("D105", "D107")
+def test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported(tmp_path: Path) -> None:
+    quorum = replace(stalled(voter_not_fetching(healthy(3), 2), waiting=60), last_offset=Offset(9_500))
+    read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
+
+    ends = {
+        node: read("log_end_offset", node_id=str(node), directory_id=key(node).directory_id, role="voter")
+        for node in (1, 2, 3)
+    }
+    assert (read("high_watermark"), ends) == (10_000, {1: 10_000, 2: 9_000, 3: 10_060})
+
+
 def polled(second: int, *ends: int, leader: int = 3, lag_ms: int = 0) -> ClusterStatus:
     """The status at a second: voters 1 to 3 and the ends of their logs."""
     rows = tuple(
@@ -224,6 +237,9 @@ def test_rates_cover_the_last_minute() -> None:
 
     assert rates.append_rate() == (760 - 100) / 60, f"polls older than {WINDOW_MS} ms do not count"
     assert rates.fetch_rates() == {("1", ""): (720 - 80) / 60, ("2", ""): (700 - 90) / 60}
+    half = rates_of(polled(0, 0, 0, 0), polled(30, 300, 300, 300))
+    assert half.append_rate() == 10, "of the time that was observed"
+    assert half.fetch_rates() == {("1", ""): 10, ("2", ""): 10}, "followers that have every record"
 
 
 @pytest.mark.kip("D113")
@@ -237,7 +253,7 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
-@pytest.mark.kip("D111")
+@pytest.mark.kip("D111", "D125")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))

@@ -64,22 +64,23 @@ def test_an_election_without_recorded_votes_violates_nothing() -> None:
 
 
 @pytest.mark.kip("A070")
-def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant() -> None:
+@pytest.mark.parametrize(("before", "epoch"), [(0, 1), (1, 2), (1, 5)])
+def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant(before: int, epoch: int) -> None:
     script, replay = LogScript(), machine()
-    script.leader(1)
+    script.leader(1, epoch=before)
     script.voters("1-a", "2-b", "3-c")
     apply(replay, [script.read()])
-    script.epoch = 2
+    script.epoch = epoch
     script.voters("1-a", "2-b")
-    script.leader(1, epoch=2)
+    script.leader(1, epoch=epoch)
 
     quorum = apply(replay, [script.read()])
 
     (violation,) = quorum.invariant_violations
     assert violation.invariant is Invariant.VOTERS_BEFORE_LEADER
     assert (violation.epoch, violation.detail) == (
-        2,
-        "offset 2 of the log is a VotersRecord of epoch 2, before the LeaderChangeMessage of that epoch",
+        epoch,
+        f"offset 2 of the log is a VotersRecord of epoch {epoch}, before the LeaderChangeMessage of that epoch",
     )
     assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
 

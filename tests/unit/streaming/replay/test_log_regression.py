@@ -39,12 +39,13 @@ def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
 
 @pytest.mark.kip("A004", "D093", "K042")
 @pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
-def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str) -> None:
-    quorum = observed(*polls((98, 98), (100, 100), (3, 102), (104, 104), (106, 106), name=name))
+@pytest.mark.parametrize("end", [3, 0], ids=["an older copy", "an empty disk"])
+def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str, end: int) -> None:
+    quorum = observed(*polls((98, 98), (100, 100), (end, 102), (104, 104), (106, 106), name=name))
 
     found = regression(quorum, name)
     assert found is not None
-    assert (found.acknowledged_offset, found.log_end_offset, found.leader_epoch) == (98, 3, 1)
+    assert (found.acknowledged_offset, found.log_end_offset, found.leader_epoch) == (98, end, 1)
     assert found.observed_at_ms == quorum.now_ms - 2_000
 
 

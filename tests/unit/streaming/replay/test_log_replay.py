@@ -217,9 +217,12 @@ def test_a_transaction_is_applied_at_its_end_and_dropped_at_its_abort() -> None:
     script.begin()
     script.broker(101)
     script.voters("1-a")
+    script.kraft(1)
+    script.leader(2, epoch=2)
     quorum = apply(replay, [script.read()])
     assert quorum.brokers == {}
     assert quorum.committed is not None, "control records are not part of transactions"
+    assert (quorum.kraft_version, quorum.leader_id, quorum.leader_epoch) == (1, 2, 2)
 
     replay = again(replay.to_bytes())
     script.end()

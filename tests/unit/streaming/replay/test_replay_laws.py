@@ -27,6 +27,7 @@ STEP = st.sampled_from(
     [
         "leader", "kraft", "voters-3", "voters-2", "controller", "broker", "fence", "unfence", "unregister", "topic",
         "partition", "shrink", "unclean", "recovered", "remove", "clear-elr", "begin", "end", "abort", "noop",
+        "feature", "no-feature",
     ]
 )  # fmt: skip
 OBSERVATION = st.sampled_from(["poll", "no-leader", "refused", "denied", "silence"])
@@ -58,6 +59,8 @@ def write(script: LogScript, step: str) -> None:
         "end": script.end,
         "abort": lambda: script.end(aborted=True),
         "noop": lambda: script.noops(1),
+        "feature": lambda: script.feature("group.version", 1),
+        "no-feature": lambda: script.feature("group.version", 0),
     }
     steps[step]()
 
@@ -144,6 +147,7 @@ def log_facts(quorum: Quorum) -> object:
         quorum.committed.voters if quorum.committed else None,
         quorum.kraft_version,
         quorum.metadata_version,
+        quorum.features,
         {node: (one.incarnation_id, one.endpoints) for node, one in quorum.controllers.items()},
         {node: (one.incarnation_id, one.fenced, one.in_controlled_shutdown) for node, one in quorum.brokers.items()},
         {(one.topic_id, one.partition): (one.topic, one.replicas, one.isr, one.leader) for one in quorum.recovering},
@@ -162,6 +166,8 @@ def image_of(script: LogScript, log: list[LogEvent]) -> list[LogEvent]:
     if image.committed is not None:
         writer.write(replace(writer.voters(), voters=image.committed.voters))
         del writer.events[-2]
+    for name, level in image.features.items():
+        writer.feature(name, level)
     newest = {
         (type(event), event.id): event for event in log if isinstance(event, ControllerRegistered | BrokerRegistered)
     }

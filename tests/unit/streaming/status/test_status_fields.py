@@ -101,7 +101,7 @@ def test_replication_rows_of_the_sample_in_kip_595() -> None:
     assert [one["directory_id"] for one in fields["replicas"]] == [key(node).directory_id for node in range(5)]
 
 
-@pytest.mark.kip("D101", "K018")
+@pytest.mark.kip("D098", "D101", "K018")
 def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:
     """As MetadataQuorumCommand counts it, also if another voter caught up longer ago."""
     quorum = in_the_kips_sample()

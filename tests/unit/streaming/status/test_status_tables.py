@@ -14,6 +14,7 @@ from streaming.status.build_status import cluster_status
 from streaming.status.health import health
 from tests.unit.rules.situation import (
     healthy,
+    key,
     leaderless,
     name_not_found,
     not_observed_for,
@@ -22,9 +23,11 @@ from tests.unit.rules.situation import (
     refuses,
     registered_elsewhere,
     static,
+    voter_not_fetching,
 )
 from tests.unit.streaming.status import statuses
 from tests.unit.streaming.status.statuses import state_of
+from tests.unit.streaming.status.test_status_fields import in_the_kips_sample
 
 SITUATIONS = {
     "healthy": healthy(3),
@@ -108,6 +111,45 @@ def test_table_on_a_narrow_terminal_shows_every_endpoint(what: str) -> None:
     assert all(len(line) <= 80 for line in shown.splitlines())
     for node in (1, 2, 3):
         assert f"c{node}.test:9093" in shown
+
+
+@pytest.mark.kip("A098", "A108", "D099")
+def test_every_replica_is_shown_with_its_directory_id() -> None:
+    """Two of them have the same node id."""
+    quorum = observer(voter_not_fetching(healthy(3), 2), 2, directory="newDirOf2")
+    rows = [line.split() for line in printed(quorum, "replication").splitlines()]
+
+    shown = [(row[0], row[1], row[4]) for row in rows if len(row) > 4 and row[4] in ("Leader", "Follower", "Observer")]
+    roles = {3: "Leader", 1: "Follower", 2: "Follower", 101: "Observer", 102: "Observer"}
+    assert shown == [
+        *((str(node), key(node).directory_id, role) for node, role in roles.items()),
+        ("2", key(2, "newDirOf2").directory_id, "Observer"),
+    ]
+    voters = [line.split()[:2] for line in printed(quorum).splitlines() if ".test:9093" in line]
+    assert [["2", key(2).directory_id]] == [voter for voter in voters if voter[0] == "2"]
+    assert f"observers: {key(101)}, {key(102)}, {key(2, 'newDirOf2')}" in printed(quorum)
+
+
+@pytest.mark.kip("D098", "D099", "K037")
+def test_the_sample_in_kip_595_is_printed_with_its_numbers() -> None:
+    """Of `describe --status` and of `describe --replication`; kraftwatch prints lag times with their unit."""
+    quorum = in_the_kips_sample()
+
+    lines = {tuple(line.split()) for line in printed(quorum).splitlines()}
+    assert lines >= {
+        ("Leader", "0"),
+        ("Leader", "epoch", "15"),
+        ("High", "watermark", "234130"),
+        ("Max", "follower", "lag", "34", "records,", "15", "ms"),
+    }
+    rows = [line.split() for line in printed(quorum, "replication").splitlines()]
+    assert [[*row[:1], *row[2:7]] for row in rows if len(row) > 6 and row[0].isdecimal()] == [
+        ["0", "234134", "0", "Leader", "0", "ms"],
+        ["1", "234130", "4", "Follower", "10", "ms"],
+        ["2", "234100", "34", "Follower", "15", "ms"],
+        ["3", "234124", "10", "Observer", "12", "ms"],
+        ["4", "234130", "4", "Observer", "15", "ms"],
+    ]
 
 
 def test_registered_endpoint_is_shown_only_where_it_differs() -> None:

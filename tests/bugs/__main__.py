@@ -18,8 +18,11 @@ from tests.bugs.in_delivery import BUGS as IN_DELIVERY
 from tests.bugs.in_gatherer import BUGS as IN_GATHERER
 from tests.bugs.in_kip_595_metrics_rows import BUGS as IN_KIP_595_METRICS_ROWS
 from tests.bugs.in_kip_595_rows import BUGS as IN_KIP_595_ROWS
+from tests.bugs.in_kip_595_statements import BUGS as IN_KIP_595_STATEMENTS
+from tests.bugs.in_kip_704_1347_statements import BUGS as IN_KIP_704_1347_STATEMENTS
 from tests.bugs.in_kip_704_rows import BUGS as IN_KIP_704_ROWS
 from tests.bugs.in_kip_856_rows import BUGS as IN_KIP_856_ROWS
+from tests.bugs.in_kip_856_statements import BUGS as IN_KIP_856_STATEMENTS
 from tests.bugs.in_kip_1347_rows import BUGS as IN_KIP_1347_ROWS
 from tests.bugs.in_kip_notes_rows import BUGS as IN_KIP_NOTES_ROWS
 from tests.bugs.in_replay import BUGS as IN_REPLAY
@@ -34,6 +37,9 @@ OF_KIPS = (
     *IN_KIP_595_METRICS_ROWS,
     *IN_KIP_1347_ROWS,
     *IN_KIP_NOTES_ROWS,
+    *IN_KIP_856_STATEMENTS,
+    *IN_KIP_704_1347_STATEMENTS,
+    *IN_KIP_595_STATEMENTS,
 )
 
 

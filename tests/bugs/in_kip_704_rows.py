@@ -169,7 +169,7 @@ BUGS = (
         "rules/checks/partition_stuck_recovering.py",
         "changes = sum(case.recovery.leader_changes for case in cases)",
         "changes = max(case.recovery.leader_changes for case in cases)",
-        "tests/kips/test_kip_704_promises.py::test_leaders_elected_since_are_those_of_all_partitions",
+        "tests/kips/test_kip_704_promises.py::test_partitions_of_a_topic_are_one_alert_since_the_first_of_them",
         rows="B048",
     ),
     Bug(

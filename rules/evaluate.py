@@ -32,8 +32,8 @@ class ThresholdError(ValueError):
 
 def _load_rules() -> Mapping[str, Rule]:
     names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
-    rules = [importlib.import_module(f"{checks.__name__}.{name}").RULE for name in names]
-    return {rule.id: rule for rule in rules}
+    modules = {name.replace("_", "-"): importlib.import_module(f"{checks.__name__}.{name}") for name in names}
+    return {rule: replace(module.RULE, id=rule, text=module.__doc__ or "") for rule, module in modules.items()}
 
 
 RULES: Mapping[str, Rule] = _load_rules()

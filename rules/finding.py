@@ -41,7 +41,8 @@ Ids are unique across roles (KIP-500): a controller and a broker with the same i
 class Finding:
     """A condition that one rule finds active now."""
 
-    rule: str
+    rule: str = ""
+    """The rule's id, which `rules.observability.evaluate_rule` adds."""
     subject: str
     """What the finding is about. It stays the same while the condition lasts: it is part of the alert's identity."""
     severity: Severity
@@ -62,9 +63,9 @@ class Finding:
 class UnknownResult:
     """The rule cannot be evaluated now. Its firing alerts keep firing until it can be evaluated again."""
 
-    rule: str
-    """Rule id."""
-    subject: str | None
+    rule: str = ""
+    """As in a finding."""
+    subject: str | None = None
     """The one subject whose state is unknown; without it, all subjects of the rule."""
     why: str
     """One sentence: what is not observed, and since when."""
@@ -74,8 +75,8 @@ class UnknownResult:
 class NotApplicable:
     """The rule has nothing to evaluate on this cluster, for example on a static quorum. This does not mean healthy."""
 
-    rule: str
-    """Rule id."""
+    rule: str = ""
+    """As in a finding."""
     why: str
     """Why it does not apply."""
 
@@ -144,10 +145,10 @@ class Rule:
     need is met; callers therefore use `rules.observability.evaluate_rule`.
     """
 
-    id: str
+    id: str = ""
     title: str
-    text: str
-    """The operator's page: the module's docstring."""
+    text: str = ""
+    """The operator's page: the module's docstring. `rules.evaluate` adds it, and the id."""
     thresholds: tuple[Threshold, ...]
     evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]]
     needs: tuple[Need, ...] = ()

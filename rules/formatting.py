@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, TopicId
 
 _SECOND = 1_000
 _MINUTE = 60 * _SECOND
@@ -76,6 +76,11 @@ def first_steps(steps: Sequence[str]) -> list[str]:
     """Returns the steps of a remedy; of more than MOST_ENTRIES the first ones, and how many are left out."""
     more = len(steps) - MOST_ENTRIES
     return [*steps[:MOST_ENTRIES], f"# Do the same for {more} more"] if more > 0 else [*steps]
+
+
+def topic_text(topic: str | None, topic_id: TopicId) -> str:
+    """Returns a topic's name; `with id ID` if its name is unknown."""
+    return topic or f"with id {topic_id}"
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """Checks what a rule needs to observe (`Rule.needs`) before the rule is evaluated."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_age_problem, log_read_problem, poll_problem
@@ -18,38 +18,35 @@ class UnmetNeedError(RuntimeError):
 
 
 def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns the results of one rule, with the configured severity.
+    """Yields the results of one rule, with its id and the configured severity.
 
     The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
     """
-    if not thresholds.enabled:
-        return (NotApplicable(rule=rule.id, why=DISABLED),)
-    result = unmet_need(rule, quorum, thresholds)
-    if result is not None:
-        return (result,)
-    results = rule.evaluate(quorum, thresholds)
-    severity = thresholds.severity
-    if severity is None:
-        return results
-    return (replace(each, severity=severity) if isinstance(each, Finding) else each for each in results)
+    unmet = _unmet_need(rule, quorum, thresholds)
+    for each in rule.evaluate(quorum, thresholds) if unmet is None else (unmet,):
+        if isinstance(each, Finding) and thresholds.severity is not None:
+            yield replace(each, rule=rule.id, severity=thresholds.severity)
+        else:
+            yield replace(each, rule=rule.id)
 
 
-def unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
+def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
     """Returns the result of a rule for the first of its needs that is not met; None if all are met."""
+    if not thresholds.enabled:
+        return NotApplicable(why=DISABLED)
     for need in rule.needs:
         if need is not Need.FRESH_POLL and not quorum.access.log:
-            return NotApplicable(rule=rule.id, why=POLLS_ONLY)
+            return NotApplicable(why=POLLS_ONLY)
         if need is Need.VOTERS_RECORD and _static(quorum):
-            why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
-            return NotApplicable(rule=rule.id, why=why)
+            return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
         if need is Need.RECOVERY_STATE and _without_recovery_state(quorum):
-            why = (
-                f"not supported: metadata.version {quorum.metadata_version} is below 3.2 and has no LeaderRecoveryState"
+            level = quorum.metadata_version
+            return NotApplicable(
+                why=f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
             )
-            return NotApplicable(rule=rule.id, why=why)
-        problem = _PROBLEMS[need](quorum, thresholds)
+        problem = _problem(need, quorum, thresholds)
         if problem is not None:
-            return UnknownResult(rule=rule.id, subject=None, why=problem)
+            return UnknownResult(why=problem)
     return None
 
 
@@ -93,28 +90,15 @@ def _without_recovery_state(quorum: Quorum) -> bool:
     return level is not None and level < _RECOVERY_STATE_SINCE
 
 
-def _metadata_log(_quorum: Quorum, _thresholds: Thresholds) -> str | None:
-    return None
-
-
-def _voters_record(quorum: Quorum, _thresholds: Thresholds) -> str | None:
-    return log_read_problem(quorum) or (_NO_VOTERS_RECORD if quorum.committed is None else None)
-
-
-def _current_log(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
-
-
-def _fresh_poll(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    poll = fresh_poll(quorum, thresholds)
-    return None if poll is not None and poll.leader is not None else poll_problem(quorum)
-
-
-_PROBLEMS: Mapping[Need, Callable[[Quorum, Thresholds], str | None]] = {
-    Need.METADATA_LOG: _metadata_log,
-    Need.VOTERS_RECORD: _voters_record,
-    Need.CURRENT_LOG: _current_log,
-    Need.FRESH_POLL: _fresh_poll,
-    Need.RECOVERY_STATE: _metadata_log,
-}
-"""Each returns one sentence that says why the need is not met, or None."""
+def _problem(need: Need, quorum: Quorum, thresholds: Thresholds) -> str | None:
+    """Returns one sentence that says why the need is not met; None if it is met, or always met where it applies."""
+    match need:
+        case Need.METADATA_LOG | Need.RECOVERY_STATE:
+            return None
+        case Need.VOTERS_RECORD:
+            return log_read_problem(quorum) or (_NO_VOTERS_RECORD if quorum.committed is None else None)
+        case Need.CURRENT_LOG:
+            return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
+        case Need.FRESH_POLL:
+            poll = fresh_poll(quorum, thresholds)
+            return None if poll is not None and poll.leader is not None else poll_problem(quorum)

@@ -11,7 +11,7 @@ from rules.analysis.endpoint_status import endpoint_statuses
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, in_sync_count, voter_statuses
 from rules.finding import Thresholds
-from rules.formatting import and_join, plural, utc_text
+from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -44,6 +44,10 @@ def _leads(quorum: Quorum) -> str:
     return f"Controller {quorum.leader_id} leads" + (
         "" if quorum.leader_epoch is None else f" in epoch {quorum.leader_epoch}"
     )
+
+
+def _voters(quorum: Quorum) -> str:
+    return and_join(sorted(quorum.voter_ids)) if quorum.committed else "not known"
 
 
 def _no_leader(quorum: Quorum, _subject: str) -> str:
@@ -102,16 +106,14 @@ def _voters_in_sync(quorum: Quorum, _subject: str) -> str:
 
 
 def _forced_reconfiguration(quorum: Quorum, _subject: str) -> str:
-    voters = and_join(sorted(quorum.committed.ids)) if quorum.committed else "not known"
-    return f"No voter set was forced recently. The voters are {voters}."
+    return f"No voter set was forced recently. The voters are {_voters(quorum)}."
 
 
 def _ghost_registration(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
     if node not in quorum.controllers:
         return f"Controller {node} is no longer registered."
-    voter = quorum.committed is not None and node in quorum.committed.ids
-    return f"Controller {node} {'is a voter' if voter else 'fetches the metadata log'}."
+    return f"Controller {node} {'is a voter' if quorum.voter(node) else 'fetches the metadata log'}."
 
 
 def _high_watermark_stalled(quorum: Quorum, _subject: str) -> str:
@@ -142,8 +144,8 @@ def _node_restarting(quorum: Quorum, subject: str) -> str:
 
 def _observer_could_be_voter(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
-    if quorum.committed is not None and node in quorum.committed.ids:
-        return f"Controller {node} is a voter. The voters are {and_join(sorted(quorum.committed.ids))}."
+    if quorum.voter(node):
+        return f"Controller {node} is a voter. The voters are {_voters(quorum)}."
     return f"Controller {node} is not a voter and does not fetch the metadata log."
 
 
@@ -179,7 +181,7 @@ def _stale_voter_endpoint(quorum: Quorum, subject: str) -> str:
 
 def _unclean_election(quorum: Quorum, subject: str) -> str:
     topic = subject.removeprefix("topic ")
-    recovering = sum(topic in (each.topic, f"with id {each.topic_id}") for each in quorum.recovering)
+    recovering = sum(topic in (each.topic, topic_text(None, each.topic_id)) for each in quorum.recovering)
     now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
     return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
 
@@ -200,14 +202,14 @@ def _views_disagree(quorum: Quorum, subject: str) -> str:
 
 
 def _voter_change_stuck(quorum: Quorum, subject: str) -> str:
-    voters = and_join(sorted(quorum.committed.ids)) if quorum.committed else "not known"
+    change = "No change of the voter set is pending"
     if subject != "quorum":
-        return f"{subject.capitalize()} is no longer removed from the voters again and again. The voters are {voters}."
-    return f"No change of the voter set is pending. The voters are {voters}."
+        change = f"{subject.capitalize()} is no longer removed from the voters again and again"
+    return f"{change}. The voters are {_voters(quorum)}."
 
 
 def _voter_disk_replaced(quorum: Quorum, subject: str) -> str:
-    voter = quorum.committed.by_id(_node(subject)) if quorum.committed else None
+    voter = quorum.voter(_node(subject))
     if voter is None:
         return f"Controller {_node(subject)} is not a voter."
     return f"Controller {_node(subject)} is a voter with directory id {voter.key.directory_id}."

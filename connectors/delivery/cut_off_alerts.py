@@ -12,6 +12,7 @@ from typing import TypeAlias
 from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
 from rules.alert import Alert
 from rules.checks import monitor_blind
+from rules.evaluate import BLIND
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID
@@ -135,13 +136,13 @@ class CutOffAlerts:
 def _is_of_quorum(alert: Alert) -> bool:
     """Returns whether an alert is `monitor-blind` of a cluster's quorum."""
     subject = (alert.rule, alert.subject)
-    return subject == (monitor_blind.ID, monitor_blind.QUORUM_SUBJECT) and alert.cluster_id != JOB_CLUSTER_ID
+    return subject == (BLIND, monitor_blind.QUORUM_SUBJECT) and alert.cluster_id != JOB_CLUSTER_ID
 
 
 def _alert(fired: Sequence[Alert], blind: Sequence[str], monitored: int, started_ms: Millis, now_ms: Millis) -> Alert:
     first = fired[0]
     return job_alert(
-        monitor_blind.ID,
+        BLIND,
         SUBJECT,
         max((each.severity for each in fired), key=lambda severity: severity.rank),
         summary=f"This host cannot observe {len(blind)} of {monitored} clusters since {utc_text(started_ms)}: "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
 from rules.alert import Alert, AlertState
-from rules.checks import monitor_blind
+from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
@@ -89,7 +89,7 @@ def is_about(alert: Alert, name: str) -> bool:
 
 def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Millis) -> Alert:
     return job_alert(
-        monitor_blind.ID,
+        BLIND,
         subject_of(name),
         Severity.WARNING,
         summary=_summary(name, failure, since_ms),

@@ -19,8 +19,8 @@ from rules.analysis.freshness import fresh_probe
 from rules.analysis.replica_lag import Liveness, liveness, same_replica, since_last_fetch_ms
 from rules.finding import Thresholds
 from rules.formatting import utc_text
-from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage, probe_key
+from rules.model.identifiers import Endpoint, at_listener
+from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter
@@ -111,10 +111,9 @@ def endpoint_statuses(quorum: Quorum, poll: Poll | None, thresholds: Thresholds)
     Args:
         quorum: with its committed voter set.
         poll: gives which voters fetch: a fresh poll, or None.
-        thresholds: `silent` and `probe_age`.
+        thresholds: `fetch_age` and `probe_age`.
     """
-    voters = quorum.committed.voters if quorum.committed else ()
-    ordered = sorted(voters, key=lambda voter: voter.key.id)
+    ordered = sorted(quorum.voters, key=lambda voter: voter.key.id)
     return tuple(endpoint_status(quorum, poll, voter, thresholds) for voter in ordered)
 
 
@@ -128,8 +127,9 @@ def last_known_endpoint_statuses(quorum: Quorum, thresholds: Thresholds) -> tupl
 
 def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> EndpointStatus:
     """Returns the endpoint status of one committed voter: see `endpoint_statuses`."""
+    endpoint = voter.endpoint
     alive = liveness(quorum, poll, voter.key, thresholds)
-    if not voter.endpoints:
+    if endpoint is None:
         return EndpointStatus(
             voter=voter,
             endpoint=None,
@@ -139,12 +139,12 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
             faults=(),
             unknown_reason="the VotersRecord names no endpoint for it",
         )
-    endpoint = voter.endpoints[0]
-    probe = fresh_probe(quorum, probe_key(voter.key.id, endpoint), thresholds)
+    probe = fresh_probe(quorum, voter, thresholds)
     refused = probe is not None and probe.connection is Connection.REFUSED
     fetched_since = refused and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
     replaced = _directory_replaced(quorum, poll, voter, thresholds)
-    registered = None if replaced else _registered(quorum, voter.key.id, endpoint)
+    registration = None if replaced else quorum.controllers.get(voter.key.id)
+    registered = at_listener(registration.endpoints, endpoint.listener) if registration else None
     unverified = None if probe is None else _unverified(quorum, probe, thresholds)
     faults = _faults(endpoint, registered, probe, fetched_since=fetched_since)
     if unverified is None and probe is not None and certificate_fault(probe) is not None:
@@ -160,12 +160,6 @@ def endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds:
         or unverified
         or _undecided(probe, alive, fetched_since=fetched_since),
     )
-
-
-def _registered(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> Endpoint | None:
-    registration = quorum.controllers.get(node)
-    endpoints = registration.endpoints if registration else ()
-    return next((each for each in endpoints if each.listener.lower() == endpoint.listener.lower()), None)
 
 
 def _directory_replaced(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> bool:
@@ -218,9 +212,7 @@ def _unverified(quorum: Quorum, probe: Probe, thresholds: Thresholds) -> str | N
             f"{probe.endpoint}: {certificate_text(probe)}, but not by the leader's clock: check the clock of the "
             "monitor's host"
         )
-    if by_leader or any(
-        _accepted(quorum, voter, thresholds) for voter in _voters(quorum) if voter.key.id != probe.node
-    ):
+    if by_leader or any(_accepted(quorum, voter, thresholds) for voter in quorum.voters if voter.key.id != probe.node):
         return None
     return (
         f"{probe.endpoint}: {certificate_text(probe)}, and the monitor accepts no other voter's certificate either: "
@@ -228,13 +220,9 @@ def _unverified(quorum: Quorum, probe: Probe, thresholds: Thresholds) -> str | N
     )
 
 
-def _voters(quorum: Quorum) -> tuple[Voter, ...]:
-    return quorum.committed.voters if quorum.committed else ()
-
-
 def _accepted(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> bool:
     """Returns whether the monitor accepts the certificate at this voter's recorded endpoint."""
-    probe = fresh_probe(quorum, probe_key(voter.key.id, voter.endpoints[0]), thresholds) if voter.endpoints else None
+    probe = fresh_probe(quorum, voter, thresholds)
     return probe is not None and probe.certificate is not None and probe.certificate.verified
 
 

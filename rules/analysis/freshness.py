@@ -9,6 +9,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import LeaderView, Probe
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
+from rules.model.voter_set import Voter
 
 POLL_AGE = Threshold(
     name="poll_age",
@@ -72,9 +73,9 @@ def poll_problem(quorum: Quorum) -> str:
     return f"DescribeQuorum was last answered at {utc_text(quorum.poll.observed_at_ms)}{missing}"
 
 
-def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:
-    """Returns the newest probe under this key (`NODE@HOST:PORT`); None if older than `probe_age`, or than a gap."""
-    probe = quorum.probes.get(name)
+def fresh_probe(quorum: Quorum, voter: Voter, thresholds: Thresholds) -> Probe | None:
+    """Returns the newest probe of the voter's recorded endpoint; None if older than `probe_age`, or than a gap."""
+    probe = quorum.probe(voter.key.id, voter.endpoint)
     if probe is None or not is_current(quorum, probe.observed_at_ms, thresholds.ms(PROBE_AGE.name)):
         return None
     return probe

@@ -17,7 +17,6 @@ from rules.model.monitoring import (
     LeaderView,
     ObservationSource,
     Reason,
-    probe_key,
 )
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -121,7 +120,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
     asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
     controllers = asked - _broker_endpoints(quorum)
-    recorded = {str(voter.endpoints[0]) for voter in _voters(quorum) if voter.endpoints}
+    recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
     if answered:
         first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
         if _followed_leader(quorum, answered) is not None:
@@ -185,7 +184,7 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
     recent = [each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= _UNREACHABLE_MS]
     failing = _endpoints(recent, _UNREACHABLE_REASONS) - {*answered}
     refusing = _endpoints(recent, {Reason.REFUSED})
-    recorded = {str(endpoint) for voter in _voters(quorum) if voter.key.id == leader for endpoint in voter.endpoints}
+    recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
     if recorded:
         return bool(recorded & failing) and not recorded & (refusing | {*answered})
     return bool(failing) and not refusing
@@ -193,24 +192,20 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
 
 def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
     """Returns the followers that are voters and reachable where the others dial them; all if no voters are known."""
-    voters = {voter.key.id: voter for voter in _voters(quorum)}
+    voters = {voter.key.id: voter for voter in quorum.voters}
     if not voters:
         return {view.endpoint for view in following}
     return {view.node for view in following if view.node in voters and _accepts(quorum, voters[view.node])}
 
 
 def _accepts(quorum: Quorum, voter: Voter) -> bool:
-    probes = [quorum.probes.get(probe_key(voter.key.id, endpoint)) for endpoint in voter.endpoints[:1]]
-    return all(probe is None or probe.connection is Connection.ACCEPTED for probe in probes)
+    probe = quorum.probe(voter.key.id, voter.endpoint)
+    return probe is None or probe.connection is Connection.ACCEPTED
 
 
 def _majority(quorum: Quorum) -> int:
     polled = len(quorum.poll.voters) if quorum.poll else 0
-    return majority(len(_voters(quorum)) or polled or len(quorum.bootstrap))
-
-
-def _voters(quorum: Quorum) -> tuple[Voter, ...]:
-    return quorum.committed.voters if quorum.committed else ()
+    return majority(len(quorum.voters) or polled or len(quorum.bootstrap))
 
 
 def _endpoints(failures: Collection[FailedObservation], reasons: Collection[Reason]) -> set[str]:

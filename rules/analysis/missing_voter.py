@@ -15,7 +15,7 @@ from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, probe_key
+from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason
 from rules.model.quorum import Quorum
 
 _AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, PROBE_AGE)})
@@ -36,8 +36,8 @@ class VoterProcess(StrEnum):
 
 def recorded_endpoint(quorum: Quorum, node: NodeId) -> Endpoint | None:
     """Returns the endpoint that the other voters dial; None on a static quorum, or if the node is not a voter."""
-    voter = quorum.committed.by_id(node) if quorum.committed else None
-    return voter.endpoints[0] if voter and voter.endpoints else None
+    voter = quorum.voter(node)
+    return voter.endpoint if voter else None
 
 
 def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
@@ -46,7 +46,7 @@ def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
     A probe identifies the node only once a minute, so a request to the endpoint that timed out since counts too.
     """
     endpoint = recorded_endpoint(quorum, node)
-    probe = quorum.probes.get(probe_key(node, endpoint)) if endpoint else None
+    probe = quorum.probe(node, endpoint)
     if probe is None or quorum.now_ms - probe.observed_at_ms > _PROBE_AGE_MS:
         return VoterProcess.UNKNOWN
     if probe.connection is Connection.REFUSED:
@@ -127,5 +127,5 @@ def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:
 
 
 def _status(quorum: Quorum, node: NodeId) -> EndpointStatus | None:
-    voter = quorum.committed.by_id(node) if quorum.committed else None
+    voter = quorum.voter(node)
     return None if voter is None else endpoint_status(quorum, None, voter, _AGES)

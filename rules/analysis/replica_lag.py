@@ -3,11 +3,19 @@
 from enum import StrEnum
 
 from rules.analysis.freshness import FETCH_AGE
-from rules.finding import Thresholds
+from rules.finding import Threshold, Thresholds
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import LagSample, Poll, Replica
 from rules.model.quorum import Quorum
 
+WINDOW = Threshold(
+    name="window",
+    default=30.0,
+    unit="samples",
+    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
+    "evaluates that minute, a value below 12 less",
+)
 SLOW_FETCH_MS = Millis(60_000)
 """How long after its last fetch a replica that was lagging then still counts as fetching."""
 
@@ -68,6 +76,12 @@ def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis |
     return None
 
 
+def last_fetch_text(quorum: Quorum, poll: Poll, key: ReplicaKey, never: str = "never") -> str:
+    """Returns when this replica last fetched, as text; `never` if no kept poll has a fetch of it."""
+    age = since_last_fetch_ms(quorum, poll, key)
+    return never if age is None else utc_text(poll.observed_at_ms - age)
+
+
 def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thresholds) -> Liveness:
     """Returns whether this replica, with this directory id, fetched at the time of the poll."""
     if poll is None or poll.leader is None:
@@ -103,6 +117,12 @@ class Readiness(StrEnum):
     """It lags, and the lag does not shrink."""
     UNKNOWN = "unknown"
     """There are too few samples."""
+
+
+def lag_samples(quorum: Quorum, key: ReplicaKey) -> tuple[LagSample, ...]:
+    """Returns what is kept of a replica's lag, newest last."""
+    history = quorum.histories.get(key)
+    return history.samples if history else ()
 
 
 def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:

@@ -51,14 +51,14 @@ class RestartSafety:
 def known_controllers(quorum: Quorum) -> frozenset[NodeId]:
     """Returns every controller that the log or the poll names: voters, and registered controllers without a vote."""
     polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
-    return frozenset({*polled, *quorum.controllers, *(quorum.committed.ids if quorum.committed else ())})
+    return frozenset({*polled, *quorum.controllers, *quorum.voter_ids})
 
 
 def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> RestartSafety:
     """Evaluates the restart of one of `known_controllers(quorum)`.
 
     Args:
-        thresholds: `silent`, `poll_age`, `probe_age` and `half_done`.
+        thresholds: `fetch_age`, `poll_age`, `probe_age` and `half_done`.
     """
     poll = _usable_poll(quorum, thresholds)
     if isinstance(poll, str):

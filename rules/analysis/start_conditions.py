@@ -25,7 +25,7 @@ from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
-from rules.model.monitoring import Reason, Resolution, probe_key
+from rules.model.monitoring import Reason, Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 
@@ -93,11 +93,10 @@ def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
 def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
     """Returns the host names of recorded endpoints that do not resolve (NXDOMAIN) by the newest probes, sorted."""
     hosts = set()
-    for voter in quorum.committed.voters if quorum.committed else ():
-        probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
-        current = probe is not None and quorum.now_ms - probe.observed_at_ms <= _PROBE_AGE_MS
-        if current and probe is not None and probe.resolution is Resolution.NAME_NOT_FOUND:
-            hosts.add(probe.endpoint.host)
+    for voter in quorum.voters:
+        probe = quorum.probe(voter.key.id, voter.endpoint)
+        if probe is not None and quorum.now_ms - probe.observed_at_ms <= _PROBE_AGE_MS:
+            hosts |= {probe.endpoint.host} if probe.resolution is Resolution.NAME_NOT_FOUND else set()
     return tuple(sorted(hosts))
 
 
@@ -185,7 +184,7 @@ def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozens
 
 def _former_voters(quorum: Quorum) -> frozenset[NodeId]:
     removed = {key.id for one in quorum.history.reconfigurations for key in one.before if key not in one.after}
-    return frozenset(removed - (quorum.committed.ids if quorum.committed else frozenset()))
+    return frozenset(removed - quorum.voter_ids)
 
 
 def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> tuple[str, ...]:

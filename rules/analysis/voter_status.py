@@ -107,7 +107,7 @@ def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[
     Args:
         quorum: its replica histories bridge elections.
         poll: a poll in which the leader has a row.
-        thresholds: `silent` and `behind`.
+        thresholds: `fetch_age` and `caught_up_age`.
     """
     keys = sorted((row.key for row in poll.voters), key=lambda key: (key.id, key.directory_id or ""))
     return tuple(_voter_status(quorum, poll, key, thresholds) for key in keys)

@@ -43,8 +43,6 @@ from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
 from rules.remedies.remedy_commands import describe_status
 
-ID = "broker-fenced"
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each fenced broker."""
@@ -68,7 +66,6 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     return Finding(
-        rule=ID,
         subject=f"broker {node}",
         severity=_severity(left=left, copies=bool(copies)),
         summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
@@ -105,9 +102,7 @@ def _severity(*, left: bool, copies: bool) -> Severity:
 
 
 RULE = Rule(
-    id=ID,
     title="A broker is fenced",
-    text=__doc__ or "",
     thresholds=(hold(300.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

@@ -35,7 +35,6 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "broker-flapping"
 WINDOW = Threshold(
     name="window",
     default=900.0,
@@ -76,7 +75,6 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
     restarts = sum(one.restarted for one in fencings)
     now = "It is fenced now" if quorum.brokers[node].fenced else "It is not fenced now"
     return Finding(
-        rule=ID,
         subject=f"broker {node}",
         severity=Severity.WARNING,
         summary=f"Broker {node} was fenced {len(fencings)} times within {ms_text(window)}, the last time at "
@@ -132,9 +130,7 @@ def _evidence(one: Interruption) -> dict[str, Plain]:
 
 
 RULE = Rule(
-    id=ID,
     title="A broker is fenced again and again",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), WINDOW, FENCINGS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

@@ -34,24 +34,12 @@ Thresholds
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from rules.finding import (
-    Finding,
-    Need,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    clear,
-    hold,
-)
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import CertificateFault, Probe, Vantage
 from rules.model.quorum import Quorum
 
-ID = "certificate-expiring"
 SUBJECT = "certificates"
 _DAY_MS = 86_400_000
 WARNING = Threshold(
@@ -80,7 +68,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     elif soon:
         nodes = and_join(sorted({probe.node for probe in soon}))
         why = f"the certificate of {nodes} has expired: stale-voter-endpoint reports it"
-        yield UnknownResult(rule=ID, subject=SUBJECT, why=why)
+        yield UnknownResult(subject=SUBJECT, why=why)
     elif quorum.access.tls and quorum.vantage is Vantage.INSIDE:
         # Another listener of the same node may have been probed, before the voter set was known.
         read = {probe.node for probe in probes if _expires_at(probe) is not None}
@@ -88,7 +76,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if unread or not probes:
             missing = f"the certificate of {and_join(unread)}" if unread else "no certificate"
             yield UnknownResult(
-                rule=ID, subject=SUBJECT, why=f"{missing} was {'not ' if unread else ''}read by the newest probes"
+                subject=SUBJECT, why=f"{missing} was {'not ' if unread else ''}read by the newest probes"
             )
 
 
@@ -115,8 +103,8 @@ def _expired(quorum: Quorum, probe: Probe) -> bool:
 
 def _reported_as_stale(quorum: Quorum, probe: Probe) -> bool:
     """Returns whether `stale-voter-endpoint` evaluates this endpoint: the one that other voters dial."""
-    voter = quorum.committed.by_id(probe.node) if quorum.committed else None
-    recorded = voter is not None and probe.endpoint in voter.endpoints[:1]
+    voter = quorum.voter(probe.node)
+    recorded = voter is not None and voter.endpoint == probe.endpoint
     return recorded and probe.certificate is not None and probe.certificate.fault is CertificateFault.EXPIRED
 
 
@@ -124,7 +112,6 @@ def _finding(quorum: Quorum, soon: Sequence[Probe], severity: Severity) -> Findi
     """`soon`: by expiry."""
     nodes = sorted({probe.node for probe in soon})
     return Finding(
-        rule=ID,
         subject=SUBJECT,
         severity=severity,
         summary=f"{_summary(quorum, soon, nodes)} No other node can connect to a controller whose certificate has "
@@ -166,9 +153,7 @@ def _when(quorum: Quorum, probe: Probe) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="A controller's certificate expires soon",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), WARNING, CRITICAL),
     evaluate=evaluate,
     # Without the log by choice no endpoint is probed.

@@ -35,8 +35,6 @@ from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "committed-metadata-lost"
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a loss is remembered."""
@@ -48,7 +46,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     newest = losses[-1]
     yield Finding(
-        rule=ID,
         subject="metadata log",
         severity=Severity.CRITICAL,
         summary=f"Committed metadata was lost: {newest.detail}{_reporter(newest)}. "
@@ -67,7 +64,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             "leader_epoch": quorum.leader_epoch,
             "last_committed_offset": quorum.last_offset,
             "high_watermark": quorum.high_watermark,
-            "voters": [str(voter.key) for voter in quorum.committed.voters] if quorum.committed else [],
+            "voters": [str(voter.key) for voter in quorum.voters],
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
         remedy=(
@@ -85,9 +82,7 @@ def _reporter(failure: FailedObservation) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="Committed metadata was lost",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear()),
     evaluate=evaluate,
 )

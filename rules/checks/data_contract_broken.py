@@ -57,7 +57,6 @@ from rules.formatting import plural, utc_text
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 
-ID = "data-contract-broken"
 STANDS = Threshold(
     name="stands",
     default=1_800.0,
@@ -82,7 +81,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
     return Finding(
-        rule=ID,
         subject=violation.contract,
         severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
         summary=f"Recorded data breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
@@ -139,9 +137,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
 
 
 RULE = Rule(
-    id=ID,
     title="Data that kraftwatch recorded breaks a data contract",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), STANDS),
     evaluate=evaluate,
 )

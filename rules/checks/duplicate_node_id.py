@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
+from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.history import DoubleRegistration
@@ -34,7 +34,6 @@ from rules.model.quorum import Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
-ID = "duplicate-node-id"
 _FETCH_AGE = replace(FETCH_AGE, default=5.0)
 WINDOW = Threshold(
     name="window",
@@ -75,9 +74,7 @@ def _finding(
     voters = {key.id: key for key in (quorum.committed.keys if quorum.committed else poll.voter_keys)}
     voter = voters.get(node)
     endpoints = _endpoints(registered)
-    fetched = {str(key): since_last_fetch_ms(quorum, poll, key) for key in keys}
     return Finding(
-        rule=ID,
         subject=f"node {node}",
         severity=Severity.WARNING if voter is None else Severity.CRITICAL,
         summary=f"Two processes run with node.id {node}{'' if voter is None else ', a voter'}."
@@ -90,9 +87,7 @@ def _finding(
             "registered_endpoints": [str(one) for one in _registered(quorum, node)],
             "returns_of_a_registration": registered.returns if registered else 0,
             "last_return": utc_text(registered.timestamp_ms) if registered else None,
-            "last_fetched": {
-                name: "never" if age is None else utc_text(poll.observed_at_ms - age) for name, age in fetched.items()
-            },
+            "last_fetched": {str(key): last_fetch_text(quorum, poll, key) for key in keys},
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
@@ -129,9 +124,7 @@ def _which(voter: ReplicaKey | None, keys: Sequence[ReplicaKey]) -> Iterable[str
 
 
 RULE = Rule(
-    id=ID,
     title="Two processes have one node.id",
-    text=__doc__ or "",
     thresholds=(hold(30.0), clear(), WINDOW, _FETCH_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

@@ -47,7 +47,6 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "epoch-churn"
 WINDOW = Threshold(
     name="window",
     default=900.0,
@@ -116,7 +115,7 @@ def _skipped_epochs(one: Election) -> int:
 
 def _voter_count(quorum: Quorum) -> int:
     if quorum.committed is not None:
-        return len(quorum.committed.voters)
+        return len(quorum.voters)
     return len(quorum.poll.voters) if quorum.poll else 0
 
 
@@ -131,7 +130,6 @@ def _finding(
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. "
@@ -168,7 +166,6 @@ def _finding(
 
 def _jump(quorum: Quorum, one: Election, skipped: int, *, within: str) -> Finding:
     return Finding(
-        rule=ID,
         subject=f"epoch {one.leader_epoch}",
         severity=Severity.WARNING,
         summary=f"The leader epoch jumped from {one.previous_epoch} to {one.leader_epoch} within {within}: a "
@@ -203,9 +200,7 @@ def _restarts_sentence(quorum: Quorum, elections: list[Election], explained: Col
 
 
 RULE = Rule(
-    id=ID,
     title="Too many leader elections",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

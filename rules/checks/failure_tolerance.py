@@ -63,7 +63,6 @@ from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
-ID = "failure-tolerance"
 WINDOW = Threshold(
     name="window",
     default=900.0,
@@ -89,7 +88,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     spare = in_sync_count(statuses) - majority(len(statuses))
     if missing and spare <= 0 and all(status.replaced_by for status in missing):
         why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
-        yield UnknownResult(rule=ID, subject="quorum", why=why)
+        yield UnknownResult(subject="quorum", why=why)
         return
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
     too_long = recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
@@ -157,7 +156,6 @@ def _finding(
     counted = f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence}"
     sentences = _voter_sentences(quorum, missing)
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,
         # A phone shows the first words: which voter fails, if it is one.
@@ -192,7 +190,6 @@ def _unreliable(
 ) -> Finding:
     failing, in_sync = recent.failing, in_sync_count(statuses)
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"The quorum tolerates no further failure reliably: {in_sync} of {len(statuses)} voters are in sync "
@@ -259,9 +256,7 @@ def _steps(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
 
 
 RULE = Rule(
-    id=ID,
     title="The quorum tolerates no further failure",
-    text=__doc__ or "",
     thresholds=(hold(120.0), clear(), WINDOW, SHARE, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

@@ -35,7 +35,6 @@ from rules.model.history import Reconfiguration
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "forced-reconfiguration"
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=3_600.0,
@@ -57,7 +56,6 @@ def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
     removed = [key for key in change.before if key not in change.after]
     added = [key for key in change.after if key not in change.before]
     return Finding(
-        rule=ID,
         subject=f"voter set at offset {change.offset}",
         severity=Severity.INFO,
         summary=f"The voter set was changed by force: from {plural(len(change.before), 'voter')} to "
@@ -84,9 +82,7 @@ def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
 
 
 RULE = Rule(
-    id=ID,
     title="The voter set was changed by force",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),

@@ -39,13 +39,11 @@ from rules.model.registration import ControllerRegistration
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
-ID = "ghost-registration"
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registration of a controller that does not take part in the quorum."""
     poll = needed_poll(quorum)
-    voters = {row.key.id for row in poll.voters} | (quorum.committed.ids if quorum.committed else set())
+    voters = {row.key.id for row in poll.voters} | quorum.voter_ids
     listed: list[Plain] = [*sorted(voters)]
     present = voters | {row.key.id for row in poll.observers}
     for node, registration in sorted(quorum.controllers.items()):
@@ -55,7 +53,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
-            yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
+            yield UnknownResult(subject=f"controller {node}", why=why)
         else:
             yield _finding(quorum, poll, registration, fetched_at_ms, first_values(listed))
 
@@ -83,7 +81,6 @@ def _finding(
     node = registration.id
     last_fetch = "never observed" if fetched_at_ms is None else utc_text(fetched_at_ms)
     return Finding(
-        rule=ID,
         subject=f"controller {node}",
         severity=Severity.INFO,
         summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. An "
@@ -113,9 +110,7 @@ def _finding(
 
 
 RULE = Rule(
-    id=ID,
     title="A registration without a controller",
-    text=__doc__ or "",
     thresholds=(hold(600.0), clear(), POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),

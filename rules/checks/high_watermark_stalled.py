@@ -41,7 +41,6 @@ from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
-ID = "high-watermark-stalled"
 STILL = Threshold(
     name="still",
     default=10.0,
@@ -55,10 +54,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum."""
     poll = needed_poll(quorum)
     if poll.leader is None or poll.leader.log_end_offset is None:
-        yield UnknownResult(rule=ID, subject=None, why=poll_problem(quorum))
+        yield UnknownResult(why=poll_problem(quorum))
         return
     if quorum.high_watermark_since_ms is None:
-        yield UnknownResult(rule=ID, subject=None, why="the high watermark has not been observed to move yet")
+        yield UnknownResult(why="the high watermark has not been observed to move yet")
         return
     unchanged_for = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
@@ -71,7 +70,6 @@ def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], sinc
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
         summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
@@ -117,9 +115,7 @@ def _or_unknown(value: int | None) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="The high watermark does not move",
-    text=__doc__ or "",
     thresholds=(hold(20.0), clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

@@ -31,7 +31,6 @@ from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.observability import needed_poll
 
-ID = "leader-clock-skew"
 SKEW = Threshold(
     name="skew",
     default=60.0,
@@ -68,7 +67,6 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
     by = f"at least {ms_text(at_least_ms)} " if at_least_ms else ""
     others = [node for node in sorted({row.key.id for row in poll.voters}) if node != leader]
     return Finding(
-        rule=ID,
         subject=f"controller {leader}",
         severity=Severity.WARNING,
         summary=f"The clock of controller {leader}, the leader, is {by}{side} the clock of kraftwatch's host.",
@@ -88,9 +86,7 @@ def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:
 
 
 RULE = Rule(
-    id=ID,
     title="The leader's clock differs from the clock of kraftwatch's host",
-    text=__doc__ or "",
     thresholds=(hold(30.0), clear(), SKEW, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

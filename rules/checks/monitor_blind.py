@@ -48,31 +48,13 @@ from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, PROBE_AGE,
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.analysis.replica_lag import Liveness, liveness
 from rules.analysis.silent_controllers import SilentController, silent_controllers
-from rules.finding import (
-    Finding,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Threshold,
-    Thresholds,
-    UnknownResult,
-    clear,
-    hold,
-)
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
-from rules.model.monitoring import (
-    FailedObservation,
-    ObservationSource,
-    Reason,
-    Resolution,
-    Vantage,
-)
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import allow, describe_status
 
-ID = "monitor-blind"
 QUORUM_SUBJECT = "quorum"
 NOTHING_OBSERVED = "The state of the quorum is unknown"
 """How the summary begins while no data source answers."""
@@ -142,7 +124,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     if not _tried_since_gap(quorum, [(_SOURCES[name], answers[name]) for name in stale]):
         why = f"nothing was observed until {utc_text(quorum.watched_since_ms)}, and no attempt has ended since"
-        yield UnknownResult(rule=ID, subject=None, why=why)
+        yield UnknownResult(why=why)
         return
     unreachable = unreachable_leader(quorum)
     stale_sources = {_SOURCES[name] for name in stale}
@@ -155,11 +137,10 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         # A configuration error remains when a leader is elected; the missing leader explains every other failure.
         if any(each.reason in _CONFIGURATION_ERRORS for each in failures):
             why = "no controller leads, and some requests are rejected or not supported"
-            yield UnknownResult(rule=ID, subject=QUORUM_SUBJECT, why=why)
+            yield UnknownResult(subject=QUORUM_SUBJECT, why=why)
         return
     critical = len(stale) == len(answers) and quorum.vantage is Vantage.INSIDE
     yield Finding(
-        rule=ID,
         subject=QUORUM_SUBJECT,
         severity=Severity.CRITICAL if critical else Severity.WARNING,
         summary=_summary(answers, stale, failures) + _leader_sentence(unreachable),
@@ -253,7 +234,7 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
         if why is None:
             yield _controller_finding(quorum, each, thresholds)
         else:
-            yield UnknownResult(rule=ID, subject=f"controller {each.key.id}", why=why)
+            yield UnknownResult(subject=f"controller {each.key.id}", why=why)
 
 
 def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Thresholds) -> Finding:
@@ -263,7 +244,6 @@ def _controller_finding(quorum: Quorum, silent: SilentController, thresholds: Th
         advice = ADVICE[silent.failed].format(where=silent.endpoint, operations="CLUSTER_ACTION")
     others = f"controller{'s' if len(silent.answering) > 1 else ''} {and_join(silent.answering, 4)}"
     return Finding(
-        rule=ID,
         subject=f"controller {node}",
         severity=Severity.WARNING,
         summary=f"Controller {node} does not answer the monitor: {silent.reason}{detail} at {silent.endpoint}. It "
@@ -294,13 +274,12 @@ def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if probe.resolution is Resolution.RESOLVER_FAILED and probe.observed_at_ms >= limit
     ]
     if any(probe.observed_at_ms < quorum.watched_since_ms for probe in failed):
-        yield UnknownResult(rule=ID, subject="names", why="not every name was looked up since the newest gap")
+        yield UnknownResult(subject="names", why="not every name was looked up since the newest gap")
         return
     if not failed:
         return
     hosts = sorted({probe.endpoint.host for probe in failed})
     yield Finding(
-        rule=ID,
         subject="names",
         severity=Severity.WARNING,
         summary=f"Name resolution fails on the monitor's host: {and_join(hosts, 4)}. A voter's name that no longer "
@@ -355,9 +334,7 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
 
 
 RULE = Rule(
-    id=ID,
     title="kraftwatch does not observe the quorum",
-    text=__doc__ or "",
     thresholds=(hold(30.0), clear(), CONTROLLER_HOLD, ANSWER_AGE, PROBE_AGE, VIEW_AGE, POLL_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

@@ -72,7 +72,6 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.remedies.remedy_commands import describe_status, rescue_if_moved, restart_hung
 
-ID = "no-leader"
 _STATES = {
     Liveness.FETCHING: "fetching",
     Liveness.NOT_FETCHING: "not fetching",
@@ -93,11 +92,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             reports = (
                 "no node reports that there is none" if leader is None else f"others follow controller {leader.id}"
             )
-            yield UnknownResult(rule=ID, subject=None, why=f"{observed}, and {reports}")
+            yield UnknownResult(why=f"{observed}, and {reports}")
         return
     statuses = last_known_endpoint_statuses(quorum, thresholds)
     yield Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
         summary=_summary(quorum, state, statuses),
@@ -247,9 +245,7 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
 
 
 RULE = Rule(
-    id=ID,
     title="No controller leads the metadata quorum",
-    text=__doc__ or "",
     thresholds=(hold(5.0), clear(), ANSWER_AGE, PROBE_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

@@ -31,17 +31,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
+from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import and_join, utc_text
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.formatting import and_join
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import describe_status
-
-ID = "node-records-conflict"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -73,10 +71,8 @@ def _shared_directories(poll: Poll) -> dict[DirectoryId, list[ReplicaKey]]:
 
 def _registered(quorum: Quorum, voter: Voter) -> Endpoint | None:
     """Returns the registered endpoint of the listener that other voters dial."""
-    registration = quorum.controllers.get(voter.key.id)
-    listener = voter.endpoints[0].listener.lower() if voter.endpoints else None
-    endpoints = registration.endpoints if registration else ()
-    return next((one for one in endpoints if one.listener.lower() == listener), None)
+    registration, dialled = quorum.controllers.get(voter.key.id), voter.endpoint
+    return at_listener(registration.endpoints, dialled.listener) if registration and dialled else None
 
 
 def _usual_protocol(quorum: Quorum, registered: Mapping[NodeId, Endpoint | None]) -> str | None:
@@ -91,10 +87,8 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
     nodes = and_join(key.id for key in keys)
     voters = [key.id for key in keys if key in poll.voter_keys]
     others = [key.id for key in keys if key not in poll.voter_keys] if voters else []
-    fetched = {str(key): since_last_fetch_ms(quorum, poll, key) for key in keys}
     stop = f"Stop node {and_join(others)}" if others else f"Stop the one of nodes {nodes} that was added last"
     return Finding(
-        rule=ID,
         subject=f"directory {directory}",
         severity=Severity.WARNING,
         summary=f"Nodes {nodes} have the same directory id {directory}: a disk was cloned. "
@@ -103,9 +97,7 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
             "directory_id": directory,
             "node_ids": [key.id for key in keys],
             "voter_ids": [*voters],
-            "last_fetched": {
-                name: "never" if age is None else utc_text(poll.observed_at_ms - age) for name, age in fetched.items()
-            },
+            "last_fetched": {str(key): last_fetch_text(quorum, poll, key) for key in keys},
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
@@ -145,7 +137,6 @@ def _other_protocol(
 def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Mapping[str, Plain]) -> Finding:
     node, recorded = voter.key.id, voter.endpoints[0]
     return Finding(
-        rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
         summary=summary,
@@ -168,9 +159,7 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
 
 
 RULE = Rule(
-    id=ID,
     title="Records of nodes contradict each other",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

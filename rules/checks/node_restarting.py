@@ -51,7 +51,6 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "node-restarting"
 WINDOW = Threshold(
     name="window",
     default=900.0,
@@ -118,7 +117,6 @@ def _last_of_enough(starts: Sequence[_Start], newest: Millis, window: Millis, en
 def _finding(quorum: Quorum, kind: NodeKind, node: NodeId, starts: Sequence[_Start], window: Millis) -> Finding:
     name, broker = f"{kind} {node}", quorum.brokers.get(node)
     return Finding(
-        rule=ID,
         subject=name,
         severity=Severity.WARNING,
         summary=f"{name.capitalize()} restarts again and again: {len(starts)} starts within {ms_text(window)}, the "
@@ -153,7 +151,7 @@ def _consequence(quorum: Quorum, node: NodeId) -> str:
 def _shutdown_steps(quorum: Quorum, kind: NodeKind, node: NodeId) -> Iterable[str]:
     if kind is NodeKind.BROKER:
         yield f"# If it does not become stable, shut broker {node} down until the cause is known"
-    elif quorum.committed is not None and node in quorum.committed.ids:
+    elif quorum.voter(node):
         yield f"# Do not restart another controller until controller {node} is stable"
 
 
@@ -163,9 +161,7 @@ def _evidence(one: _Start) -> dict[str, Plain]:
 
 
 RULE = Rule(
-    id=ID,
     title="A node restarts again and again",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), WINDOW, STARTS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

@@ -39,7 +39,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
+from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_changes import HALF_DONE, half_done
 from rules.finding import (
     Finding,
@@ -62,19 +62,11 @@ from rules.model.voter_set import VoterSet, tolerated_failures
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 
-ID = "observer-could-be-voter"
 READY_LAG = Threshold(
     name="ready_lag",
     default=2.0,
     unit="s",
     meaning="an observer that never lagged more than this is ready; the default is controller.quorum.fetch.timeout.ms",
-)
-WINDOW = Threshold(
-    name="window",
-    default=30.0,
-    unit="samples",
-    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
-    "evaluates that minute, a value below 12 less",
 )
 _LAG_SENTENCES = {
     Readiness.READY: "It is caught up.",
@@ -101,9 +93,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             shared = shared or _shared(quorum, committed, poll, fetching, thresholds)
             yield _finding(quorum, committed, poll, row, shared, thresholds)
         else:
-            yield UnknownResult(rule=ID, subject=_subject(row.key), why=f"observer {row.key} is not fetching")
+            yield UnknownResult(subject=_subject(row.key), why=f"observer {row.key} is not fetching")
     for key in _not_listed_yet(quorum, committed, poll, thresholds):
-        yield UnknownResult(rule=ID, subject=_subject(key), why=f"the leader does not list observer {key} yet")
+        yield UnknownResult(subject=_subject(key), why=f"the leader does not list observer {key} yet")
 
 
 def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
@@ -178,15 +170,12 @@ def _shared(
 def _finding(
     quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, shared: _Shared, thresholds: Thresholds
 ) -> Finding:
-    history = quorum.histories.get(row.key)
-    samples = history.samples if history else ()
-    window = int(thresholds[WINDOW.name])
+    samples, window = lag_samples(quorum, row.key), int(thresholds[WINDOW.name])
     state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
     n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
     gains = tolerated_failures(with_all) > tolerated_failures(n)
     newest = samples[-1] if samples else None
     return Finding(
-        rule=ID,
         subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
         summary=f"Controller {row.key.id} is an observer and could be a voter. {_LAG_SENTENCES[state]} Failures "
@@ -244,9 +233,7 @@ def _others(ids: tuple[NodeId, ...], node: NodeId) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="An observer could be a voter",
-    text=__doc__ or "",
     thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

@@ -31,7 +31,16 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
+from rules.analysis.replica_lag import (
+    WINDOW,
+    Liveness,
+    Readiness,
+    lag_ms,
+    lag_samples,
+    last_fetch_text,
+    liveness,
+    readiness,
+)
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
@@ -41,20 +50,12 @@ from rules.model.registration import BrokerRegistration
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
-ID = "observer-lagging"
 LAG = Threshold(
     name="lag",
     default=30.0,
     unit="s",
     meaning="a broker lags if it had last caught up longer ago than this, by the leader's clock. The lag of an idle "
     "broker is half a second",
-)
-WINDOW = Threshold(
-    name="window",
-    default=30.0,
-    unit="samples",
-    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
-    "evaluates that minute, a value below 12 less",
 )
 
 
@@ -81,7 +82,7 @@ def _not_listed(quorum: Quorum, poll: Poll, broker: BrokerRegistration, threshol
     newest = quorum.newest_timestamp_ms
     if newest is None or newest - since <= thresholds.ms(LAG.name):
         why = "the leader does not list it as an observer yet"
-        return UnknownResult(rule=ID, subject=f"broker {broker.id}", why=why)
+        return UnknownResult(subject=f"broker {broker.id}", why=why)
     known = [history for key, history in quorum.histories.items() if key.id == broker.id]
     last = max(known, key=lambda history: history.last_seen_at_ms, default=None)
     row = Replica(
@@ -99,12 +100,11 @@ def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thres
     lag = lag_ms(poll, row)
     if fetching and lag is not None and lag <= limit:
         return
-    history = quorum.histories.get(row.key)
-    samples = history.samples if history else ()
-    state = readiness(samples, limit_ms=limit, window=int(thresholds[WINDOW.name]))
+    window = int(thresholds[WINDOW.name])
+    state = readiness(lag_samples(quorum, row.key), limit_ms=limit, window=window)
     if fetching and (lag is None or state is Readiness.CATCHING_UP):
         why = "its lag is not known yet" if lag is None else "it is catching up"
-        yield UnknownResult(rule=ID, subject=f"broker {row.key.id}", why=why)
+        yield UnknownResult(subject=f"broker {row.key.id}", why=why)
     else:
         yield _finding(quorum, poll, row, lag, state, fetching=fetching)
 
@@ -115,13 +115,10 @@ def _finding(
     node = row.key.id
     end = poll.leader.log_end_offset if poll.leader else None
     records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
-    since_fetch = since_last_fetch_ms(quorum, poll, row.key)
-    fetched_at = "never observed" if since_fetch is None else utc_text(poll.observed_at_ms - since_fetch)
     lags = "lags" if lag is None else "has lagged"
     caught_up = "" if lag is None else f" since {utc_text(poll.observed_at_ms - lag)}"
     problem = f"{lags} in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
     return Finding(
-        rule=ID,
         subject=f"broker {node}",
         severity=Severity.WARNING,
         summary=f"Broker {node} {problem}: it works with outdated metadata. "
@@ -130,7 +127,7 @@ def _finding(
             "broker": str(row.key),
             "lag": None if lag is None else ms_text(lag),
             "records_behind": records,
-            "last_fetch": fetched_at,
+            "last_fetch": last_fetch_text(quorum, poll, row.key, "never observed"),
             "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": end,
@@ -149,9 +146,7 @@ def _finding(
 
 
 RULE = Rule(
-    id=ID,
     title="A broker works with outdated metadata",
-    text=__doc__ or "",
     thresholds=(hold(120.0), clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),

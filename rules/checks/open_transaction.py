@@ -35,8 +35,6 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "open-transaction"
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the metadata log while a transaction is open."""
@@ -50,7 +48,6 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
     name = f"Metadata transaction '{opened.name}'" if opened.name else "A metadata transaction"
     leader = f"controller {quorum.leader_id}" if quorum.leader_id is not None else "the active controller"
     return Finding(
-        rule=ID,
         subject="metadata log",
         severity=Severity.WARNING,
         summary=f"{name} has been open since {utc_text(opened.since_timestamp_ms)}. "
@@ -79,9 +76,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
 
 
 RULE = Rule(
-    id=ID,
     title="A metadata transaction does not end",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

@@ -44,25 +44,13 @@ from itertools import groupby
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, only_unflushed, replica_states, unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
-from rules.finding import (
-    Finding,
-    Need,
-    Plain,
-    Rule,
-    RuleResult,
-    Severity,
-    Thresholds,
-    UnknownResult,
-    clear,
-    hold,
-)
-from rules.formatting import and_join, plural, utc_text
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
-ID = "partition-stuck-recovering"
 _MAX_LISTED = 20
 """How many partitions are listed; the rest is counted."""
 _LOSS_CONSEQUENCE = {
@@ -89,15 +77,13 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each topic that has RECOVERING partitions."""
     newest = quorum.newest_timestamp_ms
     if newest is None:
-        yield UnknownResult(rule=ID, subject=None, why="no timestamp of the metadata log has been read")
+        yield UnknownResult(why="no timestamp of the metadata log has been read")
         return
-    ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
+    ordered = sorted(
+        quorum.recovering, key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition)
+    )
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
         yield _finding(quorum, [_case(quorum, newest, each, thresholds) for each in of_topic])
-
-
-def _name(recovery: Recovery) -> str:
-    return recovery.topic or f"with id {recovery.topic_id}"
 
 
 def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
@@ -117,15 +103,15 @@ def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresh
 def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     severity = max((case.severity for case in cases), key=lambda severity: severity.rank)
     oldest = max(cases, key=lambda case: case.condition_age_ms)
-    name = _name(cases[0].recovery)
+    topic = cases[0].recovery.topic
+    name = topic_text(topic, cases[0].recovery.topic_id)
     others = _by_state([case for case in cases if len(case.recovery.replicas) > 1])
     return Finding(
-        rule=ID,
         subject=f"topic {name}",
         severity=severity,
         summary=_summary(quorum, name, cases, oldest, others),
         evidence={
-            "topic": cases[0].recovery.topic,
+            "topic": topic,
             "topic_id": cases[0].recovery.topic_id,
             "partitions_recovering": len(cases),
             "oldest": _since(oldest),
@@ -277,9 +263,7 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
 
 
 RULE = Rule(
-    id=ID,
     title="Partitions stay RECOVERING",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), JOIN, COPY, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),

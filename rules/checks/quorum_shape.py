@@ -37,7 +37,6 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import majority, tolerated_failures
 from rules.remedies.remedy_commands import describe_status
 
-ID = "quorum-shape"
 MOST = Threshold(
     name="most",
     default=7.0,
@@ -50,7 +49,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum if its number of voters is unwise."""
     voters = _voters(quorum, thresholds)
     if voters is None:
-        yield UnknownResult(rule=ID, subject=None, why=poll_problem(quorum))
+        yield UnknownResult(why=poll_problem(quorum))
         return
     advice = _advice(len(voters), int(thresholds[MOST.name]))
     if advice is not None:
@@ -60,7 +59,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
     """Returns the committed voters; for a static quorum, or without the metadata log, those of the newest poll."""
     if quorum.committed is not None:
-        return sorted(quorum.committed.ids)
+        return sorted(quorum.voter_ids)
     poll = fresh_poll(quorum, thresholds)
     return sorted({row.key.id for row in poll.voters}) if poll else None
 
@@ -107,7 +106,6 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
     n = len(voters)
     combined = [node for node in voters if node in quorum.brokers]
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=advice.severity,
         summary=f"The quorum has {plural(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
@@ -137,9 +135,7 @@ def _failures(number: int) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="The number of voters is unwise",
-    text=__doc__ or "",
     thresholds=(hold(3_600.0), clear(), MOST, POLL_AGE),
     evaluate=evaluate,
     inhibited_by=("no-leader", "voter-disk-replaced"),

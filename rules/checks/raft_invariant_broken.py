@@ -39,7 +39,6 @@ from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import contradiction_steps
 
-ID = "raft-invariant-broken"
 EXPLAINED = Threshold(
     name="explained",
     default=60.0,
@@ -70,13 +69,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if unexplained:
             yield _finding(quorum, invariant, unexplained)
         elif broken:
-            yield UnknownResult(rule=ID, subject=invariant.value, why="a loss of committed metadata explains it")
+            yield UnknownResult(subject=invariant.value, why="a loss of committed metadata explains it")
 
 
 def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
     newest = broken[-1]
     return Finding(
-        rule=ID,
         subject=invariant.value,
         severity=Severity.CRITICAL,
         summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}. Controllers may disagree about which "
@@ -94,9 +92,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
 
 
 RULE = Rule(
-    id=ID,
     title="A Raft invariant is broken",
-    text=__doc__ or "",
     thresholds=(hold(5.0), clear(), EXPLAINED),
     evaluate=evaluate,
 )

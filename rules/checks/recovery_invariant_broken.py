@@ -35,13 +35,12 @@ from itertools import groupby
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, plural, topic_text
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
-ID = "recovery-invariant-broken"
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=3_600.0,
@@ -75,7 +74,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
         ),
     ]
-    violations.sort(key=lambda each: (_name(each), each.topic_id, each.partition, each.offset))
+    violations.sort(
+        key=lambda each: (topic_text(each.topic, each.topic_id), each.topic_id, each.partition, each.offset)
+    )
     for _, of_topic in groupby(violations, key=lambda each: each.topic_id):
         yield _finding(quorum, list(of_topic))
 
@@ -116,18 +117,14 @@ def _ended_by_election(one: ElectedRecovered) -> _RecoveryViolation:
     )
 
 
-def _name(violation: _RecoveryViolation) -> str:
-    return violation.topic or f"with id {violation.topic_id}"
-
-
 def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
-    first, name = violations[0], _name(violations[0])
+    first = violations[0]
+    name = topic_text(first.topic, first.topic_id)
     leaders = sorted({each.leader for each in violations if each.leader is not None})
     partitions = len({each.partition for each in violations})
     replicas = {node for each in quorum.recovering if each.topic_id == first.topic_id for node in each.replicas}
     keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
-        rule=ID,
         subject=f"topic {name}",
         severity=Severity.CRITICAL,
         summary=f"{plural(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
@@ -152,9 +149,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
 
 
 RULE = Rule(
-    id=ID,
     title="A partition's recovery violates KIP-704",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),

@@ -52,7 +52,6 @@ from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
-ID = "snapshot-stale"
 SUBJECT = "metadata log"
 AGE = Threshold(
     name="age",
@@ -68,15 +67,15 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     leading = [view for view in fresh_views(quorum, thresholds) if view.log is not None]
     view = max(leading, key=lambda each: each.leader_epoch or 0, default=None)
     if view is None or view.log is None:
-        yield UnknownResult(rule=ID, subject=None, why="no leader has recently reported the start of its log")
+        yield UnknownResult(why="no leader has recently reported the start of its log")
         return
     if view.log.snapshot is None and not view.log.tells_absence:
         why = "this Kafka version reports a snapshot only after it has deleted log segments before it, and it has not"
-        yield NotApplicable(rule=ID, why=why)
+        yield NotApplicable(why=why)
         return
     since, newest = _contains_up_to(view.log), quorum.newest_timestamp_ms
     if since is None or newest is None:
-        yield UnknownResult(rule=ID, subject=None, why=_unknown_age(view.log))
+        yield UnknownResult(why=_unknown_age(view.log))
         return
     # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
     age = Millis(newest - max(since, _started(quorum, view.leader_id)))
@@ -119,7 +118,6 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
     )
     leader = "the leader" if view.node is None else f"leader {view.node}"
     return Finding(
-        rule=ID,
         subject=SUBJECT,
         severity=Severity.WARNING,
         summary=f"{leader.capitalize()} has taken no metadata snapshot since {utc_text(newest - age)}. {written}.",
@@ -145,9 +143,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
 
 
 RULE = Rule(
-    id=ID,
     title="No snapshot of the metadata is taken",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

@@ -52,13 +52,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rules.analysis.electability import Electability, electability, voter_standings
-from rules.analysis.endpoint_status import (
-    EndpointFault,
-    EndpointStatus,
-    endpoint_statuses,
-    fault_text,
-    probe_outcome,
-)
+from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_statuses, fault_text, probe_outcome
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
 from rules.analysis.missing_voter import certificate_steps
@@ -70,8 +64,6 @@ from rules.model.identifiers import NodeId
 from rules.model.monitoring import Connection, ServerCertificate, Vantage
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
-
-ID = "stale-voter-endpoint"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +108,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for status in endpoints.statuses:
         if _is_down_with_its_name(status) and endpoints.election.electable:
             why = "it does not fetch: failure-tolerance or voter-lagging reports it, with its endpoint"
-            yield UnknownResult(rule=ID, subject=status.subject, why=why)
+            yield UnknownResult(subject=status.subject, why=why)
         elif status.faults:
             yield _finding(endpoints, status)
         elif status.unknown_reason is not None:
-            yield UnknownResult(rule=ID, subject=status.subject, why=status.unknown_reason)
+            yield UnknownResult(subject=status.subject, why=status.unknown_reason)
 
 
 def _is_down_with_its_name(status: EndpointStatus) -> bool:
@@ -168,7 +160,6 @@ def _severity(quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: El
 
 def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
     return Finding(
-        rule=ID,
         subject=status.subject,
         severity=endpoints.severity,
         summary=_summary(endpoints, status),
@@ -297,9 +288,7 @@ def _update_record(endpoints: _VoterEndpoints, node: NodeId) -> Iterable[str]:
 
 
 RULE = Rule(
-    id=ID,
     title="A voter's recorded endpoint is stale",
-    text=__doc__ or "",
     thresholds=(hold(30.0), clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),

@@ -40,12 +40,11 @@ from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import unflushed_sentence
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import and_join, plural, utc_text
+from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
-ID = "unclean-election"
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=600.0,
@@ -66,9 +65,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
-    name = one.topic or f"with id {one.topic_id}"
+    name = topic_text(one.topic, one.topic_id)
     return Finding(
-        rule=ID,
         subject=f"topic {name}",
         severity=_severity(one),
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
@@ -136,9 +134,7 @@ def _remedy(quorum: Quorum, one: UncleanElections) -> tuple[str, ...]:
 
 
 RULE = Rule(
-    id=ID,
     title="Unclean leader election",
-    text=__doc__ or "",
     thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

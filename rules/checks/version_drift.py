@@ -54,7 +54,6 @@ from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 
-ID = "version-drift"
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 FINALIZE = Threshold(
@@ -102,7 +101,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if unregistered:
         # An old state blob holds no features. A node registers again at each start.
         why = f"the features that {and_join(unregistered, 4)} supports are unknown until it registers again"
-        yield UnknownResult(rule=ID, subject=None, why=why)
+        yield UnknownResult(why=why)
         return
     nodes = [
         _RegisteredNode(
@@ -159,7 +158,6 @@ def _mixed(nodes: list[_RegisteredNode]) -> bool:
 def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
     what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
-        rule=ID,
         subject=node.name,
         severity=Severity.WARNING,
         summary=f"{node.name.capitalize()} does not support a finalized feature level: {what}.",
@@ -192,7 +190,6 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     else:
         what = "all support the same metadata.version and differ in other features"
     return Finding(
-        rule=ID,
         subject="nodes",
         severity=Severity.WARNING,
         summary=f"Nodes of different versions have been registered since {utc_text(since)}: {what}.",
@@ -272,7 +269,6 @@ def _finalizable(
     step = "# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
     after = () if feature == METADATA_VERSION else (step,)
     return Finding(
-        rule=ID,
         subject=feature,
         severity=Severity.INFO,
         summary=f"{feature} was not upgraded: level {in_force} is finalized. Every node has supported "
@@ -298,9 +294,7 @@ def _way_back(in_force: int, highest: int) -> str:
 
 
 RULE = Rule(
-    id=ID,
     title="Node versions and finalized features do not match",
-    text=__doc__ or "",
     thresholds=(hold(14_400.0), clear(), FINALIZE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),

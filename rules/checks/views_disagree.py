@@ -40,19 +40,17 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import contradiction_steps, describe_status
 
-ID = "views-disagree"
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller that disagrees, or one about the quorum if an epoch has two leaders."""
     views = fresh_views(quorum, thresholds)
     if not views:
-        yield UnknownResult(rule=ID, subject=None, why="no controller has recently reported its leader")
+        yield UnknownResult(why="no controller has recently reported its leader")
         return
     poll = fresh_poll(quorum, thresholds)
     newest = leaders_of_newest_epoch(views, poll)
     if newest is None:
-        yield UnknownResult(rule=ID, subject=None, why="no controller knows a leader")
+        yield UnknownResult(why="no controller knows a leader")
         return
     epoch, leaders = newest
     if len(leaders) > 1:
@@ -76,10 +74,10 @@ def _follows(view: LeaderView, epoch: Epoch) -> bool:
 def _voters_without_view(quorum: Quorum, views: list[LeaderView]) -> Iterable[RuleResult]:
     """Returns an unknown result for each voter without a recent view."""
     reporting = {view.node for view in views}
-    for node in sorted(quorum.committed.ids if quorum.committed else ()):
+    for node in sorted(quorum.voter_ids):
         if node not in reporting:
             why = f"controller {node} has not recently reported its leader"
-            yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
+            yield UnknownResult(subject=f"controller {node}", why=why)
 
 
 def _name(view: LeaderView) -> str:
@@ -101,7 +99,6 @@ def _views(views: list[LeaderView]) -> dict[str, Plain]:
 
 def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
         summary=f"Epoch {epoch} has {len(leaders)} leaders, {and_join(leaders)}, which Raft rules out. Controllers may "
@@ -119,14 +116,13 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
 
 def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     name = _name(view)
-    is_voter = view.node is not None and quorum.committed is not None and view.node in quorum.committed.ids
+    is_voter = view.node in quorum.voter_ids
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
     sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
         sentence = f"a node of another cluster answers at {place}."
     return Finding(
-        rule=ID,
         subject=name,
         severity=Severity.WARNING,
         summary=f"{sentence[0].upper()}{sentence[1:]}{consequence}",
@@ -161,9 +157,7 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
 
 
 RULE = Rule(
-    id=ID,
     title="The controllers do not agree on the leader",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), VIEW_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.METADATA_LOG,),

@@ -53,7 +53,6 @@ from rules.model.voter_set import VoterSet, majority
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
-ID = "voter-change-stuck"
 WINDOW = Threshold(
     name="window",
     default=900.0,
@@ -117,7 +116,6 @@ def _finding(
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))
     return Finding(
-        rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"A change of the voter set is not committed: {change}. {in_sync} of the {len(statuses)} voters of "
@@ -170,7 +168,6 @@ def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching
     took = ms_text(Millis(changes[-1].timestamp_ms - changes[0].timestamp_ms))
     twins = len(fetching) > 1
     return Finding(
-        rule=ID,
         subject=f"controller {node}",
         severity=Severity.WARNING,
         summary=f"Controller {node} was removed from the voters {len(changes)} times within {took}. "
@@ -189,7 +186,7 @@ def _repeated(quorum: Quorum, node: NodeId, changes: list[VoterChange], fetching
             "newest_removal": utc_text(changes[-1].timestamp_ms),
             "newest_removal_offset": changes[-1].offset,
             "directories_fetching": [str(key) for key in fetching],
-            "committed_voters": [str(voter.key) for voter in quorum.committed.voters] if quorum.committed else [],
+            "committed_voters": [str(voter.key) for voter in quorum.voters],
             "leader": quorum.leader_id,
         },
         remedy=tuple(_end_removals(quorum, node, fetching)),
@@ -215,9 +212,7 @@ def _end_removals(quorum: Quorum, node: NodeId, fetching: list[ReplicaKey]) -> I
 
 
 RULE = Rule(
-    id=ID,
     title="A change of the voter set does not end",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),

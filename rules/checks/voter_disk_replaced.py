@@ -37,23 +37,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
-from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same_replica, since_last_fetch_ms
+from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_changes import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text, plural, utc_text
+from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
 from rules.observability import needed_poll, needed_voters
-from rules.remedies.remedy_commands import (
-    add_controller,
-    remove_controller,
-    unless_it_joins,
-    wait_for_pending_change,
-)
+from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
 
-ID = "voter-disk-replaced"
 _LAGGING_MS = 2_000
 
 
@@ -109,7 +103,7 @@ def _not_fetching(
             continue
         if _replacement(quorum, committed, poll, row, thresholds):
             found.add(key.id)
-            yield UnknownResult(rule=ID, subject=f"controller {key.id}", why=f"the replacement {key} is not fetching")
+            yield UnknownResult(subject=f"controller {key.id}", why=f"the replacement {key} is not fetching")
 
 
 def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
@@ -126,7 +120,6 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
     wait = (f"# Wait until {new} has caught up with the leader: a lagging replica cannot be added",)
     remove = (remove_controller(quorum, old),) if replacement.removed_at_ms is None else ()
     return Finding(
-        rule=ID,
         subject=f"controller {new.id}",
         severity=Severity.WARNING,
         summary=_summary(committed, replacement, fetching),
@@ -134,8 +127,8 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             "old_voter": str(old),
             "new_replica": str(new),
             "old_is_still_a_voter": replacement.removed_at_ms is None,
-            "old_last_fetched": _time(poll, since_last_fetch_ms(quorum, poll, old)),
-            "new_last_fetched": _time(poll, since_last_fetch_ms(quorum, poll, new)),
+            "old_last_fetched": last_fetch_text(quorum, poll, old),
+            "new_last_fetched": last_fetch_text(quorum, poll, new),
             "new_lag": "unknown" if behind is None else ms_text(behind),
             "new_log_end_offset": replacement.new.log_end_offset,
             "voters": len(committed.voters),
@@ -181,14 +174,8 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
     )
 
 
-def _time(poll: Poll, age: Millis | None) -> str:
-    return "never" if age is None else utc_text(poll.observed_at_ms - age)
-
-
 RULE = Rule(
-    id=ID,
     title="A voter's log directory was replaced",
-    text=__doc__ or "",
     thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),

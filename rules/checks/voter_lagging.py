@@ -34,8 +34,8 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
-from rules.analysis.missing_voter import endpoint_sentence
-from rules.analysis.replica_lag import Readiness, readiness
+from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
+from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
     FAILED_NODES,
@@ -44,7 +44,6 @@ from rules.finding import (
     Rule,
     RuleResult,
     Severity,
-    Threshold,
     Thresholds,
     UnknownResult,
     clear,
@@ -57,59 +56,43 @@ from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
-ID = "voter-lagging"
-WINDOW = Threshold(
-    name="window",
-    default=30.0,
-    unit="samples",
-    meaning="how many of the newest lag samples are evaluated. One sample is kept every 5 s for one minute, so the "
-    "default covers that minute and a value below 12 covers less",
-)
-
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
     poll = needed_poll(quorum)
     statuses = voter_statuses(quorum, poll, thresholds)
-    in_sync = in_sync_count(statuses)
+    in_sync, window = in_sync_count(statuses), int(thresholds[WINDOW.name])
     for status in statuses:
         subject = f"voter {status.key.id}"
         if status.activity is VoterActivity.IN_SYNC:
             continue
         if status.replaced_by:
             yield UnknownResult(
-                rule=ID, subject=subject, why=f"its log directory was replaced: {status.replaced_by} fetches instead"
+                subject=subject, why=f"its log directory was replaced: {status.replaced_by} fetches instead"
             )
             continue
-        state = _progress(quorum, status, thresholds)
+        samples = lag_samples(quorum, status.key)
+        state = readiness(samples, limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
         if status.activity is VoterActivity.LAGGING and state is Readiness.CATCHING_UP:
-            yield UnknownResult(rule=ID, subject=subject, why="it is catching up")
+            yield UnknownResult(subject=subject, why="it is catching up")
         else:
             yield _finding(quorum, poll, (in_sync, len(statuses)), status, state)
-
-
-def _progress(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> Readiness:
-    history = quorum.histories.get(status.key)
-    window = int(thresholds[WINDOW.name])
-    return readiness(history.samples if history else (), limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
 
 
 def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterStatus, state: Readiness) -> Finding:
     """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
     in_sync, voters = counts
     needed = majority(voters)
-    voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
-    endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
+    endpoint = recorded_endpoint(quorum, status.key.id)
     node, fetched = status.key.id, status.since_last_fetch_ms
     fault = endpoint_sentence(quorum, node) if status.activity is VoterActivity.NOT_FETCHING else ""
     return Finding(
-        rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
         summary=f"{status.sentence}{fault} {in_sync} of {voters} voters are in sync; {needed} are needed.",
         evidence={
             "voter": str(status.key),
-            "recorded_endpoint": endpoint,
+            "recorded_endpoint": str(endpoint) if endpoint else None,
             "state": str(status),
             FAILED_NODES: [node] if status.activity is VoterActivity.NOT_FETCHING else [],
             "lag_trend": state.value if status.activity is VoterActivity.LAGGING else "not fetching",
@@ -130,9 +113,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
 
 
 RULE = Rule(
-    id=ID,
     title="A voter lags or is down",
-    text=__doc__ or "",
     thresholds=(hold(300.0), clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

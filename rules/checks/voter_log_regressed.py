@@ -44,7 +44,6 @@ from rules.model.quorum import Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
-ID = "voter-log-regressed"
 KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=3_600.0,
@@ -76,7 +75,6 @@ def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression
         else "Until it has caught up, the failure of another voter can lose committed metadata."
     )
     return Finding(
-        rule=ID,
         subject=f"voter {key.id}",
         severity=Severity.WARNING if caught_up else Severity.CRITICAL,
         summary=f"The log of voter {key} went back: it ended at offset {ended} after it had all records below {had}. "
@@ -115,9 +113,7 @@ def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Ite
 
 
 RULE = Rule(
-    id=ID,
     title="A voter's log went back",
-    text=__doc__ or "",
     thresholds=(hold(5.0), clear(), KEEP_FIRING_FOR, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),

@@ -1,5 +1,6 @@
 """Identifiers of nodes, directories and topics; offsets, epochs and times; addresses."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -50,6 +51,11 @@ class Endpoint:
     def __str__(self) -> str:
         """Returns HOST:PORT, as Kafka's tools take it."""
         return host_and_port(self.host, self.port)
+
+
+def at_listener(endpoints: Iterable[Endpoint], listener: str) -> Endpoint | None:
+    """Returns the endpoint of a listener, whose name Kafka compares without regard to case; None if there is none."""
+    return next((one for one in endpoints if one.listener.lower() == listener.lower()), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

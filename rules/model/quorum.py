@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rules.model.history import OpenTransaction, RecentHistory, Recovery
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import (
     PLAINTEXT,
     Access,
@@ -24,10 +24,11 @@ from rules.model.monitoring import (
     LeaderView,
     Probe,
     Vantage,
+    probe_key,
 )
 from rules.model.poll import Poll, ReplicaHistory
 from rules.model.registration import BrokerRegistration, ControllerRegistration
-from rules.model.voter_set import VoterRemoval, VoterSet
+from rules.model.voter_set import Voter, VoterRemoval, VoterSet
 
 _FactT = TypeVar("_FactT")
 START = Millis(0)
@@ -105,6 +106,24 @@ class Quorum:
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
     _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """The committed voters; none for a static quorum, and while they are not known."""
+        return self.committed.voters if self.committed else ()
+
+    @property
+    def voter_ids(self) -> frozenset[NodeId]:
+        """The node ids of `voters`."""
+        return self.committed.ids if self.committed else frozenset()
+
+    def voter(self, node: NodeId) -> Voter | None:
+        """Returns the committed voter with this node id; None if it is no voter."""
+        return self.committed.by_id(node) if self.committed else None
+
+    def probe(self, node: NodeId, endpoint: Endpoint | None) -> Probe | None:
+        """Returns the newest probe of an endpoint of a node, of any age; None without one."""
+        return None if endpoint is None else self.probes.get(probe_key(node, endpoint))
 
     def derived(self, compute: Callable[["Quorum"], _FactT]) -> _FactT:
         """Returns `compute(self)`; it is computed once, for facts that each of many findings needs.

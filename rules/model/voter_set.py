@@ -30,6 +30,11 @@ class Voter:
     kraft_versions: FeatureRange | None = field(default=None, compare=False)
     """The kraft.versions that it supports."""
 
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The endpoint that other voters dial; None if the VotersRecord names none."""
+        return self.endpoints[0] if self.endpoints else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class VoterSet:

@@ -11,16 +11,7 @@ from itertools import chain
 from rules.analysis.endpoint_status import other_responder
 from rules.analysis.leadership import last_polled_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
-from rules.model.monitoring import (
-    NO_LEADER_REASONS,
-    Answer,
-    Connection,
-    ObservationSource,
-    Probe,
-    Reason,
-    Resolution,
-    probe_key,
-)
+from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason, Resolution
 from rules.model.quorum import Quorum
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
@@ -102,7 +93,7 @@ class _Reachability(Enum):
 def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
     """Returns every known controller endpoint: the leader's first, then by node id; recorded, polled, registered."""
     known: dict[tuple[NodeId, Endpoint], None] = {}
-    for voter in quorum.committed.voters if quorum.committed else ():
+    for voter in quorum.voters:
         known.update({(voter.key.id, endpoint): None for endpoint in voter.endpoints[:1]})
     for node, endpoints in quorum.poll.nodes.items() if quorum.poll else ():
         known.update({(node, endpoint): None for endpoint in endpoints[:1]})
@@ -115,8 +106,7 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
 
 def _dialled_listeners(quorum: Quorum) -> set[str]:
     """Returns the names of the listeners that voters dial."""
-    voters = quorum.committed.voters if quorum.committed else ()
-    return {endpoint.listener for voter in voters for endpoint in voter.endpoints[:1]}
+    return {voter.endpoint.listener for voter in quorum.voters if voter.endpoint}
 
 
 def _by_reachability(quorum: Quorum) -> dict[_Reachability, list[tuple[NodeId, str]]]:
@@ -124,7 +114,7 @@ def _by_reachability(quorum: Quorum) -> dict[_Reachability, list[tuple[NodeId, s
     unresolved, failing = quorum.derived(_unresolved_hosts), quorum.derived(_failing)
     found: dict[_Reachability, list[tuple[NodeId, str]]] = {each: [] for each in _Reachability}
     for node, endpoint in quorum.derived(_controllers):
-        probe, address = quorum.probes.get(probe_key(node, endpoint)), str(endpoint)
+        probe, address = quorum.probe(node, endpoint), str(endpoint)
         if probe is not None:
             reachability = _by_probe(probe)
         elif endpoint.host in unresolved or address in failing:

@@ -261,8 +261,7 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
 
 def rescue_if_moved(quorum: Quorum) -> Iterable[str]:
     """Yields the rescue for controllers that run at other endpoints for good, with the list of this cluster."""
-    voters = quorum.committed.voters if quorum.committed else ()
-    known = initial_controllers(registered_voters(voters, quorum.controllers))
+    known = initial_controllers(registered_voters(quorum.voters, quorum.controllers))
     if known is None:
         return
     yield (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.registration import ControllerRegistration, FeatureRange
 from rules.model.voter_set import Voter
 
@@ -117,8 +117,7 @@ def _as_registered(voter: Voter, registration: ControllerRegistration | None) ->
     if registration is None or not voter.endpoints:
         return voter
     recorded, *others = voter.endpoints
-    listener = recorded.listener.upper()
-    now = next((one for one in registration.endpoints if one.listener.upper() == listener), recorded)
+    now = at_listener(registration.endpoints, recorded.listener) or recorded
     return replace(voter, endpoints=(replace(recorded, host=now.host, port=now.port), *others))
 
 

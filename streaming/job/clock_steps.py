@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
 from connectors.wall_clock import StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
-from rules.checks import monitor_blind
+from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
@@ -55,7 +55,7 @@ def _alert(expected_ms: Millis, now_ms: Millis) -> Alert:
     step = ms_text(abs(now_ms - expected_ms))
     how = f"back by {step}" if now_ms < expected_ms else f"forward by {step}, or the host was suspended"
     return job_alert(
-        monitor_blind.ID,
+        BLIND,
         _SUBJECT,
         Severity.WARNING,
         summary=f"The clock of kraftwatch's host was set {how}. It showed {utc_text(expected_ms)} and shows "

@@ -12,7 +12,6 @@ from typing import Any, Final
 from connectors.delivery.job_alert import job_alert, resolved_alert
 from connectors.relay.relay_message import RefusedPart
 from rules.alert import Alert
-from rules.checks import data_contract_broken
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
@@ -76,7 +75,7 @@ def _subject(row: Mapping[str, Any]) -> str:
 def _alert(subject: str, row: Mapping[str, Any], now_ms: Millis) -> Alert:
     place = f"{row['cluster']}, offset {row['offset']}"
     return job_alert(
-        data_contract_broken.ID,
+        "data-contract-broken",
         subject,
         Severity.WARNING,
         summary=f"Refused {subject.partition(':')[0]}: {row['reason']} ({place}). "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
 from rules.alert import Alert
-from rules.checks import monitor_blind
+from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
@@ -79,7 +79,7 @@ class RelaySilence:
 
 def _alert(name: str, topic: str, since_ms: Millis, now_ms: Millis) -> Alert:
     return job_alert(
-        monitor_blind.ID,
+        BLIND,
         _SUBJECT + name,
         Severity.CRITICAL,
         summary=f"No row of cluster {name} has come from its relay since {utc_text(since_ms)}: its state is unknown.",

@@ -10,14 +10,15 @@ from dataclasses import replace
 
 from connectors.observations.observation import Observation, ObservationKind
 from rules.alert import Alert, AlertState
-from rules.checks import monitor_blind, no_leader
+from rules.checks import monitor_blind
+from rules.evaluate import BLIND
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 
-EARLY_RULES = (no_leader.ID, monitor_blind.ID)
+EARLY_RULES = ("no-leader", BLIND)
 """They need no history: a quorum without a leader answers no fetch, so its log cannot be read anyway."""
 
 
@@ -94,7 +95,7 @@ class EarlyCluster:
     def observes_nothing(self) -> bool:
         """Whether `monitor-blind` is pending or fires because no data source of the quorum answers."""
         conditions = self._monitor.tracked.conditions.values()
-        return any(one.rule == monitor_blind.ID and monitor_blind.observes_nothing(one.evidence) for one in conditions)
+        return any(one.rule == BLIND and monitor_blind.observes_nothing(one.evidence) for one in conditions)
 
     def is_superseded(self, evaluated_ms: Millis, firing: Iterable[tuple[str, str]]) -> bool:
         """Returns whether the step has evaluated everything that is evaluated here, and knows each firing alert.

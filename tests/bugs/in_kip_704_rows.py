@@ -201,9 +201,9 @@ BUGS = (
         rows="C002",
     ),
     Bug(
-        "rules/analysis/endpoint_status.py",
-        "if each.listener.lower() == endpoint.listener.lower()), None)",
-        "if each.listener == endpoint.listener), None)",
+        "rules/model/identifiers.py",
+        "if one.listener.lower() == listener.lower()), None)",
+        "if one.listener == listener), None)",
         "tests/kips/test_kip_853_voter_endpoints.py::test_only_the_listener_of_the_same_name_is_compared",
         rows="C004",
     ),

@@ -15,12 +15,12 @@ BUGS = (
     ),
     Bug(
         "rules/analysis/endpoint_status.py",
-        "    alive = liveness(quorum, poll, voter.key, thresholds)\n    if not voter.endpoints:",
+        "    alive = liveness(quorum, poll, voter.key, thresholds)\n    if endpoint is None:",
         (
             "    alive = max((liveness(quorum, poll, row.key, thresholds) for row in "
             "poll.rows_by_id.get(voter.key.id, ())), key=lambda one: one is Liveness.FETCHING, "
             "default=Liveness.UNKNOWN) if poll else Liveness.UNKNOWN\n"
-            "    if not voter.endpoints:"
+            "    if endpoint is None:"
         ),
         "tests/kips/test_kip_856_votes.py::test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one",
         rows="A008 A088",

@@ -14,8 +14,7 @@ from pathlib import Path
 from connectors.delivery import cut_off_alerts
 from connectors.sinks.alert_json import key_of
 from rules.alert import Alert, AlertState
-from rules.checks import monitor_blind
-from rules.evaluate import RULES
+from rules.evaluate import BLIND, RULES
 from rules.notifications.incident import deduplication_key
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
@@ -136,7 +135,7 @@ class PeopleSinkCheck:
         alert = self._by_key[key]
         if alert.cluster_id == JOB_CLUSTER_ID or any(silence.matches(alert) for silence in self.silences):
             return True
-        if alert.rule == monitor_blind.ID and any(each.subject == cut_off_alerts.SUBJECT for each in self.alerts):
+        if alert.rule == BLIND and any(each.subject == cut_off_alerts.SUBJECT for each in self.alerts):
             return True
         fired = {each.rule for each in self.alerts if each.cluster_id == alert.cluster_id}
         return bool(fired & set(RULES[alert.rule].inhibited_by))

@@ -8,7 +8,7 @@ from rules.analysis.freshness import fresh_poll, fresh_probe, fresh_views, log_a
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import LeaderView
-from tests.unit.rules.situation import LOG_END, NOW, endpoint, healthy, not_observed_for, probed, view
+from tests.unit.rules.situation import LOG_END, NOW, healthy, not_observed_for, probed, view
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_observation_is_fresh_up_to_its_age_limit(age_ms: int, fresh: bool) -> N
     limits = Thresholds(values={"poll_age": 10, "probe_age": 10, "answer_age": 10})
 
     assert (fresh_poll(quorum, limits) is not None) is fresh
-    assert (fresh_probe(quorum, f"1@{endpoint(1)}", limits) is not None) is fresh
+    assert (fresh_probe(quorum, quorum.voters[0], limits) is not None) is fresh
     assert (log_age_problem(quorum, limits) is None) is fresh
 
 
@@ -42,7 +42,7 @@ def test_what_was_observed_before_a_gap_is_not_fresh_after_it(gap_ended_ago_ms: 
     limits = Thresholds(values={"poll_age": 10, "probe_age": 10, "answer_age": 10, "view_age": 10})
 
     assert (fresh_poll(quorum, limits) is not None) is fresh
-    assert (fresh_probe(quorum, f"1@{endpoint(1)}", limits) is not None) is fresh
+    assert (fresh_probe(quorum, quorum.voters[0], limits) is not None) is fresh
     assert (log_age_problem(quorum, limits) is None) is fresh
     assert bool(fresh_views(quorum, limits)) is fresh
 

@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RelayMessage, TopicError
+from connectors.relay.topic_client import open_producer, reason
 from connectors.relay.topic_position import extent
-from connectors.relay.topic_producer import open_producer, reason
 from connectors.relay.topic_tail import TopicTail
 from connectors.relay.waiting_rows import WaitingRows
 from connectors.relay.written_clusters import WrittenCluster, WrittenClusters, is_in_topic

@@ -7,18 +7,17 @@ commits nothing.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import AHEAD_MS, RecordedTopic, RelayMessage, TopicError, check_row, parse_message
-from connectors.relay.topic_producer import reason
-from connectors.relay.topic_survey import open_consumer, place_of_baseline
-from connectors.wall_clock import wall_ms
+from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
+from connectors.relay.topic_survey import place_of_baseline
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 
@@ -128,10 +127,8 @@ class _TopicReader:
         self._name = topic.connection.topic
         self._said_at = time.monotonic()
         self._keys = {name.encode(): name for name in topic.clusters}
-        metadata = consumer.list_topics(self._name, timeout=_ANSWER_S).topics[self._name]
-        if metadata.error is not None:
-            raise TopicError(reason(metadata.error, topic.connection))
-        self._ends = {number: self._watermarks(number) for number in sorted(metadata.partitions)}
+        numbers = partitions(consumer, topic.connection, timeout_s=_ANSWER_S)
+        self._ends = {number: self._watermarks(number) for number in numbers}
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
         low, high = self._consumer.get_watermark_offsets(
@@ -228,11 +225,10 @@ class _TopicReader:
         name = self._keys.get(message.key() or b"")
         if name is None:
             return None
-        kind, at_ms = message.timestamp()
         with suppress(UndecodableError):
             read = parse_message(message.key(), message.value(), message.headers())
-            appended_at_ms = at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else min(at_ms, wall_ms())
-            check_row(read, cluster_id=cluster_id or self._topic.clusters[name], appended_at_ms=appended_at_ms)
+            wanted = cluster_id or self._topic.clusters[name]
+            check_row(read, cluster_id=wanted, appended_at_ms=appended_at_ms(message))
             return read
         return None
 
@@ -288,7 +284,7 @@ def _newest_ms(topic: RecordedTopic) -> int:
 @contextmanager
 def _reading(topic: RecordedTopic) -> Iterator[_TopicReader]:
     try:
-        with open_consumer(topic.connection) as consumer:
+        with closing(open_consumer(topic.connection)) as consumer:
             yield _TopicReader(topic, consumer)
     except KafkaException as problem:
         raise UsageError(f"relay: {reason(problem.args[0], topic.connection)}") from None

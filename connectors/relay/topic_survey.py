@@ -6,15 +6,14 @@ every cluster whose relay runs.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -23,10 +22,8 @@ from confluent_kafka import (
 
 from connectors.errors import UndecodableError
 from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicError, TopicSurvey, check_row, parse_message
-from connectors.relay.topic_producer import reason
+from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
 from connectors.settings import TopicConnection
-from connectors.sinks import librdkafka
-from connectors.wall_clock import wall_ms
 
 _NEWEST_MESSAGES: Final = 5_000
 """How many messages of a partition are read: seconds of a thousand clusters."""
@@ -60,16 +57,16 @@ def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, 
         TopicError: the topic cannot be read.
     """
     until = time.monotonic() + within_s
-    with open_consumer(topic) as consumer:
+    with closing(open_consumer(topic)) as consumer:
         try:
-            partitions = _partitions(consumer, topic, until)
-            from_start, left = _seek(consumer, topic, partitions, until)
+            numbers = partitions(consumer, topic, timeout_s=_left_s(until))
+            from_start, left = _seek(consumer, topic, numbers, until)
             newest = _newest(consumer, clusters, left, until)
             surveyed = {name: _surveyed(consumer, topic, found, until) for name, found in newest.baselines.items()}
         except KafkaException as problem:
             raise TopicError(reason(problem.args[0], topic)) from None
     return TopicSurvey(
-        partitions=partitions,
+        partitions=len(numbers),
         clusters=surveyed,
         from_start=from_start,
         append_time=newest.append_time,
@@ -77,42 +74,10 @@ def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, 
     )
 
 
-@contextmanager
-def open_consumer(topic: TopicConnection) -> Iterator[Any]:
-    """Opens a consumer that joins no group and commits nothing.
-
-    Raises:
-        UsageError: a secret cannot be read.
-        TopicError: librdkafka rejects a setting.
-    """
-    settings = {
-        **librdkafka.settings(topic),
-        # A consumer needs a group id.
-        "group.id": "kraftwatch-survey",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-    }
-    try:
-        consumer = Consumer(settings)
-    except KafkaException as problem:
-        raise TopicError(reason(problem.args[0], topic)) from None
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def _partitions(consumer: Any, topic: TopicConnection, until: float) -> int:
-    metadata = consumer.list_topics(topic.topic, timeout=_left_s(until)).topics[topic.topic]
-    if metadata.error is not None:
-        raise TopicError(reason(metadata.error, topic))
-    return len(metadata.partitions)
-
-
-def _seek(consumer: Any, topic: TopicConnection, partitions: int, until: float) -> tuple[bool, int]:
+def _seek(consumer: Any, topic: TopicConnection, numbers: Sequence[int], until: float) -> tuple[bool, int]:
     """Returns whether each partition has its first message, and how many messages there are from the position on."""
     assigned, from_start, left = [], True, 0
-    for partition in range(partitions):
+    for partition in numbers:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic.topic, partition), timeout=_left_s(until))
         begin = max(low, high - _NEWEST_MESSAGES)
         assigned.append(TopicPartition(topic.topic, partition, begin))
@@ -143,15 +108,13 @@ def _newest(consumer: Any, wanted: Mapping[str, str | None], left: int, until: f
 
 
 def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -> None:
-    kind, at_ms = message.timestamp()
-    found.append_time = kind == TIMESTAMP_LOG_APPEND_TIME
+    found.append_time = message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME
     name = (message.key() or b"").decode(errors="replace")
     if name not in wanted:
         return
     try:
         read = parse_message(message.key(), message.value(), message.headers())
-        appended_at_ms = at_ms if found.append_time else min(at_ms, wall_ms())
-        check_row(read, cluster_id=wanted[name], appended_at_ms=appended_at_ms)
+        check_row(read, cluster_id=wanted[name], appended_at_ms=appended_at_ms(message))
     except UndecodableError as problem:
         found.refused[name] = str(problem)
         return

@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from connectors.errors import UndecodableError
 from connectors.relay.relay_message import RelayEpoch, TopicError, check_row, parse_message
+from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
 from connectors.relay.topic_position import TopicPosition, advanced
-from connectors.relay.topic_producer import reason
 from connectors.settings import TopicConnection
 from connectors.sinks import librdkafka
-from connectors.wall_clock import wall_ms
 
 _LOG = logging.getLogger(__name__)
 _NEWEST_MESSAGES: Final = 20_000
@@ -76,18 +75,10 @@ class TopicTail:
         """
         if self._consumer is not None:
             return
-        settings = {
-            **librdkafka.settings(self._topic),
-            # A consumer needs a group id; this one never joins a group.
-            "group.id": "kraftwatch-relay",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "queued.max.messages.kbytes": _BUFFER_KIB,
-        }
         until = time.monotonic() + within_s
+        further = {"enable.partition.eof": True, "queued.max.messages.kbytes": _BUFFER_KIB}
+        self._consumer = open_consumer(self._topic, further)
         try:
-            self._consumer = Consumer(settings)
             self._find_partitions(until)
         except KafkaException as problem:
             self.close()
@@ -141,11 +132,9 @@ class TopicTail:
             read = parse_message(message.key(), message.value(), message.headers())
         except UndecodableError:
             return None
-        kind, at_ms = message.timestamp()
-        appended_at_ms = at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else min(at_ms, wall_ms())
         after = None
         with suppress(UndecodableError):
-            check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms)
+            check_row(read, cluster_id=cluster_id, appended_at_ms=appended_at_ms(message))
             after = advanced(self.positions.get(cluster), read, message.partition())
         if after is not None:
             self.positions[cluster] = after
@@ -161,10 +150,7 @@ class TopicTail:
             raise KafkaException(error)
 
     def _find_partitions(self, until: float) -> None:
-        metadata = self._consumer.list_topics(self._topic.topic, timeout=_METADATA_S).topics[self._topic.topic]
-        if metadata.error is not None:
-            raise TopicError(reason(metadata.error, self._topic))
-        for number in metadata.partitions:
+        for number in partitions(self._consumer, self._topic, timeout_s=_METADATA_S):
             if number not in self._next:
                 low, high = self._watermarks(number, until)
                 self._next[number], self._start_ends[number] = max(low, high - _NEWEST_MESSAGES), high
@@ -189,15 +175,15 @@ class TopicTail:
         """Reads partitions that were added, from their start."""
         self._partitions_at = time.monotonic() + _PARTITIONS_EVERY_S
         try:
-            metadata = self._consumer.list_topics(self._topic.topic, timeout=_METADATA_S).topics[self._topic.topic]
-        except KafkaException:
+            numbers = partitions(self._consumer, self._topic, timeout_s=_METADATA_S)
+        except (KafkaException, TopicError):
             return
-        added = sorted(metadata.partitions.keys() - self._next.keys())
-        if added and metadata.error is None:
+        added = [number for number in numbers if number not in self._next]
+        if added:
             _LOG.warning(
                 "the topic %s has %d partitions now: the rows of each cluster stay in the partition that they are in",
                 self._topic.topic,
-                len(metadata.partitions),
+                len(numbers),
             )
             self._next |= dict.fromkeys(added, 0)
             self._consumer.incremental_assign([TopicPartition(self._topic.topic, each, 0) for each in added])

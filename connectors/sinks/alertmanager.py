@@ -19,9 +19,9 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
-from connectors.sinks.evidence_format import evidence_lines
+from connectors.sinks.evidence_format import evidence_lines, shortened
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, send_in_order
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
@@ -159,12 +159,9 @@ class AlertmanagerSink:
         return send_in_order(notifications, body, send_one, deadline_s=deadline_s)
 
     def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
-        try:
-            url = self._url.read().rstrip("/") + _PATH
-            headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
-            secrets = [secret.read() for secret in self._secrets()]
-        except UsageError as problem:
-            return Retry(reason=str(problem))
+        url = self._url.read().rstrip("/") + _PATH
+        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
+        secrets = [secret.read() for secret in self._secrets()]
         response = post(url, body, headers, seconds=left_s, ca_file=self._ca_file)
         if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
             ahead_ms = response.sent_at_ms - sent_at_ms
@@ -240,15 +237,11 @@ def postable_alert(
             "severity": severity.value,
             "incident": incident,
         },
-        "annotations": {name: _truncated(text) for name, text in annotations.items() if text},
+        "annotations": {name: shortened(text, _MAX_ANNOTATION) for name, text in annotations.items() if text},
         "startsAt": iso(starts_at_ms),
         "endsAt": iso(ends_at_ms),
         **({} if page is None else {"generatorURL": page}),
     }
-
-
-def _truncated(text: str) -> str:
-    return text if len(text) <= _MAX_ANNOTATION else f"{text[: _MAX_ANNOTATION - 1]}…"
 
 
 def _url_problem(url: str) -> str | None:

@@ -13,7 +13,7 @@ from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.evidence_format import other_alert_lines, visible
+from connectors.sinks.evidence_format import other_alert_lines, shortened, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
@@ -93,10 +93,7 @@ class AppriseSink:
     def _send_one(self, notification: Notification, text: tuple[str, str], left_s: float) -> Outcome:
         if self._thread is not None and self._thread.is_alive():
             return DEADLINE_EXCEEDED
-        try:
-            client = _client(self._url)
-        except UsageError as problem:
-            return Retry(reason=str(problem))
+        client = _client(self._url)
         for server in client:
             server.socket_connect_timeout = server.socket_read_timeout = left_s
         outcomes: list[Outcome] = []
@@ -150,9 +147,7 @@ def body(notification: Notification, links: MessageLinks) -> str:
     lines = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
     urls = [url for url in (links.rule(root.rule), links.cluster(root.cluster)) if url is not None]
     after = "\n".join([*(["Also in this incident"] if lines else []), *lines, *urls])
-    before = visible(alert_text(root), keep="\n")
-    if len(before) > _MAX_BODY:
-        before = f"{before[: _MAX_BODY - 1]}…"
+    before = shortened(visible(alert_text(root), keep="\n"), _MAX_BODY)
     return f"{before}\n{visible(after, keep=chr(10))[:_MAX_BODY]}".strip()
 
 

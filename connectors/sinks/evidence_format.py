@@ -44,6 +44,11 @@ def visible(text: str, keep: str = "") -> str:
     )
 
 
+def shortened(text: str, limit: int) -> str:
+    """Returns the text, or its beginning with `…`, in at most `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories: control, format (with direction overrides), surrogate, private use, separators."""
 

@@ -25,7 +25,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
 from connectors.secret import redact
-from connectors.sinks.evidence_format import visible
+from connectors.sinks.evidence_format import shortened, visible
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 from rules.model.identifiers import Millis
 
@@ -155,8 +155,7 @@ def seconds_of(retry_after: str | None) -> float:
 
 def excerpt(text: str, *secrets: str) -> str:
     """Returns the beginning of a server's message on one line, redacted and without control characters."""
-    line = visible(" ".join(redact(text, *secrets).split()))
-    return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE - 1]}…"
+    return shortened(visible(" ".join(redact(text, *secrets).split())), _MAX_MESSAGE)
 
 
 def outcome_of_error(error: Exception, deadline: CallDeadline) -> Retry:

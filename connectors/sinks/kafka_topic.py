@@ -9,7 +9,6 @@ the topic twice, with the same key and in the same order, only if this process e
 replaces this one.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Any
 from weakref import WeakMethod
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from connectors.errors import UsageError
 from connectors.settings import TopicConnection
@@ -28,9 +27,7 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
-_LOG = logging.getLogger(__name__)
 _POLL_S = 0.1
-_METADATA_TIMEOUT_S = 1.0
 _PERMANENT = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
 
 
@@ -85,59 +82,16 @@ class KafkaTopicSink:
         return outcomes
 
     def _connected(self, until: float) -> Any:
-        settings = librdkafka.settings(self._config)
-        producer = Producer(
-            {
-                **settings,
-                "enable.idempotence": True,
-                "acks": "all",
-                # One request at a time: a broker that does not lead the partition yet may reject the first message,
-                # accept the second as the producer's first, and then answer "duplicate" to the first, which is lost.
-                "max.in.flight.requests.per.connection": 1,
-                # No timeout: if a message failed and a later one was accepted, the older state would be the last.
-                "message.timeout.ms": 0,
-                # A batch is rejected as a whole: one alert that is too large would take others with it.
-                "batch.num.messages": 1,
-                "error_cb": _weak_callback(self._on_error),
-            }
+        topic = self._config.topic
+        return librdkafka.open_producer(
+            self._config,
+            # A batch is rejected as a whole: one alert that is too large would take others with it.
+            {"batch.num.messages": 1, "error_cb": _weak_callback(self._on_error)},
+            # -1: the cluster's default replication factor.
+            new_topic=NewTopic(topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"}),
+            until=until,
+            given_up=lambda: self._give_up,
         )
-        error = self._topic_error(producer, until)
-        if self._config.create and _missing(error):
-            self._create_topic(settings, until)
-            # The controller has the topic immediately, a broker a moment later.
-            while _missing(error := self._topic_error(producer, until)) and time.monotonic() < until:
-                producer.poll(_POLL_S)
-        if error is not None:
-            raise KafkaException(error)
-        return producer
-
-    def _topic_error(self, producer: Any, until: float) -> KafkaError | None:
-        """Returns the topic's error in the metadata: a producer waits half a minute for a missing topic."""
-        topic = self._config.topic
-        while True:
-            try:
-                metadata = producer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
-            except KafkaException:
-                # Only poll reports why there was no response.
-                producer.poll(0)
-                if self._give_up or time.monotonic() >= until:
-                    raise
-            else:
-                error: KafkaError | None = metadata.topics[topic].error
-                return error
-
-    def _create_topic(self, settings: dict[str, Any], until: float) -> None:
-        topic = self._config.topic
-        # -1: the cluster's default replication factor.
-        new_topic = NewTopic(topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
-        admin = AdminClient(settings)  # a variable, because its requests end when the client is collected
-        try:
-            admin.create_topics([new_topic], operation_timeout=_left_s(until))[topic].result(_left_s(until))
-        except KafkaException as problem:
-            if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-            return  # another client created it first
-        _LOG.info("%s: created the topic %s with cleanup.policy=compact.", self.options.name, topic)
 
     def _produce(self, alert: Alert, sent_at_ms: Millis) -> None:
         key = alert.key
@@ -220,11 +174,3 @@ def _weak_callback(method: Callable[..., None]) -> Callable[..., None]:
             target(*arguments)
 
     return call
-
-
-def _missing(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-def _left_s(until: float) -> float:
-    return max(0.1, until - time.monotonic())

@@ -1,10 +1,12 @@
-"""librdkafka for the topic sink: its settings, its log, and readable reasons for its errors."""
+"""librdkafka for the topic sink and the relay: settings, a producer that creates its topic, and reasons of errors."""
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.secret import Secret, redact
 from connectors.settings import TopicConnection
@@ -13,6 +15,8 @@ from connectors.sinks.http_request import excerpt
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0
 """After this time the token's file is read again, if a connection is still open."""
+_METADATA_TIMEOUT_S = 1.0
+_POLL_S = 0.1
 _UNREACHABLE = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
@@ -56,6 +60,83 @@ def settings(config: TopicConnection) -> dict[str, Any]:
         required["oauth_cb"] = lambda _: (token.read(), time.time() + _TOKEN_LASTS_S)
     texts = {name: value.read() if isinstance(value, Secret) else value for name, value in optional.items()}
     return {**required, **{name: str(value) for name, value in texts.items() if value is not None}}
+
+
+def open_producer(
+    config: TopicConnection,
+    further: Mapping[str, Any],
+    *,
+    new_topic: NewTopic,
+    until: float,
+    given_up: Callable[[], bool] = lambda: False,
+) -> Any:
+    """Returns a producer that writes each message once and in order, as long as it lives; creates the topic if needed.
+
+    Args:
+        config: the connection.
+        further: settings of librdkafka for this use.
+        new_topic: the topic that is created where the configuration says so.
+        until: how long to wait for the topic, by the monotonic clock.
+        given_up: whether an error was reported after which waiting is useless.
+
+    Raises:
+        UsageError: a secret cannot be read.
+        KafkaException: no broker answers, the login is refused, or the topic does not exist.
+    """
+    base = settings(config)
+    producer = Producer(
+        {
+            **base,
+            "enable.idempotence": True,
+            "acks": "all",
+            # One request at a time: a broker that does not lead the partition yet may reject the first message,
+            # accept the second as the producer's first, and then answer "duplicate" to the first, which is lost.
+            "max.in.flight.requests.per.connection": 1,
+            # No timeout: if a message failed and a later one was accepted, the older one would be the last.
+            "message.timeout.ms": 0,
+            **further,
+        }
+    )
+    error = _topic_error(producer, config.topic, until, given_up)
+    if config.create and _missing(error):
+        _create_topic(base, new_topic, until)
+        # The controller has the topic immediately, a broker a moment later.
+        while _missing(error := _topic_error(producer, config.topic, until, given_up)) and time.monotonic() < until:
+            producer.poll(_POLL_S)
+    if error is not None:
+        raise KafkaException(error)
+    return producer
+
+
+def _topic_error(producer: Any, topic: str, until: float, given_up: Callable[[], bool]) -> KafkaError | None:
+    """Returns the topic's error in the metadata: a producer waits half a minute for a missing topic."""
+    while True:
+        try:
+            metadata = producer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
+        except KafkaException:
+            # Only poll reports why there was no response.
+            producer.poll(0)
+            if given_up() or time.monotonic() >= until:
+                raise
+        else:
+            error: KafkaError | None = metadata.topics[topic].error
+            return error
+
+
+def _create_topic(base: Mapping[str, Any], new_topic: NewTopic, until: float) -> None:
+    admin = AdminClient(base)  # a variable, because its requests end when the client is collected
+    left_s = max(0.1, until - time.monotonic())
+    try:
+        admin.create_topics([new_topic], operation_timeout=left_s)[new_topic.topic].result(left_s)
+    except KafkaException as problem:
+        if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return  # another client created it first
+    _LOG.info("created the topic %s: %s", new_topic.topic, new_topic.config)
+
+
+def _missing(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def reason(error: KafkaError, topic: str) -> str:

@@ -26,7 +26,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, visible
+from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, shortened, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
@@ -132,10 +132,7 @@ class PagerdutySink:
         )
 
     def _send_one(self, notification: Notification, content: dict[str, Any], left_s: float) -> Outcome:
-        try:
-            key = self._key.read()
-        except UsageError as problem:
-            return Retry(reason=str(problem))
+        key = self._key.read()
         with CallDeadline(left_s) as deadline:
             try:
                 with _client(key, self._section, deadline, left_s) as client:
@@ -222,8 +219,7 @@ def _visible_texts(value: Plain) -> Plain:
 
 
 def _truncated(text: str, limit: int, keep: str = "") -> str:
-    escaped = visible(text, keep=keep)
-    return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"
+    return shortened(visible(text, keep=keep), limit)
 
 
 class _UnsuccessfulResponse(Exception):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol, TypeAlias, TypeVar
 
+from connectors.errors import UsageError
 from connectors.secret import redact
 from rules.alert import Alert
 from rules.model.identifiers import Millis
@@ -141,7 +142,8 @@ def send_in_order(
 
     Args:
         format_one: returns the document of a notification.
-        send_one: sends a document within so many seconds.
+        send_one: sends a document within so many seconds. A UsageError, such as for a secret that cannot be read,
+            is a Retry.
         deadline_s: the time for all of them.
     """
     until = time.monotonic() + deadline_s
@@ -184,5 +186,7 @@ def _sent(
             notification = minimal(notification)
             document = format_one(notification)
         return send_one(notification, document, left_s)
+    except UsageError as problem:
+        return Retry(reason=str(problem))
     except Exception as error:  # noqa: BLE001 - one notification must not stop the others
         return Retry(reason=redact(f"{type(error).__name__}: {error}"))

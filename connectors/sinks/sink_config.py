@@ -21,7 +21,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
-from connectors.settings import Duration, Section
+from connectors.settings import Duration, Section, secret_of
 from connectors.sinks.http_request import CallDeadline
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -290,10 +290,7 @@ class SinkSection(Section, ABC):
 
     def secret(self, key: str) -> Secret | None:
         """Returns the secret of a key, given directly or as a file; None without one."""
-        text, file = getattr(self, key), getattr(self, key + _FILE)
-        if text is None and file is None:
-            return None
-        return Secret(text=None if text is None else text.get_secret_value(), file=file)
+        return secret_of(getattr(self, key), getattr(self, key + _FILE))
 
     def required_secret(self, key: str) -> Secret:
         """Returns the secret of a key, given directly or as a file.

@@ -19,7 +19,6 @@ from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
-from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, Sink, send_in_order
@@ -162,10 +161,7 @@ class SlackSink:
         )
 
     def _send_one(self, notification: Notification, document: SlackDocument, left_s: float) -> Outcome:
-        try:
-            token = self._token.read()
-        except UsageError as problem:
-            return Retry(reason=str(problem))
+        token = self._token.read()
         client = _client(token, self._section, left_s)
         try:
             self._update_or_post(client, notification, document)
@@ -254,10 +250,7 @@ class SlackWebhookSink:
         return outcome
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
-        try:
-            url = self._url.read()
-        except UsageError as problem:
-            return Retry(reason=str(problem))
+        url = self._url.read()
         return post_for_outcome(
             url,
             json.dumps(body).encode(),

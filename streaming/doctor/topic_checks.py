@@ -57,7 +57,7 @@ def _described(config: Config, section: RelaySection, connection: TopicConnectio
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-    from connectors.relay.topic_producer import reason
+    from connectors.relay.topic_client import reason
     from connectors.sinks import librdkafka
 
     topic = connection.topic
@@ -98,7 +98,7 @@ def _permissions(config: Config, connection: TopicConnection, allowed: set[str])
 def _settings(
     section: RelaySection, connection: TopicConnection, partitions: int, found: Mapping[str, Any]
 ) -> Iterator[CheckResult]:
-    from connectors.relay.topic_producer import MESSAGE_BYTES_MAX
+    from connectors.relay.topic_client import MESSAGE_BYTES_MAX
 
     values = {name: str(entry.value) for name, entry in found.items()}
     topic, restate_ms = connection.topic, round(1_000 * section.restate_every)

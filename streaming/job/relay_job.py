@@ -23,7 +23,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import AHEAD_MS, TopicError
-from connectors.relay.topic_producer import check_settings
+from connectors.relay.topic_client import check_settings
 from connectors.store.durable_file import private_files, replace_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter

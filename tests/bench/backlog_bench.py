@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
-from connectors.relay.topic_producer import open_producer
+from connectors.relay.topic_client import open_producer
 from connectors.settings import TopicConnection
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab

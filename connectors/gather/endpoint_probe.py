@@ -12,6 +12,7 @@ from typing import Protocol
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
+from connectors.gather.observation_writer import failure
 from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
@@ -183,15 +184,7 @@ class EndpointProbe:
         return replace(presented, fault=problem.certificate_fault, verified=verified)
 
     def _write_failure(self, target: ProbeTarget, problem: ObservationError) -> None:
-        self._output.write_failure(
-            ObservationFailed(
-                source=ObservationSource.PROBE,
-                endpoint=str(target.endpoint),
-                reason=problem.reason,
-                detail=problem.detail,
-                node=target.node,
-            )
-        )
+        self._output.write_failure(failure(ObservationSource.PROBE, target.endpoint, problem, node=target.node))
 
 
 def _answer_from_error(problem: ObservationError) -> Answer:

@@ -8,7 +8,7 @@ a new snapshot.
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter
+from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Address, Client
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.event_loop import EventLoop
@@ -23,7 +23,7 @@ from connectors.kafka.response_limits import millis
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan
-from connectors.observations.observation import LeaderViewPolled, ObservationFailed
+from connectors.observations.observation import LeaderViewPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
@@ -122,15 +122,7 @@ class LeaderViewPoll:
         # A monitor without CLUSTER_ACTION is denied by every controller.
         denied_everywhere = problem.reason is Reason.DENIED and not self._answered
         if node is not None and problem.reason not in _PROBED and not denied_everywhere:
-            self._output.write_failure(
-                ObservationFailed(
-                    source=ObservationSource.LEADER_VIEW,
-                    endpoint=str(address),
-                    reason=problem.reason,
-                    detail=problem.detail,
-                    node=node,
-                )
-            )
+            self._output.write_failure(failure(ObservationSource.LEADER_VIEW, address, problem, node=node))
 
     async def _fetch_view(self, address: Address, node: NodeId | None) -> tuple[FetchResult, int]:
         """Returns the response and the Fetch version. A leader with another epoch is queried again with its epoch."""

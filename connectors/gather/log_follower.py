@@ -17,7 +17,7 @@ from connectors.gather.commit_buffer import (
     SnapshotBuffer,
 )
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter
+from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.kafka.client import Address, Client
 from connectors.kafka.concurrent_query import ConcurrentQuery
@@ -37,7 +37,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.observations.observation import ObservationFailed, ObservationKind
+from connectors.observations.observation import ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -110,13 +110,13 @@ class LogFollower:
                 else:
                     await self._fetch(leader)
             except ObservationError as problem:
-                self._output.write_failure(_failure(leader, problem))
+                self._write_failure(leader, problem)
                 if problem.reason is Reason.INVALID_RESPONSE:
                     self._snapshot = None
                     await self._loop.sleep(_SEARCH_INTERVAL_S)
                 self._drop_leader(leader)
             except UndecodableError as problem:
-                self._output.write_failure(_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem))))
+                self._write_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem)))
                 self._snapshot = None
                 await self._loop.sleep(_SEARCH_INTERVAL_S)
 
@@ -140,7 +140,7 @@ class LogFollower:
         if result.snapshot is not None:
             self._snapshot, self._snapshot_from = self._snapshot_buffer(result.snapshot), leader
         if result.lost is not None:
-            self._output.write_failure(_failure(leader, ObservationError(Reason.METADATA_LOST, result.lost)))
+            self._write_failure(leader, ObservationError(Reason.METADATA_LOST, result.lost))
             self._buffer.restart(START)
         if result.pause:
             await self._loop.sleep(_PAUSE_S)
@@ -186,6 +186,9 @@ class LogFollower:
         if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:
             self._output.write_records(records, await self._redacted(records.batches, ObservationKind.RECORDS))
             self._last_write_at = now
+
+    def _write_failure(self, address: Address, problem: ObservationError) -> None:
+        self._output.write_failure(failure(ObservationSource.LOG, address, problem))
 
     async def _redacted(self, batches: bytes, kind: ObservationKind) -> RedactedBatches:
         return await self._work.run(len(batches), lambda: redacted_batches(batches, kind=kind))
@@ -235,7 +238,7 @@ class LogFollower:
         self._next_search_at = max(self._next_search_at, self._loop.now() + _PAUSE_S)
         failures = {address: _no_leader(result) for address, result in results.items()}
         for address, problem in failures.items():
-            self._output.write_failure(_failure(address, problem))
+            self._write_failure(address, problem)
         # Not in the first search: if only brokers are configured, the first poll reports the controllers.
         if self._searches > 1 and all(problem.reason in _PERSISTENT for problem in failures.values()):
             self._next_search_at = self._loop.now() + _PERSISTENT_RETRY_S
@@ -270,12 +273,6 @@ class LogFollower:
             max_wait_ms=max_wait_ms,
             max_bytes=max_bytes,
         )
-
-
-def _failure(address: Address, problem: ObservationError) -> ObservationFailed:
-    return ObservationFailed(
-        source=ObservationSource.LOG, endpoint=str(address), reason=problem.reason, detail=problem.detail
-    )
 
 
 def _no_leader(result: FetchResult | ObservationError) -> ObservationError:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.gather.redacted_batches import RedactedBatches
+from connectors.kafka.client import Address
 from connectors.observations.observation import (
     EndpointProbed,
     LeaderViewPolled,
@@ -18,12 +20,21 @@ from connectors.observations.observation import (
     to_json,
 )
 from connectors.wall_clock import RowClock
-from rules.model.identifiers import Millis, SnapshotId
+from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
+
+
+def failure(
+    source: ObservationSource, endpoint: Address | Endpoint, problem: ObservationError, *, node: NodeId | None = None
+) -> ObservationFailed:
+    """Returns the observation that a request to this endpoint failed."""
+    return ObservationFailed(
+        source=source, endpoint=str(endpoint), reason=problem.reason, detail=problem.detail, node=node
+    )
 
 
 class ObservationWriter:
@@ -61,7 +72,6 @@ class ObservationWriter:
         self._write(
             ObservationKind.RECORDS,
             batches.content,
-            self._now_ms(),
             urgent=batches.has_records,
             base_offset=records.base_offset,
             last_offset=records.last_offset,
@@ -75,7 +85,6 @@ class ObservationWriter:
         self._write(
             ObservationKind.SNAPSHOT,
             batches.content,
-            self._now_ms(),
             urgent=True,
             base_offset=snapshot.end_offset,
             last_offset=number,
@@ -89,26 +98,26 @@ class ObservationWriter:
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
         self._clear_failures(ObservationSource.QUORUM)
-        self._write(ObservationKind.QUORUM, to_json(event), self._now_ms(), urgent=changed)
+        self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
 
     def write_probe(self, event: EndpointProbed) -> None:
         """Writes the result of an endpoint probe. One that differs from the previous one is urgent."""
         reached = (event.resolution, frozenset(event.addresses), event.connection)
         shape = (*reached, event.answer, event.answered_by, event.certificate)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
-        self._write(ObservationKind.PROBE, to_json(event), self._now_ms(), urgent=changed)
+        self._write(ObservationKind.PROBE, to_json(event), urgent=changed)
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
         """Writes which leader and epoch a controller reported. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
-        self._write(ObservationKind.VIEW, to_json(event), self._now_ms(), urgent=changed)
+        self._write(ObservationKind.VIEW, to_json(event), urgent=changed)
 
     def write_failure(self, event: ObservationFailed) -> None:
         """Writes a failed poll, probe or fetch. A new reason is urgent."""
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
-        self._write(ObservationKind.FAILED, to_json(event), self._now_ms(), urgent=changed)
+        self._write(ObservationKind.FAILED, to_json(event), urgent=changed)
 
     def write_gap(self, detail: str, reason: Reason = Reason.INTERRUPTED) -> None:
         """Writes that nothing was observed until now, or that the time since the row before has not passed."""
@@ -120,7 +129,7 @@ class ObservationWriter:
 
     def write_audit(self, event: ObservationsAudited) -> None:
         """Writes the result of an audit; a violated contract is urgent."""
-        self._write(ObservationKind.AUDIT, to_json(event), self._now_ms(), urgent=bool(event.broken))
+        self._write(ObservationKind.AUDIT, to_json(event), urgent=bool(event.broken))
 
     def _update_nodes(self, batches: RedactedBatches) -> None:
         for event in batches.endpoints:
@@ -155,7 +164,6 @@ class ObservationWriter:
         self,
         kind: ObservationKind,
         payload: bytes,
-        at_ms: int,
         *,
         urgent: bool,
         base_offset: int | None = None,
@@ -166,7 +174,7 @@ class ObservationWriter:
         row = Observation(
             cluster=self._cluster,
             kind=kind,
-            observed_at_ms=at_ms,
+            observed_at_ms=self._now_ms(),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,

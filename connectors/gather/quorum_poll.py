@@ -11,13 +11,13 @@ from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter
+from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import EventLoop, InterruptibleSleep, WorkBudget
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
-from connectors.observations.observation import ObservationFailed, QuorumPolled
+from connectors.observations.observation import QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 
 _LEADER_SHARE = 0.5
@@ -101,14 +101,7 @@ class QuorumPoll:
         self._last_results = results or self._last_results
         for address, result in self._last_results.items():
             if isinstance(result, ObservationError):
-                self._output.write_failure(
-                    ObservationFailed(
-                        source=ObservationSource.QUORUM,
-                        endpoint=str(address),
-                        reason=result.reason,
-                        detail=result.detail,
-                    )
-                )
+                self._output.write_failure(failure(ObservationSource.QUORUM, address, result))
 
     async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | ObservationError]:
         return await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)

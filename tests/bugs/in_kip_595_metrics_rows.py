@@ -15,8 +15,8 @@ BUGS = (
     ),
     Bug(
         "connectors/gather/quorum_poll.py",
-        "source=ObservationSource.QUORUM,\n                        endpoint",
-        "source=ObservationSource.LOG,\n                        endpoint",
+        "failure(ObservationSource.QUORUM, address",
+        "failure(ObservationSource.LOG, address",
         "tests/unit/connectors/gather/test_kip_595_reader.py::test_poll_waits_for_its_interval_while_no_controller_leads",
         rows="D089",
     ),

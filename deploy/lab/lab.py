@@ -5,13 +5,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from deploy.lab import LabError, kafka_requests, topics
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from deploy.lab import LabError, kafka_requests
+from deploy.lab.child_process import wait_until
 from deploy.lab.node import wipe_disk
 from deploy.lab.running_quorum import RunningQuorum
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
 """The placeholder in a remedy for the configuration file of the node on which the command runs."""
+_REQUEST_S = 30.0
+_FENCING_S = 120.0
+"""How long the fencing of a killed broker may take: broker.session.timeout.ms (9 s by default) and a margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +69,34 @@ class Lab(RunningQuorum):
         assignment: Sequence[Sequence[int]] | None = None,
     ) -> None:
         """Creates a topic; `assignment` lists the replicas of each partition and overrides both numbers."""
-        topics.create(
-            self.running_brokers,
-            name,
-            partitions=partitions,
-            replication=replication,
-            configs=configs or {},
-            assignment=assignment,
-            login=self.login,
-        )
+        if assignment:
+            replicas = [list(ids) for ids in assignment]
+            options: dict[str, Any] = {"num_partitions": len(replicas), "replica_assignment": replicas}
+        else:
+            options = {"num_partitions": partitions, "replication_factor": replication}
+        topic = NewTopic(name, config=dict(configs or {}), **options)
+        admin = AdminClient(self._client())  # a variable, because requests end when the client is deleted
+        try:
+            admin.create_topics([topic], operation_timeout=_REQUEST_S)[name].result(_REQUEST_S + 5)
+        except (KafkaException, TimeoutError) as error:
+            raise LabError(f"could not create topic {name}: {error}") from error
 
     def produce(self, topic: str, count: int) -> None:
-        """Writes `count` records with acks=all and waits until all are acknowledged."""
-        topics.produce(self.running_brokers, topic, count, login=self.login)
+        """Writes `count` records with acks=all to all partitions and waits until all are acknowledged."""
+        errors: list[str] = []
+
+        def on_delivery(error: KafkaError | None, _message: object) -> None:
+            if error is not None:
+                errors.append(str(error))
+
+        producer = Producer(self._client() | {"acks": "all", "message.timeout.ms": int(_REQUEST_S * 1000)})
+        for number in range(count):
+            producer.produce(topic, key=str(number), value=f"record {number}", on_delivery=on_delivery)
+            producer.poll(0)
+        unsent = producer.flush(_REQUEST_S + 5)
+        if errors or unsent:
+            failed = len(errors) + unsent
+            raise LabError(f"{failed} of {count} records to topic {topic} failed: {(errors or ['timeout'])[0]}")
 
     def leave_partitions_recovering(self, *names: str, partitions: int = 1) -> UncleanPartitions:
         """Puts every partition of these topics into RECOVERING (KIP-704) by an unclean election.
@@ -89,7 +112,7 @@ class Lab(RunningQuorum):
             )
         leader, follower = running[:2]
         for name in names:
-            if not kafka_requests.partitions(self._port(leader), name, connect=self.connect):
+            if not self._partitions(leader, name):
                 self.create_topic(name, assignment=[[leader, follower]] * partitions)
                 self._wait_for_isr(leader, name, {leader, follower})
         self.kill(follower)
@@ -98,7 +121,7 @@ class Lab(RunningQuorum):
             self.produce(name, 10 * count)
         self.kill(leader)
         self.start(follower)
-        topics.elect_unclean(self._port(follower), names, leader=follower, connect=self.connect)
+        self._elect_unclean(follower, names)
         for name in names:
             self._wait_for_isr(follower, name, {follower})
         return UncleanPartitions(topics=names, leader=follower, killed_broker=leader)
@@ -134,8 +157,39 @@ class Lab(RunningQuorum):
             if self.node(id_).running:
                 raise LabError(f"node {id_} is running: stop it before {action}")
 
+    def _client(self) -> dict[str, str | int]:
+        # log_level 0: librdkafka would log an error to stderr for each broker that a test has stopped.
+        brokers = ",".join(self.running_brokers)
+        return {"bootstrap.servers": brokers, "log_level": 0, "client.id": "kraftwatch-lab", **self.login}
+
+    def _elect_unclean(self, broker: int, topics: Sequence[str]) -> None:
+        """Elects this broker uncleanly as the leader of all partitions of these topics.
+
+        Repeats the request until the broker leads all of them, and ignores the responses: Kafka answers "election not
+        needed" while the previous leader is not fenced yet, and also after an election whose response was lost.
+        """
+
+        def elect() -> bool:
+            states = {name: self._partitions(broker, name) for name in topics}
+            others = {(name, number) for name in topics for number, one in states[name].items() if one.leader != broker}
+            if others:
+                kafka_requests.elect_unclean(self._port(broker), others, connect=self.connect)
+            return all(states.values()) and not others
+
+        wait_until(elect, timeout_s=_FENCING_S, what=f"unclean elections of {', '.join(sorted(topics))}")
+
     def _wait_for_isr(self, broker: int, topic: str, isr: set[int]) -> int:
-        return topics.wait_for_isr(self._port(broker), topic, frozenset(isr), connect=self.connect)
+        """Waits until every partition has exactly these in-sync replicas; returns the number of partitions."""
+
+        def poll() -> int | None:
+            states = self._partitions(broker, topic)
+            return len(states) if states and all(one.isr == isr for one in states.values()) else None
+
+        return wait_until(poll, timeout_s=_FENCING_S, what=f"in-sync replicas {sorted(isr)} of topic {topic}")
+
+    def _partitions(self, broker: int, topic: str) -> Mapping[int, kafka_requests.PartitionState]:
+        """Returns the partitions of a topic as a running broker knows them."""
+        return kafka_requests.partitions(self._port(broker), topic, connect=self.connect)
 
     def _port(self, broker: int) -> int:
         port = self.node(broker).broker_port

@@ -61,6 +61,9 @@ class RelaySilence:
             read_s_ago: how long ago a topic was read to its end, for the topics of which it is known.
         """
         now = self._clock()
+        # A cluster that is added again has had no relay to wait for. Another thread may note a row meanwhile.
+        for name in {*self._since} - clusters.keys():
+            del self._since[name]
         for topic, ago_s in read_s_ago.items():
             self._read_at[topic] = max(self._read_at.get(topic, 0.0), now - ago_s)
         ended = [name for name in self._firing if name not in clusters or name in self._arrived]

@@ -73,6 +73,16 @@ def test_alert_of_a_cluster_that_is_no_longer_monitored_is_resolved() -> None:
     assert watched.after(1, "b", clusters=["b"]) == [("relay of a", "resolved")]
 
 
+def test_a_cluster_that_is_added_again_is_not_silent_at_once() -> None:
+    watched = Watched()
+    watched.after(0, "a", "b")
+    assert watched.after(300, "b", clusters=["b"]) == []
+
+    assert watched.after(1, "b") == []
+    assert watched.after(59, "b") == []
+    assert watched.after(1, "b") == [("relay of a", "firing")]
+
+
 def test_firing_alert_of_the_ledger_is_continued() -> None:
     first = Watched()
     first.after(0, "b")

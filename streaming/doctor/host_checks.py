@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from connectors.errors import JournalError, UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.sinks.sink_config import SinkSection, SinkServer, network_error, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
@@ -57,7 +57,7 @@ def recorded_ids(config: Config) -> Mapping[str, str]:
     """Returns the cluster ids in the checkpoint by cluster name; empty if it cannot be read."""
     try:
         return job_checkpoint(config).cluster_ids()
-    except UsageError:
+    except (UsageError, StoreError):
         return {}
 
 
@@ -199,16 +199,17 @@ def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult
             subject, "checkpoint", CheckStatus.FAILS, message, "run as the job's user, or use another --checkpoint"
         )
         return
-    if folder.exists():
-        try:
-            checkpoint.cluster_ids()
+    try:
+        known = ", ".join(checkpoint.cluster_ids())
+        if folder.exists():
             checkpoint.check_spark()
             checkpoint.check_partitions(partitions)
             checkpoint.check_journal()
-        except (UsageError, JournalError) as problem:
-            yield _result(subject, "checkpoint", CheckStatus.FAILS, str(problem))
-            return
-    known = ", ".join(checkpoint.cluster_ids()) if folder.exists() else ""
+            if checkpoint.store is None:
+                checkpoint.check_database()
+    except (UsageError, StoreError) as problem:
+        yield _result(subject, "checkpoint", CheckStatus.FAILS, str(problem))
+        return
     yield _result(subject, "checkpoint", CheckStatus.OK, f"belongs to {known}" if known else "new")
     if folder.exists() and is_open_to_others(folder):
         message = "other users have access to it; the job denies it at its start if it owns the folder"

@@ -17,12 +17,13 @@ from connectors.kafka.messages import FetchResult
 from connectors.observations.observation import Observation, ObservationKind, QuorumPolled
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
+from connectors.store.tables import sqlite_database
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, Config, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
-from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
+from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, recorded_ids
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
@@ -193,6 +194,23 @@ def failed_checkpoint(folder: Path) -> list[str]:
     """Returns the messages of the failed checks of this machine, with this checkpoint."""
     config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": str(folder)}, "test")
     return [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
+
+
+def test_damaged_database_is_reported_with_the_repair(tmp_path: Path) -> None:
+    sqlite_database(tmp_path).path.write_bytes(b"x" * 20_000)
+
+    (message,) = failed_checkpoint(tmp_path)
+    assert "kraftwatch.db is damaged" in message
+    assert f"`kraftwatch checkpoint repair --checkpoint {tmp_path}`" in message
+
+
+def test_store_that_does_not_answer_is_reported_beside_the_other_checks(tmp_path: Path) -> None:
+    clusters, place = [{"name": "prod", "bootstrap": ["c1:9093"]}], "postgresql://me@127.0.0.1:1/none?sslmode=disable"
+    config = checked({"clusters": clusters, "checkpoint": str(tmp_path / "new"), "store": place}, "test")
+    failed = [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
+
+    assert recorded_ids(config) == {}
+    assert [message for message in failed if "127.0.0.1" in message] == failed != []
 
 
 def test_damaged_spark_file_is_reported_with_the_repair(tmp_path: Path) -> None:

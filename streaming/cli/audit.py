@@ -11,7 +11,7 @@ from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.cli.checkpoint import refuse_root_for_other_owner
-from streaming.cli.options import AsJson, ConfigFile, FromTime, configured_store, parse_time_option
+from streaming.cli.options import AsJson, ConfigFile, FromTime, parse_time_option
 from streaming.cli.output import print_json, print_message, print_progress
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def audit(
         raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
     if docs is not None:
         _create_docs_folder(docs)
-    store = configured_store(config) or checkpoint
+    store = _store(checkpoint, journal, config)
     if record and (store is None or cluster or alerts or from_):
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
     found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
@@ -104,6 +104,19 @@ def _recorded(
         option = f"--journal {journal}" if checkpoint is None else f"--checkpoint {checkpoint}"
         raise UsageError(f"{option}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
     return open_journal(folder)
+
+
+def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":
+    """Returns where the alerts are: the configured server, else in a checkpoint folder; None if there is none."""
+    if config is not None:
+        from streaming.config import load
+
+        job = load(config)
+        if job.server is not None:
+            return job.server
+        if checkpoint is None and journal is None and job.folder.is_dir():
+            return job.folder
+    return checkpoint
 
 
 def _run_audit(

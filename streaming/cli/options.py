@@ -21,7 +21,7 @@ from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
     from connectors.observations.point_in_time import PointInTime
-    from connectors.store.store_place import PostgresPlace
+    from connectors.store.store_place import StorePlace
     from streaming.config import Config
 
 TIMEOUT_S = 10.0
@@ -213,17 +213,31 @@ def existing_checkpoint(place: str | None, *, remote: str = WORK_DIR) -> Path:
     return folder
 
 
-def configured_store(config: Path | None) -> "PostgresPlace | None":
-    """Returns the server that a configuration names as `store`; None without one: the database is in the checkpoint.
+def job_folder(checkpoint: str | None, config: Path | None) -> Path:
+    """Returns the folder of a job: the given checkpoint, else that of the configuration, else the default one.
 
     Raises:
-        UsageError: the configuration is invalid.
+        UsageError: it does not exist, or the configuration is invalid.
     """
-    if config is None:
-        return None
-    from streaming.config import load
+    if checkpoint is None and config is not None:
+        from streaming.config import load
 
-    return load(config).server
+        checkpoint = str(load(config).folder)
+    return existing_checkpoint(checkpoint)
+
+
+def job_store(checkpoint: str | None, config: Path | None) -> "StorePlace":
+    """Returns where a job's database is: the server that the configuration names, else its folder.
+
+    Raises:
+        UsageError: the folder does not exist, or the configuration is invalid.
+    """
+    if config is not None:
+        from streaming.config import load
+
+        if (server := load(config).server) is not None:
+            return server
+    return job_folder(checkpoint, config)
 
 
 OptionsT = TypeVar("OptionsT", bound=ClusterOptions)

@@ -15,7 +15,7 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.formatting import plural
 from rules.model.identifiers import Millis
-from streaming.cli.options import AsJson, CheckpointFolder, configured_store, existing_checkpoint
+from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_folder, job_store
 from streaming.cli.output import print_json, print_message, progress, stdout_console
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
-ConfigFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--config", "-c", help="The job's configuration file, if it has a store.")
-]
 ClusterName: TypeAlias = Annotated[str | None, typer.Option(help="Only items of this cluster.", metavar="NAME")]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="How many items to print, the newest.")]
 ItemId: TypeAlias = Annotated[str, typer.Argument(help="The item's id, from `list`.", metavar="ID")]
@@ -58,7 +55,7 @@ def list_(
 
     kraftwatch quarantine list --checkpoint DIR
     """
-    items = _items(configured_store(config) or existing_checkpoint(checkpoint), cluster)
+    items = _items(job_store(checkpoint, config), cluster)
     printed = items[-limit:]
     if as_json:
         for one in printed:
@@ -91,8 +88,8 @@ def show(
     """
     from streaming.data_quality.quarantine_report import STATUS_TEXTS, decode_again
 
-    folder = existing_checkpoint(checkpoint)
-    (one,) = _select([item], _items(configured_store(config) or folder, None), folder)
+    folder = job_folder(checkpoint, config)
+    (one,) = _select([item], _items(job_store(checkpoint, config), None), folder)
     (retry,) = decode_again([one], _journal(folder))
     if as_json:
         print_json({**retry.plain(), "advice": one.advice})
@@ -131,8 +128,8 @@ def replay(
     """
     from streaming.data_quality.quarantine_report import DECODES, STATUS_TEXTS, decode_again
 
-    folder = existing_checkpoint(checkpoint)
-    existing = _items(configured_store(config) or folder, cluster)
+    folder = job_folder(checkpoint, config)
+    existing = _items(job_store(checkpoint, config), cluster)
     chosen = _select(items, existing, folder) if items else existing
     if not chosen:
         print_message("the quarantine is empty")

@@ -26,7 +26,7 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
-from streaming.cli.options import configured_store, existing_checkpoint
+from streaming.cli.options import job_store
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
@@ -223,9 +223,7 @@ def _known_clusters(store: "StorePlace", config: Path | None) -> Collection[str]
 def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
-    from streaming.config import load
-
-    return configured_store(config) or existing_checkpoint(checkpoint if config is None else str(load(config).folder))
+    return job_store(checkpoint, config)
 
 
 def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore":

@@ -120,7 +120,9 @@ def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None
 def test_recorded_results_are_in_the_store(tmp_path: Path) -> None:
     write_journal(tmp_path, observation(), observation(kind=ObservationKind.PROBE))
 
-    ended = audit(tmp_path, "--checkpoint", ".", "--record")
+    (tmp_path / "kraftwatch.yaml").write_text("clusters: [{name: prod, bootstrap: [c1:9093]}]\ncheckpoint: .\n")
+
+    ended = audit(tmp_path, "--config", "kraftwatch.yaml", "--record")
 
     assert ended.returncode == 1, ended.stderr
     results = {one.contract: one.broken_rows for one in AuditResults(job_database(tmp_path)).newest()}

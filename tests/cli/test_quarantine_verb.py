@@ -95,6 +95,15 @@ def test_items_are_listed_with_their_reasons(checkpoint: Path) -> None:
     assert "1 time: a quorum row is no event" in listed.stderr
 
 
+def test_configuration_names_the_checkpoint(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    config = tmp_path_factory.mktemp("config") / "kraftwatch.yaml"
+    config.write_text(f"clusters: [{{name: prod, bootstrap: [c1:9093]}}]\ncheckpoint: {checkpoint}\n")
+    for words in (["list"], ["show", "prod-0-0"], ["replay"]):
+        found = CliRunner().invoke(app, ["quarantine", *words, "--config", str(config)])
+        assert found.output == quarantine(checkpoint, *words).output
+        assert found.output
+
+
 def test_list_is_limited_and_filtered_by_cluster(checkpoint: Path) -> None:
     few = quarantine(checkpoint, "list", "--limit", "1")
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streaming.config import Config
-    from streaming.dataframes.export import ExportSpan
     from streaming.dataframes.job_tables import JobTables
 
 
@@ -57,7 +56,6 @@ def export(
     if begin is not None and end is not None and begin >= end:
         raise UsageError("--until is not after --since: give the later time as --until")
     # Imported here: Spark takes a second to import.
-    from streaming.dataframes.export import ExportSpan
     from streaming.dataframes.job_tables import SCHEMAS, JobTables
 
     names = [*dict.fromkeys(table or SCHEMAS)]
@@ -68,13 +66,12 @@ def export(
     folder = None if checkpoint is None else options.existing_checkpoint(str(checkpoint))
     tables = JobTables.of_config(resolved) if resolved is not None else JobTables.of_folder(folder or Path())
     tables.require(names)
-    span = ExportSpan(since_ms=begin, until_ms=end)
-    written = _export(resolved, tables, names, place, span)
+    written = _export(resolved, tables, names, place, (begin, end))
     print_message(f"exported to {to}: {', '.join(f'{rows} {name}' for name, rows in written.items())}")
 
 
 def _export(
-    config: "Config | None", tables: "JobTables", names: Sequence[str], to: str, span: "ExportSpan"
+    config: "Config | None", tables: "JobTables", names: Sequence[str], to: str, span: tuple[int | None, int | None]
 ) -> Mapping[str, int]:
     """Writes the tables, and returns the number of new rows of each; of `events`, that of their observations."""
     from streaming.dataframes import register
@@ -90,7 +87,11 @@ def _export(
         spark: SparkSession = start_spark(master="local[2]", logs=Path(logs), settings=settings)
         try:
             register(spark)
-            exports = {name: TableExport(spark=spark, tables=tables, table=name, to=to, span=span) for name in names}
+            since, until = span
+            exports = {
+                name: TableExport(spark=spark, tables=tables, table=name, to=to, since_ms=since, until_ms=until)
+                for name in names
+            }
             for name, one in exports.items():
                 try:
                     one.check()

@@ -61,21 +61,6 @@ _LAYOUTS: Final[Mapping[str, _Layout]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportSpan:
-    """The rows that are wanted: since <= time < until, in milliseconds since the Unix epoch; None: no bound."""
-
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-    def of(self, rows: DataFrame, time: str) -> DataFrame:
-        """Returns the rows of this span."""
-        for bound, compared in ((self.since_ms, F.col(time).__ge__), (self.until_ms, F.col(time).__lt__)):
-            if bound is not None:
-                rows = rows.where(compared(bound if time.endswith("_ms") else F.timestamp_millis(F.lit(bound))))
-        return rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableExport:
     """The export of one table of a job."""
 
@@ -84,7 +69,9 @@ class TableExport:
     table: str
     to: str
     """The URI of the folder of all tables."""
-    span: ExportSpan
+    since_ms: int | None = None
+    """The rows that are wanted: since <= time < until, in milliseconds since the Unix epoch; None: no bound."""
+    until_ms: int | None = None
 
     def check(self) -> None:
         """Reads what is there, so that a place that Spark cannot read is reported first."""
@@ -107,7 +94,7 @@ class TableExport:
     def _plan(self) -> Iterator[tuple[str, int, int]]:
         """Yields each date with new rows, the time of the first of them in milliseconds (or 0), and their number."""
         observed = self._layout.time == "observed_at_ms"
-        since_ms = self.span.since_ms or 0
+        since_ms = self.since_ms or 0
         # Events are planned by their observations: nothing is decoded twice.
         source = self.tables.read(self.spark, "observations" if observed else self.table, since_ms)
         first = F.min("observed_at_ms") if observed else F.lit(0)
@@ -118,7 +105,10 @@ class TableExport:
     def _dated(self, rows: DataFrame) -> DataFrame:
         time = self._layout.time
         at = F.timestamp_millis(time) if time.endswith("_ms") else F.col(time)
-        return self.span.of(rows, time).withColumn(_DATE, F.to_date(at))
+        for bound, compared in ((self.since_ms, F.col(time).__ge__), (self.until_ms, F.col(time).__lt__)):
+            if bound is not None:
+                rows = rows.where(compared(bound if time.endswith("_ms") else F.timestamp_millis(F.lit(bound))))
+        return rows.withColumn(_DATE, F.to_date(at))
 
     def _new(self, rows: DataFrame) -> DataFrame:
         """Returns the rows that are not there yet."""

@@ -24,7 +24,7 @@ from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe
 from connectors.store.tables import job_database
 from streaming.config import Config
-from streaming.dataframes.journal_dataframe import EVENT_ROW, JournalDataFrameSource, arrow_rows, require_journal
+from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource, arrow_rows, require_journal
 from streaming.dataframes.requested_data import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
@@ -54,7 +54,7 @@ AUDIT = StructType(
 SCHEMAS: Final[Mapping[str, StructType]] = {
     "alerts": ALERT,
     "observations": OBSERVATION,
-    "events": EVENT_ROW,
+    "events": EVENT,
     "audits": AUDIT,
 }
 """By the name of the table."""
@@ -141,7 +141,7 @@ class JobTables:
         )
 
     def _observed(self, spark: SparkSession, since_ms: int, *, events: bool) -> DataFrame:
-        schema = EVENT_ROW if events else OBSERVATION
+        schema = EVENT if events else OBSERVATION
         if isinstance(self.observations, Path):
             reader = spark.read.format(JournalDataFrameSource.NAME).option("events", str(events).lower())
             rows = reader.load(str(self.observations))
@@ -158,7 +158,7 @@ class _Unpack:
         self._events = events
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(EVENT_ROW if self._events else OBSERVATION, timezone="UTC")
+        schema = to_arrow_schema(EVENT if self._events else OBSERVATION, timezone="UTC")
         for batch in batches:
             packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
             # What is refused has no cluster.

@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as compute
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     BooleanType,
     IntegerType,
     LongType,
@@ -28,12 +26,12 @@ from connectors.observations.partition_run import each_event
 from connectors.store.journal_reader import JournalReader
 from streaming.dataframes.metadata_log_source import local_path
 from streaming.dataframes.requested_data import (
-    LATEST_MS,
     bounds,
     matching_values,
     may_overlap,
     requested_schema,
     require_columns,
+    timestamp_us,
 )
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
@@ -43,11 +41,13 @@ EVENT = StructType(
     [
         StructField("cluster", StringType(), nullable=False),
         StructField("sequence", LongType(), nullable=False),
+        StructField("observed_at", TimestampType()),
         StructField("observed_at_ms", LongType(), nullable=False),
         StructField("ordinal", IntegerType(), nullable=False),
         StructField("type", StringType(), nullable=False),
         StructField("offset", LongType()),
         StructField("leader_epoch", IntegerType()),
+        StructField("timestamp", TimestampType()),
         StructField("timestamp_ms", LongType()),
         StructField("snapshot", BooleanType()),
         StructField("topic_id", StringType()),
@@ -61,37 +61,40 @@ EVENT = StructType(
         StructField("partition_leader_epoch", IntegerType()),
         StructField("partition_epoch", IntegerType()),
         StructField("recovering", BooleanType()),
-        StructField("body", BinaryType()),
+        StructField("body", StringType()),
     ]
 )
-EVENT_ARROW: Final = to_arrow_schema(EVENT)
+"""The columns with `.option("events", "true")`; docs/dataframes.md describes each."""
 _PARTITION: Final = EVENT.names[EVENT.names.index("topic_id") : -1]
 """The columns of partition events; in a PartitionChanged, None is unchanged."""
 ROWS_PER_TASK: Final = 20_000
 ROWS_PER_BATCH: Final = 500
 """Observation rows that are decoded at once: one of them may hold a piece of a snapshot."""
-_TIMES: Final = {"observed_at": "observed_at_ms", "timestamp": "timestamp_ms"}
-"""Columns of TimestampType, and the column of milliseconds that each is made from."""
 
 
-def event_batch(rows: Sequence[Observation]) -> pa.RecordBatch:
-    """Returns the events of observations, in order, with the columns of EVENT."""
-    table: list[dict[str, object]] = []
+def event_rows(rows: Iterable[Observation]) -> Iterator[dict[str, Any]]:
+    """Yields the columns of the events of observations, in order; a column that is left out is null."""
     for row in rows:
         decoded = decoded_row(row)
-        keys = {"cluster": row.cluster, "sequence": decoded.sequence, "observed_at_ms": decoded.observed_at_ms}
-        table += [
-            {**keys, "ordinal": ordinal, **event_row(event)} for ordinal, event in enumerate(each_event(decoded.events))
-        ]
-    return pa.RecordBatch.from_pylist(table, schema=EVENT_ARROW)
+        for ordinal, event in enumerate(each_event(decoded.events)):
+            columns = event_columns(event)
+            yield {
+                "cluster": row.cluster,
+                "sequence": decoded.sequence,
+                "observed_at": timestamp_us(decoded.observed_at_ms),
+                "observed_at_ms": decoded.observed_at_ms,
+                "ordinal": ordinal,
+                "timestamp": timestamp_us(columns.get("timestamp_ms")),
+                **columns,
+            }
 
 
-def event_row(event: Event) -> dict[str, object]:
-    """Returns the columns of an event that are not null, without its keys."""
+def event_columns(event: Event) -> dict[str, Any]:
+    """Returns the columns of an event that are not null, without its keys and its time as a timestamp."""
     if isinstance(event, PartitionSet | PartitionChanged):
-        values: dict[str, object] = {name: getattr(event, name) for name in _PARTITION if hasattr(event, name)}
+        values = {name: getattr(event, name) for name in _PARTITION if hasattr(event, name)}
         return {"type": event.type, **_position(event.at), "leader_set": True, **values}
-    row: dict[str, object] = {"type": event.type, "snapshot": False, "body": to_json(event)}
+    row: dict[str, Any] = {"type": event.type, "snapshot": False, "body": to_json(event).decode()}
     if isinstance(event, LogAdvanced):
         return row | {
             "offset": event.last_offset,
@@ -104,29 +107,13 @@ def event_row(event: Event) -> dict[str, object]:
     return row if at is None else row | _position(at)
 
 
-def _position(at: RecordPosition) -> dict[str, object]:
+def _position(at: RecordPosition) -> dict[str, Any]:
     return {
         "offset": at.offset,
         "leader_epoch": at.leader_epoch,
         "timestamp_ms": at.timestamp_ms,
         "snapshot": at.snapshot,
     }
-
-
-def _event_columns() -> StructType:
-    """Returns the columns of an event, with times as timestamps too and `body` as text."""
-    fields: list[StructField] = []
-    for field in EVENT:
-        fields += [StructField(name, TimestampType()) for name, source in _TIMES.items() if source == field.name]
-        if field.name == "body":
-            fields.append(StructField("body", StringType()))
-        else:
-            fields.append(field)
-    return StructType(fields)
-
-
-EVENT_ROW = _event_columns()
-"""The columns with `.option("events", "true")`; docs/dataframes.md describes each."""
 
 
 class JournalDataFrameSource(JournalSource):
@@ -217,25 +204,8 @@ class JournalDataFrameReader(DataSourceReader):
 def arrow_rows(rows: Sequence[Observation], schema: pa.Schema, *, events: bool) -> pa.RecordBatch:
     """Returns the requested columns of observations, or of the events that they decode to."""
     if events:
-        return _event_batch(event_batch(rows), schema)
+        return pa.RecordBatch.from_pylist([*event_rows(rows)], schema=schema)
     return observations_to_arrow(rows).select(schema.names).cast(schema)
-
-
-def _event_batch(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the requested columns of decoded events."""
-    columns = [
-        _timestamps(events.column(_TIMES[field.name])) if field.name in _TIMES else events.column(field.name)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
-
-
-def _timestamps(milliseconds: pa.Array) -> pa.Array:
-    """Returns times in microseconds, as Spark stores them; null if not in the years 1970 to 9999."""
-    shown = compute.and_(compute.greater_equal(milliseconds, 0), compute.less_equal(milliseconds, LATEST_MS))
-    return compute.multiply(compute.if_else(shown, milliseconds, None), 1000)
 
 
 def _events(options: MutableMapping[str, str]) -> bool:
@@ -246,7 +216,7 @@ def _events(options: MutableMapping[str, str]) -> bool:
 
 
 def _full_schema(options: MutableMapping[str, str]) -> StructType:
-    return EVENT_ROW if _events(options) else OBSERVATION
+    return EVENT if _events(options) else OBSERVATION
 
 
 def _journal(options: MutableMapping[str, str]) -> JournalReader:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streaming.dataframes.job_tables import ALERT, AUDIT
-from streaming.dataframes.journal_dataframe import EVENT_ROW
+from streaming.dataframes.journal_dataframe import EVENT
 from streaming.dataframes.record_rows import RECORD
 from streaming.pipeline.schema import OBSERVATION
 from tests.job.spark_cluster import standalone_cluster
@@ -88,5 +88,5 @@ def test_the_page_lists_every_column_with_its_type() -> None:
 
     listed = [re.findall(r"^\| `(\w+)` \| (\S+) \|", table, re.MULTILINE) for table in tables]
 
-    schemas = (RECORD, OBSERVATION, EVENT_ROW, ALERT, AUDIT)
+    schemas = (RECORD, OBSERVATION, EVENT, ALERT, AUDIT)
     assert listed == [[(field.name, field.dataType.simpleString()) for field in schema] for schema in schemas]

@@ -21,7 +21,7 @@ from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from streaming.dataframes.export import ExportSpan, TableExport
+from streaming.dataframes.export import TableExport
 from streaming.dataframes.job_tables import SCHEMAS, JobTables
 from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, needs_postgres
@@ -63,15 +63,11 @@ def record(folder: Path, rows: Sequence[Observation]) -> None:
         writer.publish()
 
 
-def export(
-    session: SparkSession, job: JobTables, to: Path, *names: str, span: ExportSpan | None = None
-) -> dict[str, int]:
+def export(session: SparkSession, job: JobTables, to: Path, *names: str, **span: int) -> dict[str, int]:
     return {
-        name: TableExport(
-            spark=session, tables=job, table=name, to=f"file://{to}", span=span or ExportSpan()
-        ).run(lambda _: None)
+        name: TableExport(spark=session, tables=job, table=name, to=f"file://{to}", **span).run(lambda _: None)
         for name in names or SCHEMAS
-    }  # fmt: skip
+    }
 
 
 def exported(session: SparkSession, to: Path, table: str) -> DataFrame:
@@ -128,10 +124,10 @@ def test_rows_of_a_new_journal_are_new(session: SparkSession, tmp_path: Path) ->
 
 def test_a_span_of_time(session: SparkSession, tmp_path: Path) -> None:
     record(tmp_path, [row for at in range(5) for row in observed(NOON_MS + at * DAY_MS)])
-    span = ExportSpan(since_ms=NOON_MS + DAY_MS, until_ms=NOON_MS + 3 * DAY_MS)
+    span = {"since_ms": NOON_MS + DAY_MS, "until_ms": NOON_MS + 3 * DAY_MS}
     job = JobTables.of_folder(tmp_path)
 
-    assert export(session, job, tmp_path / "lake", "observations", span=span) == {"observations": 2}
+    assert export(session, job, tmp_path / "lake", "observations", **span) == {"observations": 2}
     assert export(session, job, tmp_path / "lake", "observations") == {"observations": 2}, "it continues behind them"
 
 

@@ -14,7 +14,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.dataframes import journal_dataframe
-from streaming.dataframes.journal_dataframe import EVENT, EVENT_ROW, JournalDataFrameReader, event_row
+from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameReader, event_columns
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.replay.decoded_row import decode_observation
@@ -59,7 +59,7 @@ def test_observations_are_the_rows_of_the_journal(session: SparkSession, journal
 
 def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: JournalReader) -> None:
     expected = [
-        (row.cluster, row.sequence, row.observed_at_ms, ordinal, known(event_row(event)))
+        (row.cluster, row.sequence, row.observed_at_ms, ordinal, known(event_columns(event)))
         for row in recorded(journal)
         for ordinal, event in enumerate(decode_observation(row).events())
     ]
@@ -67,7 +67,7 @@ def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: J
     frame = load(session, journal.directory, events="true")
     rows = frame.collect()
 
-    assert frame.schema == EVENT_ROW
+    assert frame.schema == EVENT
     assert [(row.cluster, row.sequence, row.observed_at_ms, row.ordinal, event_of(row)) for row in rows] == expected
     assert len({row.type for row in rows}) > 15
     assert all(round(row.observed_at.timestamp() * 1000) == row.observed_at_ms for row in rows)
@@ -76,8 +76,7 @@ def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: J
 
 def event_of(row: Any) -> dict[str, object]:
     columns = row.asDict()
-    found = known({name: columns[name] for name in EVENT.names[EVENT.names.index("type") :]})
-    return found | ({"body": str(found["body"]).encode()} if "body" in found else {})
+    return known({name: columns[name] for name in EVENT.names[EVENT.names.index("type") :] if name != "timestamp"})
 
 
 def known(columns: Mapping[str, object]) -> dict[str, object]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import redact
@@ -14,7 +15,7 @@ from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from streaming.dataframes.journal_dataframe import event_batch
+from streaming.dataframes.journal_dataframe import EVENT, arrow_rows
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
@@ -25,6 +26,7 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
 
 THRESHOLDS = thresholds_for({})
+EVENT_SCHEMA = to_arrow_schema(EVENT, timezone="UTC")
 NOW = 1_790_000_000_000
 YEAR_9999, YEAR_10000 = 253_370_764_800_000, 253_402_300_800_000
 TIMES = st.sampled_from([NOW, NOW + 5_000, 0, -1, YEAR_9999, YEAR_9999 + 1, YEAR_10000, 2**63 - 1, -(2**63)])
@@ -90,7 +92,7 @@ def test_no_record_stops_the_replay_the_rules_or_the_status(rows: list[Observati
         recorded = Observation(**{**_fields(row), "payload": payload, "sequence": sequence})
         events = [*decode_observation(recorded).events()]
         # A column that does not fit Arrow's schema raises.
-        assert len(event_batch([recorded])) == len(events)
+        assert len(arrow_rows([recorded], EVENT_SCHEMA, events=True)) == len(events)
         assert row.kind is ObservationKind.SNAPSHOT or isinstance(events[-1], LogAdvanced)
         machine.apply(events, sequence=sequence, observed_at_ms=Millis(NOW + 60_000 * sequence))
         quorum = machine.quorum()

@@ -22,7 +22,6 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database
 from rules.formatting import plural
-from streaming.job.clusters_without_state import forget_known_states
 from streaming.job.intact_state import OpenSpark, UnreadableStateError, new_metadata, newest_intact, read_states
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
@@ -194,7 +193,6 @@ def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
     assert end is not None, "the batch was chosen because its offset is intact"
     with JournalWriter(checkpoint.journal) as writer:
         writer.lower_committed(end.sequence)
-    forget_known_states(checkpoint)
     kept = _free_name(checkpoint.spark)
     for path in files_after(checkpoint.spark_files, batch):
         target = kept / path.relative_to(checkpoint.spark)

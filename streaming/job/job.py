@@ -32,7 +32,6 @@ from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
-from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
@@ -56,9 +55,11 @@ from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.initial_alerts import initial_states
 from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
+from streaming.pipeline.step import Step
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.health_endpoints import JobLiveness, health_endpoints
@@ -197,8 +198,7 @@ class Job:
         """Whether this job notifies; None where it is the only one."""
         self.ledger = Ledger(database, lease)
         folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
-        shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
-        self._without_state = ClustersWithoutState(checkpoint, self.ledger, shared)
+        self._shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.silences = ActiveSilences(SilenceStore(database), self.ledger, lambda: self.config)
@@ -208,16 +208,14 @@ class Job:
         self._evaluated_ms = 0
         self.deliver = Deliver(
             self._open_delivery,
+            self.ledger,
             self._quarantine,
             store=self.store,
             # A reload may have replaced the gatherer process.
             request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
             on_batch=self._note_batch,
-            history=self.ledger.history,
-            newest=self.ledger.newest,
             wait=stop.wait,
             role=self.role,
-            refresh=self.ledger.refresh,
         )
         if self.role is not None:
             stack.enter_context(self.role)
@@ -247,7 +245,6 @@ class Job:
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
-        self._without_state.batch_delivered(status.cluster for status in batch.statuses)
         self._own.note_batch(batch)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
             self._evaluated_ms = max(observed)
@@ -330,10 +327,12 @@ class Job:
         self._start_step()
 
     def _start_step(self) -> None:
+        settings = self._spec.settings
         # The early evaluation may be recording an alert.
         with self.deliver.between_batches():
-            step = self._without_state.step(self._spec.settings)
-        self.query.start(step)
+            initial = initial_states(settings, self.ledger.history(), self.ledger.firing())
+        folder = self._checkpoint.pages
+        self.query.start(Step(settings, initial=initial, spark_folder=folder, shared=self._shared))
 
     def change(self, config: Config) -> Sequence[str]:
         """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.

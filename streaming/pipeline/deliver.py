@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import Sink
 from connectors.store.alert_codec import ALERT
@@ -66,41 +67,35 @@ class Deliver:
     def __init__(
         self,
         open_delivery: Callable[[], Dispatcher],
+        ledger: Ledger,
         quarantine: Collection[dict[str, Any]],
         *,
         store: StatusStore,
         request_poll: RequestPoll,
-        history: Callable[[], Sequence[Alert]] = tuple,
-        newest: Callable[[str], Alert | None] = lambda _: None,
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
         wait: Callable[[float], bool] | None = None,
         role: Role | None = None,
-        refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """Opens the delivery, unless another job may notify.
 
         Args:
             open_delivery: returns the delivery, made from what the ledger has then.
+            ledger: of the job; another job may write it too.
             quarantine: of the job.
             store: receives each status.
             request_poll: see there.
-            history: returns every transition in the ledger.
-            newest: returns the newest transition with a fingerprint.
             on_batch: is called after each batch.
             wait: waits some seconds and returns whether the job stops.
             role: whether this job notifies; None where it is the only one.
-            refresh: reads the ledger again, which another job may have written.
         """
         self._open_delivery = open_delivery
+        self._ledger = ledger
         self._quarantine = quarantine
         self._store = store
         self._request_poll = request_poll
-        self._history = history
-        self._newest = newest
         self._on_batch = on_batch
         self._wait = wait or threading.Event().wait
         self._role = role
-        self._refresh = refresh
         self._refresh_at = 0.0
         self._delivery = open_delivery() if role is None else None
         """None while another job notifies."""
@@ -179,7 +174,7 @@ class Deliver:
             report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
         finally:
             self._waits_since = None
-        self._store.put_delivery(report, self._history, at_ms=now_ms)
+        self._store.put_delivery(report, self._ledger.history, at_ms=now_ms)
         return report
 
     def _sent_as(self, role: Role, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
@@ -209,18 +204,18 @@ class Deliver:
             return ()
         self._refresh_at = time.monotonic() + _REFRESH_S
         try:
-            self._refresh()
+            self._ledger.refresh()
         except UnavailableStoreError as problem:
             if not alerts:
                 return ()
             self._report_waiting(problem)
             return None
         self._reported = False
-        recorded = {alert.key for alert in self._history()}
-        return [each for each in continued(alerts, self._newest, every_rule=True) if each.key not in recorded]
+        recorded = {alert.key for alert in self._ledger.history()}
+        return [each for each in continued(alerts, self._ledger.newest, every_rule=True) if each.key not in recorded]
 
     def _opened(self) -> Dispatcher:
-        self._refresh()
+        self._ledger.refresh()
         return self._open_delivery()
 
     def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
@@ -228,10 +223,11 @@ class Deliver:
         if delivery is None:
             delivery = self._delivery = self._stored(self._opened)
         if self._role is None:
-            return self._stored(lambda: delivery.deliver(continued(alerts, self._newest), now_ms=now_ms))
+            return self._stored(lambda: delivery.deliver(continued(alerts, self._ledger.newest), now_ms=now_ms))
         # Another job's ledger may have the same alerts with another beginning.
         seen = [*self._seen, *alerts]
-        report = self._stored(lambda: delivery.deliver(continued(seen, self._newest, every_rule=True), now_ms=now_ms))
+        new = self._ledger.newest
+        report = self._stored(lambda: delivery.deliver(continued(seen, new, every_rule=True), now_ms=now_ms))
         self._seen.clear()
         return report
 
@@ -247,7 +243,7 @@ class Deliver:
             try:
                 if failed:
                     # The write whose answer was lost may have taken effect.
-                    self._refresh()
+                    self._ledger.refresh()
                 done = write()
             except UnavailableStoreError as problem:
                 self._report_waiting(problem)

@@ -1,41 +1,29 @@
-"""A step for a new Spark checkpoint beside an existing ledger: the alerts of the ledger are known to be firing.
+"""The states that clusters begin with: the alerts of the ledger are known to be firing.
 
-Without it, a new state would send each firing alert again after its hold, and would never resolve an alert that ended
-in the meantime. With it, a condition that lasts keeps its alert, and one that is over resolves it.
+With an empty state, a new Spark checkpoint beside an existing ledger would send each firing alert again after its hold,
+and would never resolve an alert that ended in the meantime. With these, a condition that lasts keeps its alert, and one
+that is over resolves it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
 from streaming.pipeline.early_alerts import EARLY_RULES
-from streaming.pipeline.python_worker import SharedFolder
-from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 
 
-class StepWithInitialAlerts(Step):
-    """A step whose new states begin with alerts that are firing already."""
-
-    def __init__(
-        self,
-        clusters: Mapping[str, ClusterSettings],
-        tracked: Mapping[str, TrackedConditions],
-        *,
-        spark_folder: Path | None = None,
-        shared: SharedFolder | None = None,
-    ) -> None:
-        """`clusters` and `tracked` by cluster name; a cluster that has state already is not changed."""
-        super().__init__(clusters, spark_folder=spark_folder, shared=shared)
-        self._tracked = dict(tracked)
-
-    def new_state(self, settings: ClusterSettings) -> bytes | None:
-        """As `Step.new_state`, with the initial alerts."""
-        tracked = self._tracked.get(settings.name)
-        return None if tracked is None else ClusterMonitor(settings, tracked=tracked).to_bytes()
+def initial_states(
+    clusters: Mapping[str, ClusterSettings], history: Iterable[Alert], firing: Sequence[Alert]
+) -> Mapping[str, bytes]:
+    """Returns the initial state of each cluster, by name, that the ledger has alerts of; arguments as below."""
+    return {
+        name: ClusterMonitor(clusters[name], tracked=tracked).to_bytes()
+        for name, tracked in initial_conditions(history, firing).items()
+        if name in clusters
+    }
 
 
 def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Mapping[str, TrackedConditions]:

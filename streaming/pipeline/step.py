@@ -71,6 +71,7 @@ class Step:
         self,
         clusters: Mapping[str, ClusterSettings],
         *,
+        initial: Mapping[str, bytes] | None = None,
         spark_folder: Path | None = None,
         shared: SharedFolder | None = None,
     ) -> None:
@@ -78,10 +79,12 @@ class Step:
 
         Args:
             clusters: settings by cluster name.
+            initial: the states of clusters that have none (`initial_alerts`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
             shared: the folder that executors on other machines must share; None: all is on one machine.
         """
         self._clusters = _with_shared_thresholds(clusters)
+        self._initial = initial or {}
         self._spark_folder = spark_folder
         self._shared = shared
         self._refresh_ms = refresh_ms(len(clusters))
@@ -105,7 +108,7 @@ class Step:
             if settings is None:
                 # The journal may still hold rows of a cluster that is no longer configured.
                 continue
-            before = states[cluster] if cluster in states else self.new_state(settings)
+            before = states.get(cluster, self._initial.get(cluster))
             states[cluster], found = self._applied(settings, before, [*map(decoded_row, rows)])
             output += found
             applied = True
@@ -113,10 +116,6 @@ class Step:
             state.update((pack_states(states),))
         if output:
             yield output_frame(output)
-
-    def new_state(self, settings: ClusterSettings) -> bytes | None:
-        """Returns the state of a cluster that has none; None: the one without observations."""
-        return None
 
     def _states(self, group: int, value: bytes) -> tuple[dict[str, bytes], list[OutputRow]]:
         """Returns the states of a group's clusters.

@@ -28,11 +28,12 @@ from connectors.store.tables import sqlite_database
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
-from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.initial_alerts import initial_states
 from streaming.pipeline.query import JobError, Query
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
+from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.eventually import eventually
 from tests.spark.test_pipeline import BOOTSTRAP, Pipeline, poll_with_leader, poll_without_leader
@@ -67,20 +68,19 @@ class MonitoringRun(Pipeline):
 
     def run(self, *, pager_down: bool = False) -> None:
         self.ledger = Ledger(sqlite_database(self.checkpoint.folder))
-        without_state = ClustersWithoutState(self.checkpoint, self.ledger)
         self.pager.unreachable = pager_down
         sinks: list[Sink] = [JsonlSink(self.folder / "alerts.jsonl"), self.pager]
         dispatcher = Dispatcher(self.ledger, sinks, deadline_s=120, patience_s=30)
         deliver = Deliver(
             lambda: dispatcher,
+            self.ledger,
             quarantine_of(sqlite_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,
-            history=self.ledger.history,
-            on_batch=lambda batch: without_state.batch_delivered(status.cluster for status in batch.statuses),
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
-        self.query.start(without_state.step(SETTINGS))
+        initial = initial_states(SETTINGS, self.ledger.history(), self.ledger.firing())
+        self.query.start(Step(SETTINGS, initial=initial))
 
     def close(self) -> None:
         self.stop()

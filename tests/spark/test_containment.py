@@ -58,6 +58,7 @@ class TwoClusters:
         dispatcher = Dispatcher(ledger, [JsonlSink(self.alerts_file)], deadline_s=120)
         deliver = Deliver(
             lambda: dispatcher,
+            ledger,
             quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,

@@ -59,10 +59,10 @@ class Fleet:
         ledger = Ledger(job_database(self.checkpoint.folder))
         deliver = Deliver(
             lambda: Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
+            ledger,
             quarantine_of(job_database(self.checkpoint.folder)),
             store=self.store,
             request_poll=lambda *_: None,
-            history=ledger.history,
         )
         settings = {
             cluster: ClusterSettings(

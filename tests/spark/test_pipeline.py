@@ -73,10 +73,10 @@ class Pipeline:
         quarantine = quarantine_of(job_database(self.checkpoint.folder))
         deliver = Deliver(
             lambda: dispatcher,
+            ledger,
             quarantine,
             store=self.store,
             request_poll=lambda cluster, due: self.requested_polls.append((cluster, due)),
-            history=ledger.history,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
         self.query.start(Step({"prod": settings}))

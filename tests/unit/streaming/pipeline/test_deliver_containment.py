@@ -46,9 +46,8 @@ def deliver(tmp_path: Path) -> Iterator[Deliver]:
     def unreachable(_cluster: str, _due: Millis) -> None:
         raise BrokenPipeError
 
-    yield Deliver(
-        lambda: dispatcher, quarantine_of(job_database(tmp_path)), store=StatusStore(["prod"]), request_poll=unreachable
-    )
+    quarantine = quarantine_of(job_database(tmp_path))
+    yield Deliver(lambda: dispatcher, ledger, quarantine, store=StatusStore(["prod"]), request_poll=unreachable)
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
@@ -81,8 +80,10 @@ def test_quarantined_rows_of_two_clusters_with_the_same_sequence_are_both_kept(
 
 def test_quarantined_rows_are_counted_by_cluster(tmp_path: Path) -> None:
     batches: list[DeliveredBatch] = []
+    ledger = Ledger(job_database(tmp_path))
     counting = Deliver(
-        lambda: Dispatcher(Ledger(job_database(tmp_path)), []),
+        lambda: Dispatcher(ledger, []),
+        ledger,
         quarantine_of(job_database(tmp_path)),
         store=StatusStore(["prod", "test"]),
         request_poll=lambda *_: None,

@@ -172,10 +172,10 @@ class StartingJob:
         self.store = StatusStore(["prod"])
         self.deliver = Deliver(
             lambda: Dispatcher(self.ledger, [self.sink], patience_s=60),
+            self.ledger,
             quarantine_of(job_database(folder)),
             store=self.store,
             request_poll=lambda cluster, due_ms: None,
-            newest=self.ledger.newest,
         )
         self.early = EarlyEvaluation(
             JournalReader(folder / "journal"),

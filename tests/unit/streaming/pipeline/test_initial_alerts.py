@@ -1,17 +1,20 @@
 """A new state begins with the alerts of the ledger; those of the early evaluation mute no other rule."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from connectors.store.alert_codec import ALERT
 from rules.alert import Alert, AlertState
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from streaming.pipeline.early_alerts import continued
-from streaming.pipeline.initial_alerts import initial_conditions
+from streaming.pipeline.initial_alerts import initial_conditions, initial_states
+from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import decoded_row
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.streaming.pipeline.test_early_alerts import SETTINGS, EarlyRows, rows
-from tests.unit.streaming.pipeline.test_step_containment import healthy, leaderless
+from tests.unit.streaming.pipeline.test_step_containment import OneCluster, healthy, leaderless
 
 CLUSTER = SETTINGS.name
 
@@ -35,6 +38,42 @@ def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
     ]
     alerts = [one for one in alerts if one.rule == tracked_by.rule]
     return continued(alerts, lambda fingerprint: tracked_by if fingerprint == tracked_by.fingerprint else None)
+
+
+def fired_alert() -> Alert:
+    cluster = OneCluster()
+    for _ in range(40):
+        cluster.batch(leaderless(), restarted=False)
+    (fired,) = [ALERT.validate_json(row.body) for row in cluster.taken("alert")]
+    return fired
+
+
+def transitions(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
+    """Returns what a job whose ledger has these alerts sends for 40 s of a healthy cluster."""
+    step = Step({CLUSTER: SETTINGS}, initial=initial_states({CLUSTER: SETTINGS}, known, known))
+    Step._cache.clear()
+    for _ in range(40):
+        for frame in cluster.pass_to(step, cluster.frame(healthy())):
+            cluster.output += list(frame.itertuples(index=False))
+    return [state for rule, _, state in cluster.alerts() if rule == "no-leader"]
+
+
+def test_cluster_without_state_begins_with_its_firing_alert() -> None:
+    assert transitions(OneCluster(sequence=100), [fired_alert()]) == ["resolved"]
+    assert transitions(OneCluster(sequence=100), []) == []
+
+
+def test_cluster_that_has_state_is_not_changed() -> None:
+    known = OneCluster()
+    known.batch(healthy())
+
+    assert transitions(known, [fired_alert()]) == []
+
+
+def test_cluster_that_is_not_configured_has_no_initial_state() -> None:
+    fired = fired_alert()
+
+    assert initial_states({}, [fired], [fired]) == {}
 
 
 def test_rows_before_the_newest_alert_of_the_step_are_muted() -> None:

@@ -59,14 +59,12 @@ class Job:
         self.while_it_waits: Callable[[], bool] = lambda: pytest.fail("it waits")
         self.deliver = Deliver(
             lambda: Dispatcher(self.ledger, [self.sink], patience_s=0.2 if isinstance(self.sink, SlowSink) else 60),
+            self.ledger,
             quarantine_of(job_database(folder)),
             store=StatusStore(["prod"]),
             request_poll=lambda *_: None,
-            history=self.ledger.history,
-            newest=self.ledger.newest,
             wait=lambda _: self.while_it_waits(),
             role=self.role,
-            refresh=self.ledger.refresh,
         )
 
     def sent(self) -> list[tuple[str, str]]:
@@ -215,7 +213,7 @@ def store_is_down(job: Job) -> None:
     def unavailable() -> None:
         raise UnavailableStoreError("the store does not answer")
 
-    job.deliver._refresh = unavailable
+    job.ledger.refresh = unavailable  # type: ignore[method-assign]
 
 
 def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(

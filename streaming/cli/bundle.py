@@ -7,7 +7,6 @@ import typer
 
 from streaming.cli import options
 from streaming.cli.output import print_progress
-from streaming.replay.cluster_settings import ClusterSettings
 
 
 def bundle(
@@ -29,20 +28,16 @@ def bundle(
       kraftwatch bundle --checkpoint DIR --output incident.tar.gz
     """
     from streaming.cli.config_from_options import resolve_config
-    from streaming.cli.recorded_config import recorded_thresholds
+    from streaming.cli.recorded_config import recorded_settings
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
-    from streaming.status.from_journal import recorded_state, replay_recording
+    from streaming.status.from_journal import replay_recording
     from streaming.status.recording import open_journal
     from streaming.status.status_json import status_json
 
     resolved = None if config is None else resolve_config(config=config)
-    thresholds_of = recorded_thresholds(config, (), None)
-    replayed = replay_recording(open_journal(checkpoint), lambda name: ClusterSettings(name=name), say=print_progress)
-    states = [
-        recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
-        for name, one in replayed.items()
-    ]
-    make_bundle(Checkpoint(folder=checkpoint), resolved, [status_json(cluster_status(one)) for one in states], output)
+    replayed = replay_recording(open_journal(checkpoint), recorded_settings(config, (), None), say=print_progress)
+    states = [status_json(cluster_status(one.state())) for one in replayed.values()]
+    make_bundle(Checkpoint(folder=checkpoint), resolved, states, output)
     typer.echo(str(output))

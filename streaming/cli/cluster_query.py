@@ -17,7 +17,7 @@ from rules.finding import Plain
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
-from streaming.cli.recorded_config import recorded_thresholds, recording
+from streaming.cli.recorded_config import recorded_settings, recording
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
@@ -132,10 +132,10 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
-    thresholds_of = recorded_thresholds(opts.config, opts.setting or (), journal)
+    of_any = recorded_settings(opts.config, opts.setting or (), journal)
     if opts.log_dir is not None:
         read = replay_log_dir(opts.log_dir, upto)
-        contents, thresholds = read.contents, thresholds_of("")
+        contents, thresholds = read.contents, of_any("").thresholds
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
     recorded = recording(opts.config, journal, opts.only or ())
     only, names = config_from_options.patterns(opts.only), set[str]()
@@ -143,7 +143,7 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     def settings_of(name: str) -> ClusterSettings | None:
         names.add(name)
         wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
-        return ClusterSettings(name=name) if wanted else None
+        return of_any(name) if wanted else None
 
     replayed = replay_recording(recorded, settings_of, upto=upto, say=print_progress)
     if not names:
@@ -153,10 +153,7 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
             else f"{recorded.place} holds no rows of the clusters of that time"
         )
     config_from_options.check_only(only, sorted(names))
-    return [
-        recorded_state(one.machine, one.newest_ms, thresholds_of(name), missing=one.missing)
-        for name, one in replayed.items()
-    ]
+    return [one.state() for one in replayed.values()]
 
 
 def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> list[QueryTarget]:

@@ -1,14 +1,13 @@
 """The configuration with which recorded data is evaluated: the one of `--config`, of a bundle, or the defaults."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from connectors.errors import UsageError
 from connectors.store.bundle_file import bundled_config
 from rules.evaluate import RuleOverride, with_overrides
-from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.cli import config_from_options
 
@@ -16,11 +15,9 @@ if TYPE_CHECKING:
     from connectors.observations.observation import Observation
     from connectors.store.database import Database
     from streaming.config import Config
-    from streaming.report.back_test import ClusterSettingsOf
+    from streaming.replay.cluster_settings import ClusterSettings
+    from streaming.status.from_journal import SettingsOf
     from streaming.status.recording import Recording
-
-ThresholdsOf: TypeAlias = Callable[[str], Mapping[str, Thresholds]]
-"""Returns the thresholds of a cluster, by rule id, by the cluster's name."""
 
 
 def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path | None) -> "Config | None":
@@ -113,13 +110,23 @@ class RecordedRows:
         recorded = recording(self.config, self.journal, self.only)
         return recorded.rows(since_ms=since_ms, until_ms=self.to_ms, say=say)
 
-    def settings_of(self, config: Path | None, setting: Sequence[str]) -> "ClusterSettingsOf":
-        """Returns the settings of each cluster with this configuration, which another one may be compared with.
+    def settings_of(self, config: Path | None, setting: Sequence[str]) -> "SettingsOf":
+        """Returns the settings of each monitored cluster with this configuration, or of any cluster without one.
 
         Raises:
             UsageError: the configuration or a setting is invalid.
         """
-        return back_test_settings(config, setting, polled=self.log_dir is None, recorded=self.journal)
+        resolved = recorded_config(config, setting, self.journal)
+        of_any, watched = _settings_of(resolved, setting), () if resolved is None else resolved.watched
+        if self.log_dir is None:
+            names = {section.name for section in watched}
+            return lambda name: of_any(name) if resolved is None or name in names else None
+        # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
+        # holds no polls, so the rule about the monitor's own visibility is not evaluated.
+        only = watched[0].name if len(watched) == 1 else None
+        found, blind = of_any(only or ""), {"monitor-blind": RuleOverride(enabled=False)}
+        settings = replace(found, thresholds=with_overrides(found.thresholds, blind))
+        return lambda name: replace(settings, name=only or name)
 
 
 def recorded_database(config: Path | None, journal: Path | None) -> "Database":
@@ -145,48 +152,23 @@ def recorded_database(config: Path | None, journal: Path | None) -> "Database":
     return found if found.exists else job_database(folder.absolute().parent, read_only=True)
 
 
-def recorded_thresholds(config: Path | None, setting: Sequence[str], recorded: Path | None) -> ThresholdsOf:
-    """Returns the thresholds of each cluster; of one that the configuration does not name, those for all clusters.
+def recorded_settings(
+    config: Path | None, setting: Sequence[str], recorded: Path | None
+) -> "Callable[[str], ClusterSettings]":
+    """Returns the settings of each cluster; one that the configuration does not name has the thresholds for all.
 
     Arguments and errors as of `recorded_config`.
     """
-    from streaming.config import flattened, in_force
-
-    resolved = recorded_config(config, setting, recorded)
-    if resolved is None:
-        common = in_force(flattened(config_from_options.overrides({}, setting)))
-        return lambda _: common
-    by_name = {section.name: resolved.thresholds_in_force(section) for section in resolved.clusters}
-    others = resolved.thresholds_in_force()
-    return lambda name: by_name.get(name, others)
+    return _settings_of(recorded_config(config, setting, recorded), setting)
 
 
-def back_test_settings(
-    config: Path | None, setting: Sequence[str], *, polled: bool, recorded: Path | None = None
-) -> "ClusterSettingsOf":
-    """Returns the settings by cluster name: of the configuration's clusters, or of any cluster without one.
-
-    Args:
-        setting: RULE.NAME=VALUE each.
-        recorded: the journal or bundle; a bundle's configuration counts if `config` is None.
-        polled: whether the rows hold polls; without them, the rule about the monitor's own visibility is not evaluated.
-
-    Raises:
-        UsageError: the configuration or a setting is invalid.
-    """
+def _settings_of(resolved: "Config | None", setting: Sequence[str]) -> "Callable[[str], ClusterSettings]":
     from streaming.config import flattened, in_force
     from streaming.replay.cluster_settings import ClusterSettings
 
-    blind = {} if polled else {"monitor-blind": RuleOverride(enabled=False)}
-    resolved = recorded_config(config, setting, recorded)
     if resolved is None:
-        thresholds = with_overrides(in_force(flattened(config_from_options.overrides({}, setting))), blind)
-        return lambda name: ClusterSettings(name=name, thresholds=thresholds)
-    found = {section.name: resolved.cluster_settings(section) for section in resolved.watched}
-    found = {name: replace(each, thresholds=with_overrides(each.thresholds, blind)) for name, each in found.items()}
-    if polled:
-        return found.get
-    # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all.
-    only = next(iter(found.values())) if len(found) == 1 else None
-    thresholds = with_overrides(resolved.thresholds_in_force(), blind)
-    return lambda name: only or ClusterSettings(name=name, thresholds=thresholds)
+        by_name, common = {}, in_force(flattened(config_from_options.overrides({}, setting)))
+    else:
+        by_name = {section.name: resolved.cluster_settings(section) for section in resolved.clusters}
+        common = resolved.thresholds_in_force()
+    return lambda name: by_name.get(name) or ClusterSettings(name=name, thresholds=common)

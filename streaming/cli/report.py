@@ -69,7 +69,7 @@ def report(
     folder = _folder(checkpoint, journal, config)
     from connectors.sinks.alert_json import iso
     from streaming.cli.options import parse_time_option
-    from streaming.cli.recorded_config import recorded_database, recorded_thresholds, recording
+    from streaming.cli.recorded_config import recorded_database, recorded_settings, recording
     from streaming.report.incident_report import ReportRequest, make_report
 
     begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
@@ -80,7 +80,7 @@ def report(
         from_ms=begin,
         to_ms=end,
     )
-    made = make_report(request, recorded_thresholds(config, setting or (), folder), say=print_progress)
+    made = make_report(request, recorded_settings(config, setting or (), folder), say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)
     typer.echo(str(path))

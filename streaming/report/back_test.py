@@ -4,7 +4,7 @@ The rows of a journal or of a log directory are applied by the same `ClusterMoni
 and their times are the job's. Sinks, routes and silences are not applied.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ALWAYS, ClusterMonitor
-from streaming.replay.cluster_settings import ClusterSettings
-
-ClusterSettingsOf = Callable[[str], ClusterSettings | None]
-"""Returns the settings of a cluster by its name; None: its rows are left out."""
-
+from streaming.status.from_journal import SettingsOf
 
 EVALUATE_BEFORE_MS = Millis(600_000)
 """Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""
@@ -28,7 +24,7 @@ EVALUATE_BEFORE_MS = Millis(600_000)
 
 def back_test(
     rows: Iterable[Observation],
-    settings_of: ClusterSettingsOf,
+    settings_of: SettingsOf,
     *,
     from_ms: Millis | None = None,
     to_ms: Millis | None = None,
@@ -37,7 +33,7 @@ def back_test(
 
     Args:
         rows: recorded observations of any clusters, those of each one in order.
-        settings_of: the settings of each cluster.
+        settings_of: the settings of each cluster; None: its rows are left out.
         from_ms: only alerts from this time on; None: from the beginning.
         to_ms: only rows up to this time; None: all.
     """

@@ -10,7 +10,7 @@ import os
 import platform
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", 
 _FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
-def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plain], output: Path) -> int:
+def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[Plain], output: Path) -> int:
     """Writes the bundle; a running job is not disturbed.
 
     Args:
@@ -46,7 +46,7 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plai
     if not reader.created:
         raise UsageError(f"--checkpoint {checkpoint.folder}: no journal is there; give the folder of `kraftwatch run`")
     temporary = output.with_name(output.name + ".new")
-    manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": status}
+    manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:
         manifest["config"] = config_without_secrets(config)
     try:

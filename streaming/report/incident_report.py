@@ -16,8 +16,8 @@ from connectors.store.database import Database
 from connectors.store.silences import SilenceStore
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.finding import Thresholds
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.back_test import EVALUATE_BEFORE_MS
@@ -78,7 +78,7 @@ class IncidentReport:
 
 def make_report(
     request: ReportRequest,
-    thresholds_of: Callable[[str], Mapping[str, Thresholds]],
+    settings_of: Callable[[str], ClusterSettings],
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> IncidentReport:
@@ -95,16 +95,15 @@ def make_report(
     histories: dict[str, _History] = defaultdict(_History)
     names: list[str] = []
 
-    def settings_of(name: str) -> ClusterSettings | None:
+    def settings_of_wanted(name: str) -> ClusterSettings | None:
         names.append(name)
-        wanted = request.cluster in (None, name)
-        return ClusterSettings(name=name, thresholds=thresholds_of(name)) if wanted else None
+        return settings_of(name) if request.cluster in (None, name) else None
 
     upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
         replayed = replay_recording(
             request.recording,
-            settings_of,
+            settings_of_wanted,
             upto=upto,
             since_ms=since_ms,
             evaluates_from_ms=since_ms if recorded_alerts is None else None,
@@ -121,7 +120,7 @@ def make_report(
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
     alerts = history.alerts if recorded_alerts is None else recorded_alerts
-    view = _view(request, replayed[name].machine, history, alerts, thresholds_of(name), to_ms=to_ms)
+    view = _view(request, replayed[name].monitor, history, alerts, to_ms=to_ms)
     absent = [*replayed[name].missing, *_absent(recorded_alerts)]
     html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
     return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)
@@ -148,14 +147,14 @@ def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
 
 def _view(
     request: ReportRequest,
-    machine: Machine,
+    monitor: ClusterMonitor,
     history: _History,
     alerts: Sequence[Alert],
-    thresholds: Mapping[str, Thresholds],
     *,
     to_ms: Millis,
 ) -> ClusterView:
-    name, quorum = machine.cluster, machine.quorum()
+    name, quorum = monitor.settings.name, monitor.machine.quorum()
+    thresholds = monitor.settings.thresholds
     evaluation = evaluate(quorum, thresholds)
     status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
     stored = SilenceStore(request.database)
@@ -163,7 +162,9 @@ def _view(
         name=name,
         now_ms=to_ms,
         received=ReceivedStatus(
-            status=status, received_at_ms=machine.now_ms, ended_recoveries=tuple(history.events.ended_recoveries)
+            status=status,
+            received_at_ms=monitor.machine.now_ms,
+            ended_recoveries=tuple(history.events.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
         silences=[one for one in stored.read() if one.starts_at_ms <= to_ms],

@@ -64,6 +64,10 @@ class ReplayedJournal:
         """What the journal does not hold, as text."""
         return missing_of(self.machine)
 
+    def state(self) -> ClusterState:
+        """Returns the recorded state, evaluated as of its newest row."""
+        return recorded_state(self.machine, self.newest_ms, self.monitor.settings.thresholds, missing=self.missing)
+
 
 def replay_recording(
     recording: Recording,

@@ -77,6 +77,21 @@ def test_past_state_is_evaluated_with_the_configuration(checkpoint: Path, config
     )] == ["prod"]  # fmt: skip
 
 
+def test_past_state_has_the_access_of_the_configuration(checkpoint: Path, tmp_path: Path) -> None:
+    polls_only = tmp_path / "polls-only.yaml"
+    polls_only.write_text("clusters: [{name: prod, bootstrap: [c1.test:9093], metadata_log: false}]\n")
+
+    def not_applicable(*more: object) -> set[str]:
+        (status,) = lines(
+            "status", "--journal", checkpoint, "--only", "prod", "--at", newest(checkpoint), "--json", *more
+        )
+        return {one["why"] for one in status["not_applicable"]}
+
+    reason = "only polls are observed here (metadata_log: false)"
+    assert reason in not_applicable("--config", polls_only)
+    assert reason not in not_applicable()
+
+
 def test_past_state_of_a_given_cluster_is_still_refused(checkpoint: Path) -> None:
     options = ["status", "--journal", str(checkpoint), "--at", "2026-11-20T08:00:00Z", "--cluster", "a=c1:9093"]
     ended = CliRunner().invoke(app, options)

@@ -13,12 +13,12 @@ from connectors.sinks.alert_json import iso
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import sqlite_database
-from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
 from streaming.cli.recorded_config import recorded_database
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, ReportRequest, make_report
 from streaming.status.recording import open_journal
@@ -68,7 +68,7 @@ def written(
         from_ms=from_ms,
         to_ms=to_ms,
     )
-    return make_report(request, lambda _: thresholds_for({}))
+    return make_report(request, lambda name: ClusterSettings(name=name))
 
 
 def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:

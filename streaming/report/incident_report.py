@@ -7,6 +7,7 @@ so the browser runs nothing else and loads nothing, whatever the names in the fi
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
@@ -167,7 +168,7 @@ def _view(
             ended_recoveries=tuple(history.events.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
-        silences=[one for one in stored.read() if one.starts_at_ms <= to_ms],
+        silences=[one for one in stored.read() if one.starts_at_ms <= to_ms and fnmatchcase(name, one.cluster)],
         recorded=True,
     )
 

@@ -12,13 +12,14 @@ log is certain to survive the next election:
 - Without a majority of the voters' disks nothing is rescued: records that were committed may be lost.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rules.analysis.electability import Position
-from rules.model.identifiers import Epoch, Offset, ReplicaKey
+from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import VoterSet, majority
+from rules.rescue.surviving_disks import StoppedDisk
 
 
 class NodeAction(StrEnum):
@@ -35,26 +36,6 @@ class NodeAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedLog:
-    """Where the log of one stopped node ends."""
-
-    key: ReplicaKey
-    epoch: Epoch
-    """Of its last record."""
-    end_offset: Offset
-    """The offset after its last record."""
-    epoch_ends: Mapping[Epoch, Offset]
-    """For each leader epoch in the log's segments, the offset after its last record there."""
-    unreadable: str | None = None
-    """Why the log cannot be written as a snapshot, as a clause; None if it can."""
-
-    @property
-    def position(self) -> Position:
-        """What an election compares."""
-        return (self.epoch, self.end_offset)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDecision:
     """What a rescue does with one node, and why, as a clause."""
 
@@ -63,7 +44,7 @@ class NodeDecision:
     reason: str
 
 
-def node_decisions(logs: Sequence[StoppedLog], voters: VoterSet) -> tuple[NodeDecision, ...]:
+def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeDecision, ...]:
     """Decides for each node, in the order of their keys.
 
     Args:
@@ -92,14 +73,14 @@ def node_decisions(logs: Sequence[StoppedLog], voters: VoterSet) -> tuple[NodeDe
     )
 
 
-def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedLog]) -> tuple[ReplicaKey, ...]:
+def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) -> tuple[ReplicaKey, ...]:
     """Returns the controllers to start first, in order: those that are rescued, the most complete log first."""
     positions = {log.key: log.position for log in logs}
     rescued = [one.key for one in decisions if one.action is NodeAction.APPLY]
     return tuple(sorted(rescued, key=lambda key: (tuple(-part for part in positions[key]), key)))
 
 
-def _decision(log: StoppedLog, survives: StoppedLog, *, voter: bool) -> NodeDecision:
+def _decision(log: StoppedDisk, survives: StoppedDisk, *, voter: bool) -> NodeDecision:
     if log.unreadable is None and _is_beginning(log, survives):
         same = log.position == survives.position
         reason = "its log holds every record that survives" if same else "its log is a beginning of the surviving log"
@@ -115,11 +96,11 @@ def _decision(log: StoppedLog, survives: StoppedLog, *, voter: bool) -> NodeDeci
     return NodeDecision(key=log.key, action=action, reason=reason)
 
 
-def _reference(logs: Sequence[StoppedLog], position: Position) -> StoppedLog:
+def _reference(logs: Sequence[StoppedDisk], position: Position) -> StoppedDisk:
     return min((log for log in logs if log.position == position), key=lambda log: log.key)
 
 
-def _is_beginning(log: StoppedLog, whole: StoppedLog) -> bool:
+def _is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
     """Whether the other log holds all of this one: this one's last epoch goes at least as far there (KIP-595)."""
     if log.position > whole.position:
         return False
@@ -130,7 +111,7 @@ def _is_beginning(log: StoppedLog, whole: StoppedLog) -> bool:
     return log.end_offset <= end
 
 
-def _refusal(logs: Sequence[StoppedLog], survives: StoppedLog, needed: int) -> str:
+def _refusal(logs: Sequence[StoppedDisk], survives: StoppedDisk, needed: int) -> str:
     unreadable = [f"{log.key.id}: {log.unreadable}" for log in logs if log.unreadable is not None]
     if unreadable:
         return f"a majority of {needed} voters cannot be rescued: " + "; ".join(unreadable)
@@ -140,6 +121,6 @@ def _refusal(logs: Sequence[StoppedLog], survives: StoppedLog, needed: int) -> s
     )
 
 
-def _all(logs: Iterable[StoppedLog], action: NodeAction, reason: str) -> tuple[NodeDecision, ...]:
+def _all(logs: Iterable[StoppedDisk], action: NodeAction, reason: str) -> tuple[NodeDecision, ...]:
     keys = sorted(log.key for log in logs)
     return tuple(NodeDecision(key=key, action=action, reason=reason) for key in keys)

@@ -6,8 +6,8 @@ recover from that one. With fewer disks this cannot be known. A damaged disk cou
 records after the damage may be lost. Records that only the best disk has may never have been committed.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from rules.analysis.electability import Position
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
@@ -15,8 +15,8 @@ from rules.model.voter_set import VoterSet, majority, tolerated_failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SurvivingDisk:
-    """One disk: its replica, where its log ends, and the newest voter set in it."""
+class StoppedDisk:
+    """The disk of one stopped node: where its log ends, and the newest voter set in it."""
 
     key: ReplicaKey
     epoch: Epoch
@@ -26,6 +26,10 @@ class SurvivingDisk:
     voters: VoterSet
     intact: bool = True
     """False if its log is damaged or its beginning is missing: it once held more."""
+    epoch_ends: Mapping[Epoch, Offset] = field(default_factory=dict)
+    """For each leader epoch in the log's segments, the offset after its last record there."""
+    unreadable: str | None = None
+    """Why the log cannot be written as a snapshot, as a clause; None if it can."""
 
     @property
     def position(self) -> Position:
@@ -58,7 +62,7 @@ class DiskSurvival:
         return len(self.present) - len(self.damaged) >= self.needed
 
 
-def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
+def disk_survival(disks: Iterable[StoppedDisk]) -> DiskSurvival | None:
     """Evaluates the surviving disks; None if none of them is a voter's."""
     ordered = sorted(disks, key=lambda disk: (disk.position, disk.key), reverse=True)
     if not ordered:

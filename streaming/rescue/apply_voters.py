@@ -61,15 +61,15 @@ class RescueResult:
 
     partition: Path
     outcome: OverrideOutcome
-    written: bool
-    snapshot: str | None
-    """The file that was written or would be; None if there is nothing to do."""
-    backup: Path | None
-    records: int
-    """Metadata records in the snapshot."""
     transcript: tuple[str, ...]
     """What KIP-1347's tool would print."""
-    notes: tuple[str, ...]
+    written: bool = False
+    snapshot: str | None = None
+    """The file that was written or would be; None if there is nothing to do."""
+    backup: Path | None = None
+    records: int = 0
+    """Metadata records in the snapshot."""
+    notes: tuple[str, ...] = ()
     """What was ignored or not checked."""
 
 
@@ -104,7 +104,7 @@ def apply_voters(
         assert plan.outcome is not None
         printed = tuple(transcript(disk, provided))
         if plan.outcome is OverrideOutcome.NO_CHANGE:
-            return _result(partition, plan.outcome, printed)
+            return RescueResult(partition=partition, outcome=plan.outcome, transcript=printed)
         _require_applicable(disk, plan.outcome)
         if plan_file is not None:
             _require_planned(plan_file, disk, plan.cluster_id, provided)
@@ -230,19 +230,6 @@ def _unchecked(class_path: str | None, plan_file: Path | None) -> Iterable[str]:
         yield "Kafka's own reader does not check the snapshot: --kafka-home was not given"
     if plan_file is None:
         yield "the other nodes' logs are not compared with this one: --plan was not given"
-
-
-def _result(partition: Path, outcome: OverrideOutcome, printed: tuple[str, ...]) -> RescueResult:
-    return RescueResult(
-        partition=partition,
-        outcome=outcome,
-        written=False,
-        snapshot=None,
-        backup=None,
-        records=0,
-        transcript=printed,
-        notes=(),
-    )
 
 
 def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, provided: tuple[Voter, ...]) -> None:

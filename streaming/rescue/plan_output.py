@@ -145,7 +145,7 @@ def steps(plan: RescuePlan) -> Iterable[str]:
 
 def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     by_key = {one.key: one for one in plan.disks}
-    first = [key for key in start_order(plan.decisions, [one.log for one in plan.disks]) if by_key[key].is_voter]
+    first = [key for key in start_order(plan.decisions, plan.disks) if by_key[key].is_voter]
     left = [one for one in plan.decisions if one.action is NodeAction.LEAVE]
     ids = and_join(voter.key.id for voter in provided)
     if all(one.is_voter for one in plan.disks):
@@ -221,7 +221,7 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
         f"# The most complete log that remains is of controller {best.key.id}, up to offset {best.disk.end_offset} of "
         f"epoch {best.epoch}. Records that were committed after it are on the lost disks only: keep copies of all disks"
     )
-    further = [one for one in plan.disks if not one.is_voter and one.survivor.position > best.survivor.position]
+    further = [one for one in plan.disks if not one.is_voter and one.position > best.position]
     for one in further:
         yield (
             f"# The log of broker {one.key.id} goes further, to offset {one.disk.end_offset} of epoch {one.epoch}: "

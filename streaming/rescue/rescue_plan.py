@@ -12,8 +12,8 @@ from connectors.logdir.log_dir_files import checkpoint_name, open_files
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
-from rules.rescue.node_decisions import NodeAction, NodeDecision, StoppedLog, node_decisions
-from rules.rescue.surviving_disks import DiskSurvival, SurvivingDisk, disk_survival, overrides_in
+from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions
+from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival, overrides_in
 from rules.rescue.voter_override import (
     OverrideDifference,
     OverrideOutcome,
@@ -24,20 +24,16 @@ from rules.rescue.voter_override import (
     renamed_suffix,
     voter_set_text,
 )
-from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir
+from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssessedDisk:
+class AssessedDisk(StoppedDisk):
     """One disk in the plan."""
 
     replayed: ReplayedLogDir
-    key: ReplicaKey
-    voters: VoterSet
     difference: OverrideDifference | None
     """Between its voters and the given list; None without a list."""
-    log: StoppedLog
-    """Where its log ends, and whether it can be written as a snapshot."""
 
     @property
     def disk(self) -> LogDirContents:
@@ -47,20 +43,7 @@ class AssessedDisk:
     @property
     def snapshot(self) -> str:
         """The snapshot that an override would write here: it ends where this log ends (KIP-1347, Snapshot Creation)."""
-        return checkpoint_name(self.disk.end_offset, self.epoch)
-
-    @property
-    def survivor(self) -> SurvivingDisk:
-        """The disk as `surviving_disks` compares it with the others."""
-        disk = self.disk
-        return SurvivingDisk(
-            key=self.key, epoch=self.epoch, end_offset=disk.end_offset, voters=self.voters, intact=disk.intact
-        )
-
-    @property
-    def epoch(self) -> Epoch:
-        """Leader epoch of the last record; 0 where no record was read."""
-        return Epoch(0) if self.disk.epoch is None else self.disk.epoch
+        return checkpoint_name(self.end_offset, self.epoch)
 
     @property
     def is_voter(self) -> bool:
@@ -68,12 +51,9 @@ class AssessedDisk:
         return self.key.id in self.voters.ids
 
 
-def assess(
-    read: ReplayedLogDir, key: ReplicaKey, voters: VoterSet, difference: OverrideDifference | None
-) -> AssessedDisk:
+def assess(read: ReplayedLogDir, voters: VoterSet, difference: OverrideDifference | None) -> AssessedDisk:
     """Returns the disk with where its log ends, read as it would be written to a snapshot."""
     disk = read.contents
-    epoch = Epoch(0) if disk.epoch is None else disk.epoch
     epoch_ends: Mapping[Epoch, Offset] = {}
     unreadable = None
     try:
@@ -81,8 +61,17 @@ def assess(
             epoch_ends = read_complete_log(files).epoch_ends
     except UsageError as error:
         unreadable = str(error)
-    log = StoppedLog(key=key, epoch=epoch, end_offset=disk.end_offset, epoch_ends=epoch_ends, unreadable=unreadable)
-    return AssessedDisk(replayed=read, key=key, voters=voters, difference=difference, log=log)
+    return AssessedDisk(
+        key=disk.key,
+        epoch=Epoch(0) if disk.epoch is None else disk.epoch,
+        end_offset=disk.end_offset,
+        voters=voters,
+        intact=disk.intact,
+        epoch_ends=epoch_ends,
+        unreadable=unreadable,
+        replayed=read,
+        difference=difference,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,33 +126,29 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
     Raises:
         UsageError: a disk belongs to a static quorum, to an unknown node or to another cluster; or the list is invalid.
     """
-    known = [_known(read) for read in disks]
-    cluster_ids = sorted({read.machine.cluster_id or "unknown" for read in disks})
-    if len(cluster_ids) > 1:
-        raise UsageError(
-            f"the disks belong to {len(cluster_ids)} clusters ({and_join(cluster_ids)}): give those of one"
-        )
-    twice = sorted({key for key, _ in known if [one for one, _ in known].count(key) > 1})
+    keys, voter_sets = [read.contents.key for read in disks], [_voters(read) for read in disks]
+    cluster_id = cluster_of(disks)
+    twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise UsageError(f"{and_join(twice)} is given twice: give each disk once")
-    listener = known[0][1].voters[0].endpoints[0].listener
+    listener = voter_sets[0].voters[0].endpoints[0].listener
     provided = None if wanted is None else _provided(wanted, listener)
     assessed = tuple(
-        assess(read, key, voters, None if provided is None else compare(voters.voters, provided))
-        for read, (key, voters) in zip(disks, known, strict=True)
+        assess(read, voters, None if provided is None else compare(voters.voters, provided))
+        for read, voters in zip(disks, voter_sets, strict=True)
     )
     outcomes = {one.difference.outcome for one in assessed if one.difference}
     order = (OverrideOutcome.REJECTED, OverrideOutcome.PASSED, OverrideOutcome.NO_CHANGE)
-    survived = disk_survival(one.survivor for one in assessed)
-    best = max(assessed, key=lambda one: one.survivor.position)
+    survived = disk_survival(assessed)
+    best = max(assessed, key=lambda one: one.position)
     return RescuePlan(
-        cluster_id=disks[0].machine.cluster_id,
+        cluster_id=cluster_id,
         disks=assessed,
         survival=survived,
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
         warnings=tuple(_warnings(assessed, survived, provided)),
-        decisions=node_decisions([one.log for one in assessed], best.voters),
+        decisions=node_decisions(assessed, best.voters),
         proposed=None if provided is not None else _proposed(best),
     )
 
@@ -189,19 +174,15 @@ def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
             yield f"Would be called: {one.snapshot}"
 
 
-def _known(read: ReplayedLogDir) -> tuple[ReplicaKey, VoterSet]:
-    folder = read.contents.folder
-    key = read.contents.meta_properties.key if read.contents.meta_properties else None
-    if key is None:
-        raise UsageError(f"{folder}: the node is unknown: copy its meta.properties too")
-    quorum = read.machine.quorum()
+def _voters(read: ReplayedLogDir) -> VoterSet:
+    folder, quorum = read.contents.folder, read.machine.quorum()
     if not quorum.kraft_version:
         raise UsageError(
             f"{folder} belongs to a static quorum: its voters are in controller.quorum.voters, change them there"
         )
     if quorum.committed is None or not all(voter.endpoints for voter in quorum.committed.voters):
         raise UsageError(f"{folder} holds no voter set with endpoints: it cannot be assessed")
-    return key, quorum.committed
+    return quorum.committed
 
 
 def _proposed(disk: AssessedDisk) -> tuple[Voter, ...] | None:

@@ -4,10 +4,11 @@ No node is queried, so rules that need a poll or a probe are unknown. What is co
 majority of disks decides it. `LogDirContents.missing` lists both.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import (
     ElectionState,
     LogDirFiles,
@@ -28,7 +29,8 @@ from connectors.logdir.log_dir_reader import (
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtTime, PointInTime
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.formatting import and_join
+from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.as_of import SourceExtent, events_upto, require_within
@@ -59,6 +61,18 @@ class LogDirContents:
     """Where files are torn or damaged: what follows in the file is not read."""
     whole: bool
     """The state reaches back to the log's beginning."""
+
+    @property
+    def key(self) -> ReplicaKey:
+        """The node that the disk belongs to.
+
+        Raises:
+            UsageError: its meta.properties is missing or does not say it.
+        """
+        key = self.meta_properties.key if self.meta_properties else None
+        if key is None:
+            raise UsageError(f"{self.folder}: the node is unknown: copy its meta.properties too")
+        return key
 
     @property
     def intact(self) -> bool:
@@ -92,6 +106,18 @@ class ReplayedLogDir:
     machine: Machine
     newest_ms: Millis
     """Timestamp of the newest record."""
+
+
+def cluster_of(disks: Sequence[ReplayedLogDir]) -> str | None:
+    """Returns the cluster id of disks.
+
+    Raises:
+        UsageError: they belong to several clusters.
+    """
+    ids = sorted({read.machine.cluster_id or "unknown" for read in disks})
+    if len(ids) > 1:
+        raise UsageError(f"the disks belong to {len(ids)} clusters ({and_join(ids)}): give those of one")
+    return disks[0].machine.cluster_id
 
 
 def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLogDir:

@@ -22,7 +22,7 @@ from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
-from streaming.status.from_log_dir import ReplayedLogDir
+from streaming.status.from_log_dir import ReplayedLogDir, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +77,14 @@ def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
     Raises:
         UsageError: the disks are of several clusters, or two are of one node.
     """
-    ids = sorted({read.machine.cluster_id or "unknown" for read in disks})
-    if len(ids) > 1:
-        raise UsageError(f"the disks belong to {len(ids)} clusters ({and_join(ids)}): give those of one")
+    cluster = cluster_of(disks) or "unknown"
     found: dict[NodeId, RestartedController] = {}
     newest: VoterSet | None = None
     registered: Mapping[NodeId, tuple[Endpoint, ...]] = {}
     best = (-1, -1)
     for read in disks:
         contents, quorum = read.contents, read.machine.quorum()
-        key = contents.meta_properties.key if contents.meta_properties else None
-        if key is None:
-            raise UsageError(f"{contents.folder}: the node is unknown: copy its meta.properties too")
+        key = contents.key
         if key.id in found:
             raise UsageError(f"two of the disks are of node {key.id}: give each node once")
         if quorum.committed is None:
@@ -107,8 +103,8 @@ def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
             last_election=_last_election(contents.election),
         )
     if newest is None:
-        return Controllers(cluster=ids[0], members=(), voters=None, leader=None)
-    return _with_missing(ids[0], found, newest, registered)
+        return Controllers(cluster=cluster, members=(), voters=None, leader=None)
+    return _with_missing(cluster, found, newest, registered)
 
 
 def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers:

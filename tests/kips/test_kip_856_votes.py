@@ -14,8 +14,8 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
-from rules.rescue.node_decisions import NodeAction, StoppedLog, node_decisions
-from rules.rescue.surviving_disks import DiskSurvival, SurvivingDisk, disk_survival
+from rules.rescue.node_decisions import NodeAction, node_decisions
+from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir
@@ -60,14 +60,14 @@ def test_a_candidate_needs_a_majority_of_the_current_voter_set() -> None:
     assert electable(three), "two of three"
 
 
-def disk(node: int, end: int, *voters: int) -> SurvivingDisk:
+def disk(node: int, end: int, *voters: int) -> StoppedDisk:
     """Returns a controller's disk with this log end and the voters of its newest VotersRecord."""
     held = tuple(Voter(key=key(one), endpoints=(endpoint(one),)) for one in voters)
     newest = VoterSet(voters=held, offset=Offset(end - 1), leader_epoch=Epoch(1), timestamp_ms=None)
-    return SurvivingDisk(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
+    return StoppedDisk(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
 
 
-def left(*disks: SurvivingDisk) -> DiskSurvival:
+def left(*disks: StoppedDisk) -> DiskSurvival:
     found = disk_survival(disks)
     assert found is not None
     return found
@@ -84,7 +84,7 @@ def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record(
     assert left(second, third).best == (second.key,)
 
 
-def restarted(one: SurvivingDisk) -> RestartedController:
+def restarted(one: StoppedDisk) -> RestartedController:
     """Returns a controller that starts with this disk, at the endpoint that the others dial."""
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
 
@@ -92,12 +92,9 @@ def restarted(one: SurvivingDisk) -> RestartedController:
 @pytest.mark.kip("A008")
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
     second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
-    logs = [
-        StoppedLog(key=one.key, epoch=one.epoch, end_offset=one.end_offset, epoch_ends={}) for one in (second, third)
-    ]
 
     assert (left(second, third).present, left(second, third).electable) == ((second.key,), False)
-    assert {one.action for one in node_decisions(logs, second.voters)} == {NodeAction.REFUSE}
+    assert {one.action for one in node_decisions([second, third], second.voters)} == {NodeAction.REFUSE}
     (candidate,) = forecast_election(map(restarted, (second, third))).candidates
     assert (candidate.key, candidate.reached) == (second.key, (second.key,))
 
@@ -128,9 +125,7 @@ def test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart
     assert reached == {longer.key: (longer.key,), newer.key: (longer.key, newer.key)}
     shared = {Epoch(1): Offset(8)}
     logs = [
-        StoppedLog(
-            key=each, epoch=one.epoch, end_offset=one.end_offset, epoch_ends={**shared, one.epoch: one.end_offset}
-        )
+        replace(one, key=each, epoch_ends={**shared, one.epoch: one.end_offset})
         for each, one in ((longer.key, longer), (newer.key, newer), (key(3), newer))
     ]
     actions = {one.key.id: one.action for one in node_decisions(logs, newer.voters)}

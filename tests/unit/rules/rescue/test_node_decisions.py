@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter, VoterSet, majority
-from rules.rescue.node_decisions import NodeAction, NodeDecision, StoppedLog, node_decisions, start_order
+from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions, start_order
+from rules.rescue.surviving_disks import StoppedDisk
 
 APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
 
@@ -23,13 +24,14 @@ def voters(count: int) -> VoterSet:
     return VoterSet(voters=all_, offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=None)
 
 
-def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> StoppedLog:
+def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> StoppedDisk:
     """A log by the end of each of its epochs: (epoch, end offset)."""
     epoch, end = ends[-1]
-    return StoppedLog(
+    return StoppedDisk(
         key=key(node),
         epoch=Epoch(epoch),
         end_offset=Offset(end),
+        voters=voters(3),
         epoch_ends={Epoch(one): Offset(at) for one, at in ends},
         unreadable=unreadable,
     )
@@ -74,7 +76,7 @@ def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
         ),
     ],
 )
-def test_action_of_each_node(logs: list[StoppedLog], expected: Mapping[int, NodeAction]) -> None:
+def test_action_of_each_node(logs: list[StoppedDisk], expected: Mapping[int, NodeAction]) -> None:
     assert actions(node_decisions(logs, voters(3))) == expected
 
 
@@ -120,7 +122,7 @@ def test_action_of_each_node(logs: list[StoppedLog], expected: Mapping[int, Node
         ),
     ],
 )
-def test_reason_for_the_action_of_each_node(logs: list[StoppedLog], reasons: list[str]) -> None:
+def test_reason_for_the_action_of_each_node(logs: list[StoppedDisk], reasons: list[str]) -> None:
     assert [one.reason for one in node_decisions(logs, voters(3))] == reasons
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Epoch, Offset
 from rules.model.voter_set import Voter, VoterSet
-from rules.rescue.surviving_disks import SurvivingDisk, disk_survival, overrides_in
+from rules.rescue.surviving_disks import StoppedDisk, disk_survival, overrides_in
 from tests.unit.rules.situation import endpoint, key
 
 
@@ -19,9 +19,9 @@ def voters(*nodes: int, offset: int = 2, host: str | None = None) -> VoterSet:
     )
 
 
-def disk(node: int, end: int, epoch: int = 1, of: int = 3, directory: str | None = None) -> SurvivingDisk:
+def disk(node: int, end: int, epoch: int = 1, of: int = 3, directory: str | None = None) -> StoppedDisk:
     all_of_them = voters(*range(1, of + 1))
-    return SurvivingDisk(key=key(node, directory), epoch=Epoch(epoch), end_offset=Offset(end), voters=all_of_them)
+    return StoppedDisk(key=key(node, directory), epoch=Epoch(epoch), end_offset=Offset(end), voters=all_of_them)
 
 
 @pytest.mark.kip("E051")
@@ -36,9 +36,7 @@ def disk(node: int, end: int, epoch: int = 1, of: int = 3, directory: str | None
         ([disk(101, 60), disk(1, 50), disk(2, 49)], [1]),
     ],
 )
-def test_best_disk_has_the_highest_epoch_and_then_the_highest_offset(
-    disks: list[SurvivingDisk], best: list[int]
-) -> None:
+def test_best_disk_has_the_highest_epoch_and_then_the_highest_offset(disks: list[StoppedDisk], best: list[int]) -> None:
     found = disk_survival(disks)
 
     assert found is not None

@@ -90,6 +90,7 @@ def _quoted(text: str) -> str:
 def _client_certificate(topic: TopicConnection) -> dict[str, str | None]:
     """Returns the client certificate; Java reads a private key in PKCS #8 only."""
     # Imported here: it takes a while, and few topics need it.
+    from cryptography import x509
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -102,31 +103,21 @@ def _client_certificate(topic: TopicConnection) -> dict[str, str | None]:
     key_file = topic.key_file or certificate
     password = None if topic.key_password is None else topic.key_password.read().encode()
     try:
-        chain, key_text = certificate.read_text(encoding="utf-8"), key_file.read_bytes()
-        key = load_pem_private_key(_only_key(key_text), password)
+        chain = x509.load_pem_x509_certificates(certificate.read_bytes())
+        key = load_pem_private_key(key_file.read_bytes(), password)
     except OSError as problem:
         raise UsageError(
             f"relay: cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}"
         ) from None
     except (ValueError, TypeError):
-        raise UsageError(f"relay: {key_file} has no private key that ssl_password decrypts") from None
+        place = certificate if key_file == certificate else f"{certificate} has no certificate, or {key_file}"
+        raise UsageError(f"relay: {place} has no private key that ssl_password decrypts") from None
     pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": _only_certificates(chain),
+        "ssl.keystore.certificate.chain": "".join(one.public_bytes(Encoding.PEM).decode() for one in chain),
         "ssl.keystore.key": pkcs8.decode(),
     }
-
-
-def _only_key(pem: bytes) -> bytes:
-    begin = pem.find(b"-----BEGIN", pem.find(b"PRIVATE KEY") - 40 if b"PRIVATE KEY" in pem else 0)
-    return pem[max(begin, 0) :]
-
-
-def _only_certificates(pem: str) -> str:
-    end = "-----END CERTIFICATE-----"
-    parts = [part[part.find("-----BEGIN CERTIFICATE") :] for part in pem.split(end) if "-----BEGIN CERTIFICATE" in part]
-    return "\n".join(f"{part}{end}" for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

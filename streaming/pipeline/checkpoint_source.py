@@ -6,17 +6,14 @@ A folder holds the rows, offsets and state of one source only: the sequences of 
 are not comparable.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from connectors.store.collection import Collection
 from connectors.store.durable_file import replace_file
-from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.checkpoint import Checkpoint
 
@@ -47,6 +44,9 @@ class CheckpointSource:
                 return "source: gatherer"
 
 
+_STORED = TypeAdapter(CheckpointSource)
+
+
 def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
     """Returns the source of a checkpoint; None for a new one.
 
@@ -55,35 +55,22 @@ def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
     """
     if (shared := _shared(checkpoint)) is not None:
         sources, uri = shared
-        found = sources.get(uri)
-        return None if found is None else _parsed(found)
+        return sources.get(uri)
     path = checkpoint.folder / _FILE
     try:
-        return _parsed(parse_json(path.read_text(encoding="utf-8")))
+        return _STORED.validate_json(path.read_bytes())
     except FileNotFoundError:
         used = checkpoint.journal.exists() or checkpoint.spark.exists()
         return CheckpointSource() if used else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError):
         raise UsageError(f"{path} cannot be read: restore it from a backup, or give a new --checkpoint") from None
 
 
-def _parsed(stored: Any) -> CheckpointSource:
-    return CheckpointSource(
-        kind=str(stored["source"]),
-        starting_offsets={
-            str(topic): {int(key): int(value) for key, value in offsets.items()}
-            for topic, offsets in stored.get("starting_offsets", {}).items()
-        },
-        baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
-        uri=None if (uri := stored.get("uri")) is None else str(uri),
-    )
-
-
-def _shared(checkpoint: Checkpoint) -> tuple[Collection[dict[str, Any]], str] | None:
+def _shared(checkpoint: Checkpoint) -> tuple[Collection[CheckpointSource], str] | None:
     """Returns where a store has the source of a checkpoint that is elsewhere, and its name there."""
     if checkpoint.store is None or checkpoint.uri is None:
         return None
-    return Collection(job_database(checkpoint.store), "sources", TypeAdapter(dict[str, Any])), checkpoint.uri
+    return Collection(job_database(checkpoint.store), "sources", _STORED), checkpoint.uri
 
 
 def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> CheckpointSource:
@@ -113,22 +100,12 @@ def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
     """Writes the source of a checkpoint durably. That of a gatherer is not written."""
     if source.kind == GATHERER:
         return
-    content = {
-        "source": source.kind,
-        "starting_offsets": {
-            topic: {str(key): value for key, value in offsets.items()}
-            for topic, offsets in source.starting_offsets.items()
-        },
-        "baselines": dict(source.baselines),
-        "uri": source.uri,
-    }
-    known = {key: value for key, value in content.items() if value}
     if (shared := _shared(checkpoint)) is not None:
         sources, uri = shared
-        if sources.get(uri) != known:
-            sources.put({uri: known})
+        if sources.get(uri) != source:
+            sources.put({uri: source})
     else:
-        replace_file(checkpoint.folder / _FILE, json.dumps(known).encode())
+        replace_file(checkpoint.folder / _FILE, _STORED.dump_json(source))
 
 
 def is_new(checkpoint: Checkpoint, source: CheckpointSource) -> bool:

@@ -46,6 +46,17 @@ class Secret:
             raise UsageError(f"{self.file} must contain exactly one line: the secret")
         return text
 
+    def check(self, name: str) -> None:
+        """Reads it, so that an error is reported early.
+
+        Raises:
+            UsageError: as of `read`, behind the name of the key.
+        """
+        try:
+            self.read()
+        except UsageError as problem:
+            raise UsageError(f"{name}: {problem}") from None
+
 
 def redact(text: str, *secrets: str) -> str:
     """Removes user names, passwords, paths and queries of URLs, and the values of names such as `password`.

@@ -120,7 +120,9 @@ class ClusterSection(ClusterDefaults):
             if path is not None:
                 readable(path, f"cluster {self.name}: {name}")
         for name in _SECRET_FILES:
-            self._check_secret(name)
+            if (file := getattr(self, name)) is not None:
+                # The gatherer reads it at each login: an error is reported now and with its key.
+                Secret(file=file).check(f"cluster {self.name}: {name}")
         options: dict[str, str | int | bool | None] = {
             "security_protocol": self.security_protocol,
             "ssl_check_hostname": self.ssl_check_hostname,
@@ -144,15 +146,6 @@ class ClusterSection(ClusterDefaults):
             log=self.metadata_log,
             max_snapshot_bytes=self.max_snapshot_bytes,
         )
-
-    def _check_secret(self, key: str) -> None:
-        """Reads a file that the gatherer reads at each login, to report an error now and with its key."""
-        file = getattr(self, key)
-        try:
-            if file is not None:
-                Secret(file=file).read()
-        except UsageError as problem:
-            raise UsageError(f"cluster {self.name}: {key}: {problem}") from None
 
 
 def _text(secret: SecretStr | None) -> str | None:

@@ -6,7 +6,8 @@ Files of a sink are read when the sink is opened.
 import ipaddress
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -128,20 +129,7 @@ def _is_loopback(host: str) -> bool:
 def unreadable(config: Config) -> Sequence[str]:
     """Returns a sentence for each file of a login, of the heartbeat or of the page that cannot be used."""
     found = []
-    # With source: kafka the relays use the login of a cluster, on other machines.
-    for section in config.clusters if config.source == "gatherer" else ():
-        try:
-            section.cluster()
-        except UsageError as problem:
-            found.append(str(problem))
-    if config.relay is not None:
-        found += _unreadable_login(config.relay)
-    if config.heartbeat is not None and config.heartbeat.url_file is not None:
-        try:
-            readable(config.heartbeat.url_file, "heartbeat.url_file")
-        except UsageError as problem:
-            found.append(str(problem))
-    for check in (config.page_access().tls, config.page_access().check_token):
+    for check in _file_checks(config):
         try:
             check()
         except UsageError as problem:
@@ -149,21 +137,25 @@ def unreadable(config: Config) -> Sequence[str]:
     return found
 
 
-def _unreadable_login(relay: RelaySection) -> Sequence[str]:
-    found = []
+def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
+    """Yields functions that raise a UsageError if a file cannot be used."""
+    # With source: kafka the relays use the login of a cluster, on other machines.
+    if config.source == "gatherer":
+        yield from (section.cluster for section in config.clusters)
+    if config.relay is not None:
+        yield from _login_checks(config.relay)
+    if config.heartbeat is not None and config.heartbeat.url_file is not None:
+        yield partial(readable, config.heartbeat.url_file, "heartbeat.url_file")
+    page = config.page_access()
+    yield from (page.tls, page.check_token)
+
+
+def _login_checks(relay: RelaySection) -> Iterator[Callable[[], object]]:
     for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
-        path = getattr(relay, key)
-        try:
-            if path is not None:
-                readable(path, f"relay.{key}")
-        except UsageError as problem:
-            found.append(str(problem))
+        if (path := getattr(relay, key)) is not None:
+            yield partial(readable, path, f"relay.{key}")
     connection = relay.connection()
     secrets = (("sasl_plain_password", connection.password), ("ssl_password", connection.key_password))
     for key, secret in (*secrets, ("sasl_oauth_token", connection.token)):
-        try:
-            if secret is not None:
-                secret.read()
-        except UsageError as problem:
-            found.append(f"relay.{key}_file: {problem}")
-    return found
+        if secret is not None:
+            yield partial(secret.check, f"relay.{key}_file")

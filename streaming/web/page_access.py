@@ -49,11 +49,8 @@ class PageAccess:
         Raises:
             UsageError: its file cannot be read, is empty, or holds more than one line.
         """
-        try:
-            if self.token is not None:
-                self.token.read()
-        except UsageError as problem:
-            raise UsageError(f"listen_token_file: {problem}") from None
+        if self.token is not None:
+            self.token.check("listen_token_file")
 
     def accepts(self, authorization: str | None) -> bool:
         """Whether a request with this Authorization header may be answered; True without a token.

@@ -86,7 +86,7 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
             for one in config.clusters
         ],
         "watched": [one.name for one in config.watched],
-        "thresholds": {**config.overrides()},
+        "thresholds": {rule: {**values} for rule, values in config.thresholds.items()},
         "rules": {rule: one.model_dump(mode="json", exclude_unset=True) for rule, one in config.rules.items()},
         "sinks": [
             {"kind": one.section.kind, "min_severity": one.section.min_severity.value} for one in config.sink_specs()
@@ -96,15 +96,11 @@ def config_without_secrets(config: Config) -> dict[str, Plain]:
 
 def config_of_bundle(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of a stored configuration a back-test needs, as data that `streaming.config.checked` accepts."""
-    thresholds: dict[str, dict[str, float]] = {}
-    for key, value in stored.get("thresholds", {}).items():
-        rule, _, name = key.partition(".")
-        thresholds.setdefault(rule, {})[name] = value
     kept = ("name", "bootstrap", "cluster_id", "vantage", "metadata_log", "thresholds", "rules")
     return {
         "clusters": [{key: one[key] for key in kept if one.get(key) is not None} for one in stored["clusters"]],
         "watch": {"include": stored["watched"]},
-        "thresholds": thresholds,
+        "thresholds": stored.get("thresholds", {}),
         "rules": stored.get("rules", {}),
     }
 

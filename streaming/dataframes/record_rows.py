@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from connectors.metadata.dump_log import (
     dump_records,
 )
 from connectors.metadata.value_limits import LARGEST_INT32
-from streaming.dataframes.requested_data import arrow_batch, timestamp_us
+from streaming.dataframes.requested_data import timestamp_us
 
 RECORD = StructType(
     [
@@ -81,21 +82,14 @@ def record_batches(
     Args:
         types: only records of these types are needed; None = all.
     """
-    readers = [(field.name, _COLUMNS[field.name]) for field in schema]
-    values: dict[str, list[object]] = {name: [] for name, _ in readers}
-    count = 0
-    for record in _records(content, part):
-        if types is not None and record.type not in types:
-            continue
-        row = _Row(part=part, record=record, data=record.data or {}, topics=topics)
-        for name, read in readers:
-            values[name].append(read(row))
-        count += 1
-        if count == ROWS_PER_BATCH:
-            yield arrow_batch(values, schema)
-            values, count = {name: [] for name, _ in readers}, 0
-    if count:
-        yield arrow_batch(values, schema)
+    rows = (
+        _Row(part=part, record=record, data=record.data or {}, topics=topics)
+        for record in _records(content, part)
+        if types is None or record.type in types
+    )
+    while some := list(islice(rows, ROWS_PER_BATCH)):
+        columns = [pa.array([*map(_COLUMNS[field.name], some)], type=field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _records(content: bytes, part: LogByteRange) -> Iterator[DumpedRecord]:

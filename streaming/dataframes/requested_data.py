@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -65,13 +64,6 @@ def require_columns(full: StructType, requested: StructType) -> None:
 def timestamp_us(milliseconds: int | None) -> int | None:
     """Returns a time in microseconds, as Spark stores it; None if it is not in the years 1970 to 9999."""
     return milliseconds * 1000 if milliseconds is not None and 0 <= milliseconds <= LATEST_MS else None
-
-
-def arrow_batch(values: Mapping[str, list[object]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns columns of Python values as one Arrow batch."""
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values[field.name], type=field.type) for field in schema], schema=schema
-    )
 
 
 def bounds(filters: Iterable[Filter], column: str) -> Interval:

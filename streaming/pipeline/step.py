@@ -26,7 +26,8 @@ from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
 from connectors.store.alert_codec import ALERT
 from rules.alert import Alert
-from rules.finding import Thresholds
+from rules.finding import Evaluation, Thresholds
+from rules.model.identifiers import Millis
 from streaming.pipeline.output_rows import (
     OutputKind,
     OutputRow,
@@ -37,7 +38,6 @@ from streaming.pipeline.output_rows import (
 )
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import SharedFolder, begin_task
-from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.pipeline.schema import group_of, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
@@ -48,7 +48,34 @@ from streaming.replay.state_codec import DamagedStateError
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import to_bytes
 
+CHANGED_STATUS_MS = 1_000
+"""A status follows the previous one after this long at the earliest; with an alert or a quarantined row at once."""
+QUIET_STATUS_MS = 5_000
+"""The status of a cluster in which only offsets and times moved follows after this long at the latest."""
+REFRESH_MS_PER_CLUSTER = 50
+"""By how much more clusters raise that time from one second: one of few is shown every second."""
 _T = TypeVar("_T")
+
+
+def refresh_ms(clusters: int) -> int:
+    """Returns how often the status of a quiet cluster is due, in a job with so many clusters."""
+    return min(max(CHANGED_STATUS_MS, clusters * REFRESH_MS_PER_CLUSTER), QUIET_STATUS_MS)
+
+
+class RenderedStatus(NamedTuple):
+    """The newest status of a cluster that this worker yielded."""
+
+    evaluation: Evaluation | None
+    now_ms: Millis
+
+    def is_older(self, monitor: ClusterMonitor) -> bool:
+        """Returns whether rows were applied since, after which no status was due."""
+        return self.now_ms < monitor.machine.now_ms
+
+    def is_due(self, monitor: ClusterMonitor, refresh_ms: int) -> bool:
+        """Returns whether the next status is due: after a second if the evaluation changed, else after `refresh_ms`."""
+        changed = monitor.newest_evaluation is not self.evaluation
+        return monitor.machine.now_ms - self.now_ms >= (CHANGED_STATUS_MS if changed else refresh_ms)
 
 
 class _Cached(NamedTuple):

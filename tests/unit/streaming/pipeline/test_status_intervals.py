@@ -10,8 +10,7 @@ import pytest
 from connectors.observations.observation import Event
 from connectors.observations.partition_run import each_event
 from rules.model.monitoring import Reason, Vantage
-from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS
-from streaming.pipeline.step import Step
+from streaming.pipeline.step import CHANGED_STATUS_MS, QUIET_STATUS_MS, Step
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.streaming.pipeline.test_step_containment import NOW, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica

@@ -16,6 +16,7 @@ import pandas as pd
 
 from connectors.observations.observation import Observation
 from streaming.pipeline.schema import OUTPUT, unpacked
+from streaming.replay.cluster_monitor import RefusedRow
 
 TOPIC = "topic "
 """How the key begins that stands for the cluster of refused messages: `topic NAME partition N`. No cluster's name has a
@@ -42,19 +43,17 @@ OutputRow: TypeAlias = tuple[str, str, str, str]
 """kind, cluster, name, body."""
 
 
-def quarantine_row(
-    cluster: str, name: str, *, sequence: int, observed_at_ms: int, offset: int | None, length: int, reason: str
-) -> OutputRow:
+def quarantined_row(cluster: str, row: RefusedRow) -> OutputRow:
     """Returns the description of a row, or of a batch or record in it, for the quarantine."""
     body = {
         "cluster": cluster,
-        "sequence": sequence,
-        "observed_at_ms": observed_at_ms,
-        "offset": offset,
-        "length": length,
-        "reason": reason,
+        "sequence": row.sequence,
+        "observed_at_ms": row.observed_at_ms,
+        "offset": row.offset,
+        "length": row.length,
+        "reason": row.reason,
     }
-    return OutputKind.QUARANTINE, cluster, name, json.dumps(body)
+    return OutputKind.QUARANTINE, cluster, f"{row.sequence}-{row.ordinal}", json.dumps(body)
 
 
 def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:

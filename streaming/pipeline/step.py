@@ -33,13 +33,13 @@ from streaming.pipeline.output_rows import (
     OutputRow,
     observations,
     output_frame,
-    quarantine_row,
+    quarantined_row,
     quarantined_state,
 )
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import SharedFolder, begin_task
 from streaming.pipeline.schema import group_of, pack_states, unpack_states
-from streaming.replay.cluster_monitor import ClusterMonitor, RefusedRow
+from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
@@ -176,7 +176,7 @@ class Step:
             # /metrics measures an election from the newest record before it.
             output += _contained(_status, cluster, monitor)[0]
         outcome = monitor.apply(rows, store=True)
-        output += [_quarantined(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
+        output += [quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
         urgent = bool(output or outcome.alerts)
         renders = [_due]
         status = None if cached is None else cached.status
@@ -299,15 +299,3 @@ def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
     """Yields the time at which a hold or clear time expires: the gatherer is asked for a poll at that time."""
     if monitor.poll_at_ms is not None:
         yield OutputKind.DUE, cluster, "", str(monitor.poll_at_ms)
-
-
-def _quarantined(cluster: str, row: RefusedRow) -> OutputRow:
-    return quarantine_row(
-        cluster,
-        f"{row.sequence}-{row.ordinal}",
-        sequence=row.sequence,
-        observed_at_ms=row.observed_at_ms,
-        offset=row.offset,
-        length=row.length,
-        reason=row.reason,
-    )

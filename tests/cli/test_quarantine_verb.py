@@ -16,7 +16,7 @@ from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.step import _quarantined
+from streaming.pipeline.output_rows import quarantined_row
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
@@ -67,7 +67,7 @@ def checkpoint(tmp_path: Path) -> Path:
     store = quarantine_of(job_database(job.folder))
     for row in JournalReader(job.journal).read(0, 3):
         for refused in ClusterMonitor(ClusterSettings(name="prod")).apply((row,)).undecodable:
-            _, cluster, name, body = _quarantined("prod", refused)
+            _, cluster, name, body = quarantined_row("prod", refused)
             store.put({f"{cluster}-{name}": json.loads(body)})
     return tmp_path
 

@@ -17,7 +17,8 @@ from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.output_rows import OutputKind, quarantine_row
+from streaming.pipeline.output_rows import OutputKind, OutputRow, quarantined_row
+from streaming.replay.cluster_monitor import RefusedRow
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import alert
 
@@ -36,6 +37,11 @@ class Batch:
 
     def collect(self) -> list[Row]:
         return self.rows
+
+
+def refused(cluster: str, ordinal: int = 0) -> OutputRow:
+    row = RefusedRow(sequence=1, observed_at_ms=Millis(1), ordinal=ordinal, offset=None, reason="r")
+    return quarantined_row(cluster, row)
 
 
 @pytest.fixture
@@ -71,8 +77,7 @@ def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
 def test_quarantined_rows_of_two_clusters_with_the_same_sequence_are_both_kept(
     deliver: Deliver, tmp_path: Path
 ) -> None:
-    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
-    deliver(Batch(*(row(*quarantine_row(cluster, "1-0", **description)) for cluster in ("prod", "test"))), 0)  # type: ignore[arg-type]
+    deliver(Batch(*(row(*refused(cluster)) for cluster in ("prod", "test"))), 0)  # type: ignore[arg-type]
 
     kept = quarantine_of(job_database(tmp_path)).items().values()
     assert [(one["cluster"], one["sequence"]) for one in kept] == [("prod", 1), ("test", 1)]
@@ -89,9 +94,8 @@ def test_quarantined_rows_are_counted_by_cluster(tmp_path: Path) -> None:
         request_poll=lambda *_: None,
         on_batch=batches.append,
     )
-    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
-    names = (("prod", "1-0"), ("prod", "1-1"), ("test", "1-0"))
-    counting(Batch(*(row(*quarantine_row(cluster, name, **description)) for cluster, name in names)), 0)  # type: ignore[arg-type]
+    rows = (("prod", 0), ("prod", 1), ("test", 0))
+    counting(Batch(*(row(*refused(cluster, ordinal)) for cluster, ordinal in rows)), 0)  # type: ignore[arg-type]
 
     assert [each.quarantined for each in batches] == [{"prod": 2, "test": 1}]
 
@@ -100,6 +104,5 @@ def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tm
     # The ledger has opened the file; the quarantine has not.
     (tmp_path / "kraftwatch.db").unlink()
     (tmp_path / "kraftwatch.db").mkdir()
-    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
     with pytest.raises(StoreError, match=r"kraftwatch\.db cannot be used"):
-        deliver(Batch(row(*quarantine_row("prod", "1-0", **description))), 0)  # type: ignore[arg-type]
+        deliver(Batch(row(*refused("prod"))), 0)  # type: ignore[arg-type]

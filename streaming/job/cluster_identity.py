@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from connectors.errors import ObservationError, UsageError
@@ -20,6 +19,7 @@ from connectors.kafka.cluster_id_lookup import identify
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import CheckpointSource, record_source
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class ClusterIds:
     """Clusters without an id, each with the error that names the reason."""
     unconfirmed: frozenset[str] = frozenset()
     """New clusters whose id is only configured: no node has answered with it, so the checkpoint does not record it."""
+    source: CheckpointSource | None = None
+    """Where the job begins in the relays' topics; None where it gathers itself."""
 
     @property
     def confirmed(self) -> Mapping[str, str]:
@@ -163,9 +165,7 @@ class LateClusters:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Not joined: a request may take seconds to time out, and the thread changes nothing.
         self._stopping.set()
 
@@ -182,6 +182,8 @@ class LateClusters:
 
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
-    """Writes the cluster ids, those of clusters that are no longer configured included; returns them by name."""
+    """Writes the source, and the ids, those of clusters that are no longer configured included; returns the ids."""
+    if answered.source is not None:
+        record_source(checkpoint, answered.source)
     checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
     return {**recorded, **answered.ids}

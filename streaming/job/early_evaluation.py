@@ -7,7 +7,6 @@ blind monitor; the alerts are recorded in the ledger and sent, and so is what wa
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
@@ -63,9 +62,7 @@ class EarlyEvaluation:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
 

@@ -5,7 +5,7 @@ place. What the step or the gatherer uses is passed to a new query or a new gath
 where the former one stopped; the Spark session, the checkpoint and the ledger stay.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
-from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
+from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_lag import JobLag
@@ -40,13 +40,11 @@ from streaming.job.signals import StopSignal
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (
     RelayedInput,
-    TopicStart,
     audit_source,
+    identify_in_topics,
     query_topic,
     record_spark_uri,
-    record_topic_start,
     spark_settings,
-    topic_start,
 )
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.exporter import metrics
@@ -345,26 +343,19 @@ class Job:
         refuse_fixed(before, config)
         configured = JobSpec.of(config)
         recorded = self._checkpoint.cluster_ids()
-        topic, answered = self._identified(config, configured, recorded)
+        if config.source == GATHERER:
+            answered = identify_clusters(configured.added_to(self._configured), recorded, identify)
+        else:
+            answered = identify_in_topics(config, self._checkpoint)
         answered.require_all()
         sinks = open_sinks(config, self._sinks)
         self.deliver.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = record_ids(self._checkpoint, recorded, answered)
-        if topic is not None:
-            record_topic_start(self._checkpoint, topic)
         self.config, self._configured, self._sinks = config, configured, sinks
         self.store.set_clusters([section.name for section in config.watched])
         self._restart_with(configured.with_ids(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
-
-    def _identified(
-        self, config: Config, configured: JobSpec, recorded: Mapping[str, str]
-    ) -> tuple[TopicStart | None, ClusterIds]:
-        if config.source == GATHERER:
-            return None, identify_clusters(configured.added_to(self._configured), recorded, identify)
-        topic = topic_start(config, self._checkpoint)
-        return topic, topic.ids
 
     def _restart_with(self, spec: JobSpec) -> None:
         before, self._spec = self._spec, spec

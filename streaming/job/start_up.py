@@ -16,7 +16,7 @@ from connectors.store.database import Database
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
 from streaming.job.signals import StopSignal
-from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
+from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
 from streaming.replay.cluster_settings import ClusterSettings
@@ -99,15 +99,13 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     sinks = open_sinks(config, ())
     recorded = checkpoint.cluster_ids()
     checkpoint.check_partitions(config.pipeline.partitions)
-    topic, answered = _identified(config, spec, checkpoint, recorded)
+    answered = _identified(config, spec, checkpoint, recorded)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
     if answered.unavailable:
         # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
         config = config.without(answered.unavailable)
         spec = JobSpec.of(config)
-    if topic is not None:
-        record_topic_start(checkpoint, topic)
     return StartUp(
         config=config,
         sinks=sinks,
@@ -117,19 +115,16 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     )
 
 
-def _identified(
-    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str]
-) -> tuple[TopicStart | None, ClusterIds]:
+def _identified(config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str]) -> ClusterIds:
     """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
     checkpoint.check_spark()
     if config.store is None:
         checkpoint.check_database()
     if config.source == KAFKA:
-        topic = topic_start(config, checkpoint)
-        return topic, topic.ids
+        return identify_in_topics(config, checkpoint)
     require_source(checkpoint, CheckpointSource())
     checkpoint.check_journal()
-    return None, identify_clusters(spec.clusters, recorded, identify)
+    return identify_clusters(spec.clusters, recorded, identify)
 
 
 def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -58,16 +58,7 @@ class RelayedInput:
             log.warning("cluster %s: the audit of its rows in the topic found broken contracts: %s", cluster, names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStart:
-    """Where a job begins in the topic."""
-
-    ids: ClusterIds
-    source: CheckpointSource
-    """To be recorded in the checkpoint."""
-
-
-def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
+def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
     """Returns the clusters' ids and where each one's rows begin. Surveys the topics for what is not recorded yet.
 
     A topic that cannot be used concerns its own clusters only.
@@ -105,7 +96,7 @@ def topic_start(config: Config, checkpoint: Checkpoint) -> TopicStart:
             if added:
                 source = replace(source, starting_offsets={**source.starting_offsets, topic: survey.starting_offsets()})
             source = with_baselines(source, _baselines(clusters, begins=added))
-    return TopicStart(ids=ClusterIds(ids=ids, unavailable=unavailable), source=source)
+    return ClusterIds(ids=ids, unavailable=unavailable, source=source)
 
 
 def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
@@ -119,11 +110,6 @@ def audit_source(config: Config, checkpoint: Checkpoint) -> AuditSource:
         ids = checkpoint.cluster_ids()
         topics = _section(config).recorded_topics({one.name: ids.get(one.name) for one in config.watched})
     return AuditSource(journal=checkpoint.journal, store=config.store_place, topics=tuple(topics))
-
-
-def record_topic_start(checkpoint: Checkpoint, start: TopicStart) -> None:
-    """Records the source in the checkpoint."""
-    record_source(checkpoint, start.source)
 
 
 def record_spark_uri(spark: SparkSession, checkpoint: Checkpoint) -> None:

@@ -49,14 +49,6 @@ def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=OBSERVATION_ARROW)
 
 
-class JournalPartition(InputPartition):
-    """Consecutive rows of the journal as one Arrow IPC stream."""
-
-    def __init__(self, value: bytes) -> None:
-        """`value` is an Arrow IPC stream of one batch."""
-        super().__init__(value)
-
-
 class JournalSource(DataSource):
     """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
 
@@ -148,7 +140,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        """Returns the rows as one partition: they only pass through the task that reads it."""
+        """Returns the rows as one partition, an Arrow IPC stream: they only pass through the task that reads it."""
         journal = self._checked(start)
         begin, until = int(start["sequence"]), int(end["sequence"])
         # Released here: Spark pickles this reader to the executors with every batch.
@@ -157,7 +149,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows = planned[1]
         else:
             rows = list(journal.read(begin, until))
-        return [JournalPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
+        return [InputPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a partition; runs on any executor."""

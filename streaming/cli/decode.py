@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -27,11 +26,11 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.record_schemas import kafka_versions
 from connectors.metadata.record_text import FieldStyle
+from connectors.sinks.alert_json import LATEST_MS, iso
+from rules.model.identifiers import Millis
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
-_UTC_MAX_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, the latest that datetime supports."""
 _UNCOLORED = "%10s  %6s  %-24s  %-34s  %2s  %s\n"
 _PLAIN = Style()
 _DIM = Style(dim=True)
@@ -247,10 +246,7 @@ def _columns(
 
 @lru_cache(maxsize=1)
 def _time(milliseconds: int) -> str:
-    if not 0 <= milliseconds <= _UTC_MAX_MS:
-        return str(milliseconds)
-    when = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03}Z"
+    return iso(Millis(milliseconds)) if 0 <= milliseconds <= LATEST_MS else str(milliseconds)
 
 
 def _gap_text(gap: DumpGap) -> str:

@@ -22,12 +22,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import LATEST_MS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Interval = tuple[int | None, int | None]
 """The lowest and the highest number that may match; None = no bound."""
-LATEST_MS: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999, the latest that Spark prints."""
 
 
 def requested_schema(full: StructType, options: Mapping[str, str]) -> StructType:
@@ -62,7 +61,7 @@ def require_columns(full: StructType, requested: StructType) -> None:
 
 
 def timestamp_us(milliseconds: int | None) -> int | None:
-    """Returns a time in microseconds, as Spark stores it; None if it is not in the years 1970 to 9999."""
+    """Returns a time in microseconds, as Spark stores it; None if not in the years 1970 to 9999, which Spark prints."""
     return milliseconds * 1000 if milliseconds is not None and 0 <= milliseconds <= LATEST_MS else None
 
 

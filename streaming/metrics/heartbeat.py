@@ -14,6 +14,7 @@ import requests
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.wall_clock import wall_ms
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +93,7 @@ class Heartbeat:
     def _send(self, url: Secret) -> None:
         error = request_url(url)
         if error is None:
-            now_ms = time.time_ns() // 1_000_000
-            self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=now_ms)
+            self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=wall_ms())
         else:
             self._counts = replace(self._counts, failed=self._counts.failed + 1)
             if not self._failing:

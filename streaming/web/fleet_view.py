@@ -3,7 +3,6 @@
 Programs rely on the names of the fields of `/api/clusters` and `/api/clusters/NAME`.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,8 @@ from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
+from connectors.sinks.alert_json import LATEST_MS
+from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -28,9 +29,6 @@ from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates, ReplayingError
 
-_LARGEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, which a clock can show."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FleetView:
@@ -39,7 +37,7 @@ class FleetView:
     store: StatusStore
     silences: Callable[[Millis], Sequence[Silence]] = lambda _: ()
     """Returns the silences; the argument is the wall clock."""
-    now_ms: Callable[[], Millis] = lambda: Millis(time.time_ns() // 1_000_000)
+    now_ms: Callable[[], Millis] = wall_ms
     starting: Callable[[], bool] = lambda: False
     """Whether the job has not completed a batch yet."""
     past: PastStates | None = None
@@ -109,7 +107,7 @@ def requested_time() -> Millis | None:
         at_ms = Millis(int(text)) if digits else parse_time(text)
     except (ValueError, OverflowError):
         at_ms = Millis(-1)
-    if not 0 <= at_ms <= _LARGEST_MS:
+    if not 0 <= at_ms <= LATEST_MS:
         raise UsageError(f"at={text[:64]}: expected a time such as 2026-11-20T08:15:00Z, or milliseconds")
     return at_ms
 

@@ -17,8 +17,9 @@ from pyspark.sql.datasource import (
 )
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import LATEST_MS
 from streaming.dataframes.record_rows import RECORD
-from streaming.dataframes.requested_data import LATEST_MS, bounds, matching_values, may_overlap, requested_schema
+from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema
 
 
 def test_comparisons_bound_a_column() -> None:

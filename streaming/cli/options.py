@@ -71,7 +71,9 @@ HostsFile: TypeAlias = Annotated[
 ]
 CheckpointFolder: TypeAlias = Annotated[
     str | None,
-    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
+    typer.Option(
+        "--checkpoint", help="The job's --checkpoint folder or work_dir; default: kraftwatch-checkpoint.", metavar="DIR"
+    ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per line.")]
 Timeout: TypeAlias = Annotated[
@@ -120,6 +122,10 @@ RecordedJournal: TypeAlias = Annotated[
         "recorded, with `source: kafka` in the relays' topic.",
         metavar="DIR",
     ),
+]
+RecordedLogDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--log-dir", help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR"),
 ]
 FromTime: TypeAlias = Annotated[
     str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def replay(
     journal: options.RecordedJournal = None,
-    log_dir: Annotated[
-        Path | None, typer.Option(help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR")
-    ] = None,
+    log_dir: options.RecordedLogDir = None,
     from_: options.FromTime = None,
     to: options.ToTime = None,
     only: options.Only = None,

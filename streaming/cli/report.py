@@ -68,11 +68,10 @@ def report(
     """
     folder = _folder(checkpoint, journal, config)
     from connectors.sinks.alert_json import iso
-    from streaming.cli.options import parse_time_option
     from streaming.cli.recorded_config import recorded_database, recorded_settings, recording
     from streaming.report.incident_report import ReportRequest, make_report
 
-    begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
+    begin, end = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
     request = ReportRequest(
         recording=recording(config, folder, [cluster] if cluster else ()),
         database=recorded_database(config, folder),

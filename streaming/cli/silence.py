@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.observations.point_in_time import parse_time
 from connectors.sinks.alert_json import iso, silence_to_json
 from connectors.sinks.evidence_format import visible
 from connectors.wall_clock import wall_ms
@@ -26,7 +25,7 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
-from streaming.cli.options import job_store
+from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_store, parse_time_option
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
@@ -43,14 +42,6 @@ alerts that are still firing are then sent; those that have resolved are not.
 The job applies a change within a second.
 """,
 )
-
-CheckpointFolder = Annotated[
-    str | None, typer.Option("--checkpoint", help="The job's --checkpoint folder or work_dir.", metavar="DIR")
-]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", help="The job's configuration file, which names the checkpoint.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, one object per silence and line.")]
 
 _LONGEST_MS = 366 * 86_400_000
 
@@ -238,7 +229,8 @@ def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore"
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:
     if (for_ is None) == (until is None):
         raise UsageError("give --for DURATION or --until TIME: every silence must end")
-    ends_at_ms = _add_duration(for_, now_ms) if for_ is not None else _parse_end(until or "")
+    given = parse_time_option("--until", until)
+    ends_at_ms = _add_duration(for_ or "", now_ms) if given is None else given
     if ends_at_ms <= now_ms:
         raise UsageError(f"--until {until}: this time is in the past")
     if ends_at_ms - now_ms > _LONGEST_MS:
@@ -256,13 +248,6 @@ def _add_duration(duration: str, now_ms: Millis) -> Millis:
     if not seconds:
         raise UsageError(f"--for: invalid value '{duration}': expected more than 0 seconds")
     return Millis(now_ms + round(seconds * 1_000))
-
-
-def _parse_end(text: str) -> Millis:
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise UsageError(f"--until '{text}': expected a TIME such as 2026-11-20T08:15:00Z") from None
 
 
 def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:

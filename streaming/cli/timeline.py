@@ -1,7 +1,6 @@
 """`kraftwatch timeline`: what happened to a cluster, in order, from what was recorded or a log directory."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
 def timeline(
     journal: options.RecordedJournal = None,
-    log_dir: Annotated[
-        Path | None, typer.Option(help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR")
-    ] = None,
+    log_dir: options.RecordedLogDir = None,
     cluster: Annotated[
         str | None, typer.Option(help="Only the cluster of this name; default: all in the journal.", metavar="NAME")
     ] = None,
@@ -45,11 +42,10 @@ def timeline(
 
       kraftwatch timeline --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    from streaming.cli.options import parse_time_option
     from streaming.cli.recorded_config import RecordedRows
     from streaming.report.timeline_entries import observed_histories, timeline_entries
 
-    from_ms, to_ms = parse_time_option("--from", from_), parse_time_option("--to", to)
+    from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
     rows = RecordedRows(
         config=config, journal=journal, log_dir=log_dir, only=[cluster] if cluster else (), from_ms=from_ms, to_ms=to_ms
     )

@@ -80,7 +80,7 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
             ["--rule", "no-*", "--comment", "why", "--until", "2020-01-01"],
             "--until 2020-01-01: this time is in the past",
         ),
-        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until 'noon': expected a TIME"),
+        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until noon: expected a TIME"),
         (["--rule", "no-*", "--for", "2h"], "--comment is missing"),
         (
             ["--rule", "no-leadr", "--comment", "why", "--for", "2h"],

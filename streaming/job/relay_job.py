@@ -208,13 +208,9 @@ class Relay:
         """Returns what /metrics and /healthz read."""
         return RelaySources(
             clusters=tuple(self._clusters),
-            counts=self._forwarder.counts,
-            waiting_rows=lambda: self._forwarder.waiting_rows,
+            forwarder=self._forwarder,
             dropped_rows=lambda: self._dropped,
             restated=lambda: self._restated,
-            writes=lambda: self._forwarder.clusters.names,
-            stands_by=lambda: self._forwarder.stands_by,
-            takeovers=lambda: self._forwarder.clusters.takeovers,
             gatherer_runs=lambda: self._gatherer.alive,
             gatherer_stalled_s=lambda: self._gatherer.loop_stalled_s,
         )

@@ -1,14 +1,14 @@
 """/metrics, /healthz and /readyz of the relay: whether it gathers, and whether the topic accepts its rows."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
 from connectors.gather.loop_heartbeat import STALLED_S
-from connectors.relay.forwarder import ForwardCounts
+from connectors.relay.forwarder import Forwarder
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec, add_endpoint, family, registry
 
 
@@ -17,19 +17,15 @@ class RelaySources:
     """Where the metrics of a running relay are read from."""
 
     clusters: tuple[str, ...]
-    counts: ForwardCounts
-    waiting_rows: Callable[[], int]
+    forwarder: Forwarder
     dropped_rows: Callable[[], int]
     restated: Callable[[], int]
-    writes: Callable[[], Collection[str]]
-    stands_by: Callable[[], Collection[str]]
-    takeovers: Callable[[], int]
     gatherer_runs: Callable[[], bool]
     gatherer_stalled_s: Callable[[], float | None]
 
 
 def _acknowledged_age(relay: RelaySources) -> float | None:
-    at = relay.counts.acknowledged_at
+    at = relay.forwarder.counts.acknowledged_at
     return None if at is None else time.monotonic() - at
 
 
@@ -43,27 +39,29 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_writes_cluster",
         "1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
-        lambda relay: {(name,): name in relay.writes() for name in relay.clusters},
+        lambda relay: {(name,): name in relay.forwarder.clusters.names for name in relay.clusters},
         (CLUSTER,),
     ),
     MetricSpec(
         "relay_takeovers_total",
         "How often this relay took over a cluster that another relay wrote.",
-        lambda relay: relay.takeovers(),
+        lambda relay: relay.forwarder.clusters.takeovers,
     ),
     MetricSpec("relay_gatherer_up", "1 while the gatherer runs.", lambda relay: relay.gatherer_runs()),
     MetricSpec(
         "relay_failing",
         "1 while the topic does not accept rows: /healthz and the log have the reason.",
-        lambda relay: relay.counts.failing is not None,
+        lambda relay: relay.forwarder.counts.failing is not None,
     ),
     MetricSpec(
-        "relay_acknowledged_rows_total", "Rows of this relay that the topic has.", lambda relay: relay.counts.rows
+        "relay_acknowledged_rows_total",
+        "Rows of this relay that the topic has.",
+        lambda relay: relay.forwarder.counts.rows,
     ),
     MetricSpec(
         "relay_acknowledged_bytes_total",
         "The same in bytes of payload, before compression.",
-        lambda relay: relay.counts.payload_bytes,
+        lambda relay: relay.forwarder.counts.payload_bytes,
     ),
     MetricSpec(
         "relay_acknowledged_age_seconds",
@@ -73,7 +71,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_waiting_rows",
         "Rows in the relay's folder that the topic may not have, of this relay or another one.",
-        lambda relay: relay.waiting_rows(),
+        lambda relay: relay.forwarder.waiting_rows,
     ),
     MetricSpec(
         "relay_dropped_rows_total",
@@ -88,7 +86,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_errors_total",
         "How often the connection to the topic failed and was opened again.",
-        lambda relay: relay.counts.errors,
+        lambda relay: relay.forwarder.counts.errors,
     ),
 )
 
@@ -101,7 +99,7 @@ def relay_endpoints(sources: RelaySources) -> Blueprint:
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
         stalled_s = sources.gatherer_stalled_s()
-        body = {"waiting_rows": sources.waiting_rows(), "failing": sources.counts.failing}
+        body = {"waiting_rows": sources.forwarder.waiting_rows, "failing": sources.forwarder.counts.failing}
         if not sources.gatherer_runs():
             return {"status": "the gatherer does not run", **body}, 503
         if stalled_s is not None and stalled_s > STALLED_S:
@@ -111,10 +109,10 @@ def relay_endpoints(sources: RelaySources) -> Blueprint:
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:
-        if sources.counts.acknowledged_at is not None:
+        if sources.forwarder.counts.acknowledged_at is not None:
             return {"status": "ready"}
-        if sources.stands_by():
+        if sources.forwarder.stands_by:
             return {"status": "ready: another relay writes the rows, and this one stands by"}
-        return {"status": "no row is acknowledged yet", "failing": sources.counts.failing}, 503
+        return {"status": "no row is acknowledged yet", "failing": sources.forwarder.counts.failing}, 503
 
     return blueprint

@@ -17,6 +17,7 @@ from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint
 from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, transcript
+from streaming.status.status_tables import remedy_line
 
 _HEADLINES = {
     OverrideOutcome.PASSED: (" PASSED ", "bold black on green", "only endpoints change"),
@@ -55,9 +56,8 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
             for line in transcript(one, plan.provided):
                 out.append(f"  {visible(line)}\n", "dim")
     for step in steps(plan):
-        command = not step.startswith("#")
-        line = visible(step if command else step.removeprefix("#").strip())
-        out.append(f"  {'$ ' if command else '- '}{line}\n", "green" if command else "")
+        line, style = remedy_line(step)
+        out.append(f"  {line}\n", style)
     out.rstrip()
     return out
 

@@ -22,7 +22,7 @@ from rules.analysis.voter_changes import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
+from rules.model.voter_set import VoterSet, majority
 from streaming.status.cluster_state import ClusterState
 from streaming.status.voter_types import (
     BrokerCounts,
@@ -88,10 +88,13 @@ def committed_voters(quorum: Quorum) -> CommittedVoters | None:
     committed = quorum.committed
     if committed is None:
         return None
-    voters = sorted(committed.voters, key=lambda voter: voter.key.id)
-    return CommittedVoters(
-        offset=committed.offset, voters=tuple(_voter_endpoints(voter.key, voter.endpoints) for voter in voters)
-    )
+    return CommittedVoters(offset=committed.offset, voters=recorded_voters(committed))
+
+
+def recorded_voters(recorded: VoterSet) -> tuple[VoterEndpoints, ...]:
+    """Returns the voters of a VotersRecord, by node id."""
+    voters = sorted(recorded.voters, key=lambda voter: voter.key.id)
+    return tuple(_voter_endpoints(voter.key, voter.endpoints) for voter in voters)
 
 
 def pending_voters(quorum: Quorum) -> PendingVoters | None:

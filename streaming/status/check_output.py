@@ -52,9 +52,8 @@ def check_text(state: ClusterState) -> Text:
         text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}{hold}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:
-            command = not step.startswith("#")
-            line = visible(step, keep="\n") if command else visible(step.removeprefix("#").strip())
-            text.append(f"    {'$ ' if command else '- '}{line}\n", "green" if command else "")
+            line, style = status_tables.remedy_line(step)
+            text.append(f"    {line}\n", style)
     for unknown in status_tables.unknown_lines((one.rule, one.subject, one.why) for one in evaluation.unknown):
         text.append_text(unknown).append("\n")
     for each in state.missing:

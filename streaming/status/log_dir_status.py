@@ -9,6 +9,7 @@ from connectors.logdir.log_dir_reader import VoterSetInFile
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
+from streaming.status.build_voters import recorded_voters
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.log_dir_types import LogDirStatus, QuorumStateFile, UnreadBytes, VotersRecordStatus
 from streaming.status.voter_types import VoterEndpoints
@@ -75,14 +76,7 @@ def _voter_set(one: VoterSetInFile) -> VotersRecordStatus:
         written_at_ms=one.voters.timestamp_ms,
         file=one.file,
         in_snapshot=one.in_snapshot,
-        voters=tuple(
-            VoterEndpoints(
-                id=voter.key.id,
-                directory_id=voter.key.directory_id,
-                endpoints=tuple(f"{each.listener}://{each}" for each in voter.endpoints),
-            )
-            for voter in sorted(one.voters.voters, key=lambda voter: voter.key.id)
-        ),
+        voters=recorded_voters(one.voters),
     )
 
 

@@ -154,6 +154,13 @@ def hold_text(hold_s: float) -> str:
     return f" · fires once it has lasted {ms_text(Millis(round(hold_s * 1000)))}" if hold_s else ""
 
 
+def remedy_line(step: str) -> tuple[str, str]:
+    """Returns a step of a remedy as it is printed, a sentence or a command, and its style."""
+    if step.startswith("#"):
+        return f"- {visible(step.removeprefix('#').strip())}", ""
+    return f"$ {visible(step, keep=chr(10))}", "green"
+
+
 def badge(health: Health) -> tuple[str, str]:
     """Returns the health in capitals, and its style."""
     word, style = BADGES[health]

@@ -44,7 +44,8 @@ class ConcurrentQuery(Generic[T]):
         Raises:
             Exception: whatever the query raised other than ObservationError.
         """
-        requested = tuple(addresses)
+        # Each once: a configuration may list an address twice.
+        requested = tuple(dict.fromkeys(addresses))
         started = self._loop.now()
         for address in requested:
             if address not in self._pending or self._is_outdated(address, started, since):

@@ -75,3 +75,16 @@ def test_answer_to_a_query_sent_before_since_is_discarded(simulated_time_loop: E
     assert isinstance(late, ObservationError)
     assert late.reason is Reason.TIMED_OUT
     assert again == 2, "the node is queried again"
+
+
+def test_address_that_is_given_twice_is_queried_once() -> None:
+    loop = EventLoop()
+    node = SlowNode(loop, slow_s=0.0)
+
+    async def run() -> object:
+        return await ConcurrentQuery(loop, node.query).query([A, A], timeout_s=5.0, accept=lambda _: False)
+
+    try:
+        assert loop.run(run) == {A: 1}
+    finally:
+        loop.close()

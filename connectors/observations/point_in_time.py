@@ -31,5 +31,8 @@ def parse_time(text: str) -> Millis:
         ValueError: it is not a time.
     """
     when = datetime.fromisoformat(text)
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return Millis(since // timedelta(milliseconds=1))
+    try:
+        utc = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError("it is not in the years 1 to 9999 in UTC") from None
+    return Millis((utc - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))

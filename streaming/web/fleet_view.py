@@ -105,7 +105,7 @@ def requested_time() -> Millis | None:
     digits = text.isascii() and text.isdigit() and len(text) < 16
     try:
         at_ms = Millis(int(text)) if digits else parse_time(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         at_ms = Millis(-1)
     if not 0 <= at_ms <= LATEST_MS:
         raise UsageError(f"at={text[:64]}: expected a time such as 2026-11-20T08:15:00Z, or milliseconds")

@@ -25,7 +25,14 @@ def test_number_is_an_offset_and_anything_else_a_time_with_default_time_zone_utc
     assert parse_point_in_time(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "-5", "now", "12:30", "5.0", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "-5", "now", "12:30", "5.0", "2026-13-01"),
+        # In UTC in the years 10000 and 0.
+        *("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"),
+    ],
+)
 def test_invalid_value_is_reported_in_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z"):
         parse_point_in_time(text)

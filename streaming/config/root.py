@@ -348,8 +348,9 @@ class Config(Section):
 
 def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a cluster's keys with the defaults added. A secret replaces a default secret file, and vice versa."""
-    own_keys = {key.removesuffix(_FILE) for key in section}
-    added = {key: value for key, value in defaults.items() if key.removesuffix(_FILE) not in own_keys}
+    # A key that is no text is reported as an unknown one.
+    own_keys = {str(key).removesuffix(_FILE) for key in section}
+    added = {key: value for key, value in defaults.items() if str(key).removesuffix(_FILE) not in own_keys}
     own, common = section.get("resolve"), defaults.get("resolve")
     if isinstance(own, Mapping) and isinstance(common, Mapping):
         section = {**section, "resolve": {**common, **own}}

@@ -54,8 +54,8 @@ BUGS = (
     ),
     Bug(
         "streaming/rescue/rescue_plan.py",
-        "assess(read, key, voters, None if provided is None else compare(voters.voters, provided))",
-        "assess(read, key, known[0][1], None if provided is None else compare(voters.voters, provided))",
+        "assess(read, voters, None if provided is None else compare(voters.voters, provided))",
+        "assess(read, voter_sets[0], None if provided is None else compare(voters.voters, provided))",
         "tests/kips/test_kip_1347_brokers_and_views.py::test_disks_with_old_and_new_endpoints_at_once_are_reported",
         rows="A009",
     ),

@@ -34,10 +34,10 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_voters.py",
-        "voters = sorted(committed.voters, key=lambda voter: voter.key.id)",
+        "voters=recorded_voters(committed))",
         (
-            "voters = sorted((voter for voter in committed.voters if quorum.poll and voter.key in "
-            "quorum.poll.voter_keys), key=lambda voter: voter.key.id)"
+            "voters=tuple(one for one in recorded_voters(committed) if quorum.poll and one.id in "
+            "{key.id for key in quorum.poll.voter_keys}))"
         ),
         "tests/kips/test_kip_856_gauges.py::test_the_latest_and_the_committed_voter_set_are_distinguished",
         rows="K008",

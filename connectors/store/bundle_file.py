@@ -1,7 +1,6 @@
 """A bundle: the recorded files of a checkpoint in one compressed file, which is read like the checkpoint itself."""
 
 import atexit
-import json
 import shutil
 import tarfile
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.errors import UsageError
+from connectors.store.stored_json import parse_json
 
 MANIFEST: Final = "bundle.json"
 _LARGEST_BYTES: Final = 64 << 30
@@ -45,7 +45,7 @@ def bundled_config(file: Path) -> dict[str, Any] | None:
         UsageError: the file is not a bundle, or it is damaged.
     """
     try:
-        manifest = json.loads((unpacked_bundle(file) / MANIFEST).read_bytes())
+        manifest = parse_json((unpacked_bundle(file) / MANIFEST).read_bytes())
     except ValueError:
         manifest = None
     except OSError as problem:

@@ -38,9 +38,12 @@ def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path 
     from streaming.config import checked
     from streaming.report.bundle import config_of_bundle
 
-    plain = config_of_bundle(data)
-    for section in (plain, *plain["clusters"]):
-        section["thresholds"] = config_from_options.overrides(section.get("thresholds", {}), setting)
+    try:
+        plain = config_of_bundle(data)
+        for section in (plain, *plain["clusters"]):
+            section["thresholds"] = config_from_options.overrides(section.get("thresholds", {}), setting)
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise UsageError(f"{recorded}: its configuration is damaged: make the bundle again") from None
     return checked(plain, f"{recorded}: its configuration")
 
 

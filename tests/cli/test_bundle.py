@@ -100,6 +100,32 @@ def test_file_that_is_no_bundle_is_a_usage_error(content: bytes, tmp_path: Path)
     assert "is not a bundle" in str(ended.exception)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "{}",
+        '{"clusters": ["prod"], "watched": []}',
+        '{"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], "thresholds": 7}], "watched": ["prod"]}',
+        '{"clusters": [], "watched": [], "thresholds": {"no-leader": 5}}',
+        '{"clusters": ' + "[" * 100_000,
+    ],
+    ids=["none", "texts", "a number", "another number", "nested"],
+)
+def test_bundle_with_a_damaged_configuration_is_a_usage_error(config: str, checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "damaged.tar.gz"
+    run("bundle", "--checkpoint", str(checkpoint), "--output", str(file))
+    with tarfile.open(file) as packed:
+        packed.extractall(tmp_path / "members", filter="data")
+    (tmp_path / "members" / "bundle.json").write_text(f'{{"config": {config}}}')
+    with tarfile.open(file, "w:gz") as packed:
+        packed.add(tmp_path / "members", arcname="")
+
+    ended = run("status", "--journal", str(file))
+
+    assert isinstance(ended.exception, UsageError), ended.output
+    assert "damaged" in str(ended.exception)
+
+
 def test_member_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "evil.tar.gz"
     with tarfile.open(file, "w:gz") as packed:

@@ -129,7 +129,7 @@ def expanded(value: Any, environment: Mapping[str, str], path: KeyPath = ()) -> 
     """Returns the data with every text expanded.
 
     Raises:
-        ExpansionError: a variable is not set and has no default, or the syntax is invalid.
+        ExpansionError: a variable is not set and has no default, or the syntax or a character is invalid.
     """
     if isinstance(value, str):
         return _expanded_text(value, environment, path)
@@ -141,6 +141,10 @@ def expanded(value: Any, environment: Mapping[str, str], path: KeyPath = ()) -> 
 
 
 def _expanded_text(text: str, environment: Mapping[str, str], path: KeyPath) -> str:
+    if "\0" in text:
+        # No file, address or login may have one, and Python's functions for them raise a ValueError.
+        raise ExpansionError(path, "has a NUL character: remove it")
+
     def replacement(found: re.Match[str]) -> str:
         if found["broken"]:
             raise ExpansionError(path, "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a literal ${")

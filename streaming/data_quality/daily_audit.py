@@ -80,18 +80,25 @@ class DailyAudit:
     """Starts audits at an interval while entered."""
 
     def __init__(
-        self, source: AuditSource, *, record: Record, results: AuditResults, every_s: Callable[[], float]
+        self,
+        folder: Path,
+        *,
+        source: Callable[[], AuditSource],
+        record: Record,
+        results: AuditResults,
+        every_s: Callable[[], float],
     ) -> None:
         """Prepares the audits of a job.
 
         Args:
-            source: what is audited.
+            folder: of the job.
+            source: returns what is audited now: a reload may have changed the clusters.
             record: is called for each cluster.
             results: the table in which each audit is recorded.
             every_s: returns the current interval in seconds; 0 turns audits off.
         """
         self._source = source
-        self._newest = source.journal.parent / "last-audit"
+        self._newest = folder / "last-audit"
         """A file whose time is that of the last audit."""
         self._record = record
         self._results = results
@@ -115,7 +122,7 @@ class DailyAudit:
         """Runs one audit, waits for it and records its result; an error is logged."""
         try:
             found = _SAMPLE.validate_json(self._output())
-        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        except (OSError, ValueError, StoreError, subprocess.SubprocessError) as problem:
             self._kill()
             if not self._stopping.is_set():
                 log.warning("the daily audit failed: %s: %s", type(problem).__name__, problem)
@@ -145,10 +152,11 @@ class DailyAudit:
                     self.audit()
 
     def _output(self) -> bytes:
+        source = _SOURCE.dump_json(self._source())
         command = [sys.executable, "-m", "streaming.data_quality.daily_audit"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
-        out, errors = self.process.communicate(_SOURCE.dump_json(self._source), timeout=TIMEOUT_S)
+        out, errors = self.process.communicate(source, timeout=TIMEOUT_S)
         if code := self.process.returncode:
             last = errors.decode(errors="replace").strip().splitlines()[-1:]
             raise subprocess.SubprocessError(f"exit code {code}: {' '.join(last)[:300]}")

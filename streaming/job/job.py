@@ -262,9 +262,10 @@ class Job:
             self.deliver.send(alerts)
 
     def daily_audit(self) -> DailyAudit:
-        """Returns the scheduler of audits, which re-reads the interval; of several jobs with one store, one audits."""
+        """Returns the scheduler of audits; of several jobs with one store, one audits."""
         return DailyAudit(
-            audit_source(self.config, self._checkpoint),
+            self._checkpoint.folder,
+            source=lambda: audit_source(self.config, self._checkpoint),
             results=self._audits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             every_s=lambda: self.config.audit_every if self.deliver.notifies else 0,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.errors import UnavailableStoreError
 from connectors.observations.observation import (
     Observation,
     ObservationFailed,
@@ -33,6 +34,8 @@ class Job:
 
     folder: Path
     every_s: float = INTERVAL_S
+    journal: str = "journal"
+    unavailable: bool = False
     found: dict[str, ObservationsAudited] = field(default_factory=dict)
 
     def recorded(self, *rows: Observation) -> None:
@@ -42,11 +45,17 @@ class Job:
 
     def daily_audit(self) -> DailyAudit:
         return DailyAudit(
-            AuditSource(journal=self.folder / "journal", store=self.folder),
+            self.folder,
+            source=self.source,
             results=self.results,
             record=self.found.__setitem__,
             every_s=lambda: self.every_s,
         )
+
+    def source(self) -> AuditSource:
+        if self.unavailable:
+            raise UnavailableStoreError("the store does not answer")
+        return AuditSource(journal=self.folder / self.journal, store=self.folder)
 
     @property
     def results(self) -> AuditResults:
@@ -93,6 +102,21 @@ def test_the_result_of_each_contract_is_a_row_of_the_store(job: Job) -> None:
     assert newest["offsets-ascend"].broken_rows == 0, "a kept contract is a row too"
     assert {one.suite for one in newest.values()} == {"observations", "events"}, "no alert was sent"
     assert len([*job.results.all()]) == 2 * len(newest)
+
+
+def test_what_is_audited_may_change_while_the_job_runs(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    job.recorded(row("prod", ObservationKind.FAILED))
+    job.journal = "of-no-job"
+    audits = job.daily_audit()
+    audits.audit()
+    job.journal, job.unavailable = "journal", True
+    audits.audit()
+    assert job.found == {}
+    assert "the daily audit failed: UnavailableStoreError: the store does not answer" in caplog.text
+
+    job.unavailable = False
+    audits.audit()
+    assert [*job.found] == ["prod"]
 
 
 def test_a_failed_audit_is_logged_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:

@@ -54,6 +54,7 @@ def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_d
     assert list((tmp_path / "node-101" / PARTITION).glob("*.checkpoint"))
 
 
+@pytest.mark.kip("E070")
 def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(tmp_path: Path) -> None:
     """Brokers fetch records before they are committed."""
     stopped_quorum(tmp_path)

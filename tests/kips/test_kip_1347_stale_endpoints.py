@@ -8,8 +8,8 @@ from rules.model.identifiers import NodeId, Offset
 from rules.model.monitoring import Answer, Connection, Vantage
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.rules.situation import endpoint as endpoint_of
 from tests.unit.rules.situation import (
+    NOW,
     evaluation_of,
     findings,
     healthy,
@@ -22,6 +22,7 @@ from tests.unit.rules.situation import (
     unknown,
     voter_not_fetching,
 )
+from tests.unit.rules.situation import endpoint as endpoint_of
 from tests.unit.streaming.replay.log_script import LogScript, apply, endpoint, machine, poll, replica, voter
 
 RULE = "stale-voter-endpoint"
@@ -37,6 +38,7 @@ def test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_pro
     assert (evidence["recorded_endpoint"], evidence["voters_record_offset"]) == ("c1.test:9093", 40)
     assert (evidence["registered_endpoint"], evidence["registered_at_offset"]) == ("c1.test:19093", 51)
     assert (evidence["probe_result"], evidence["resolved_to"]) == ("the name does not resolve (NXDOMAIN)", [])
+    assert evidence["probed_at_ms"] == NOW - 2_000
     (refused,) = findings(refuses(healthy(), 1), RULE)
     assert refused.evidence["probe_result"] == "refuses connections"
 
@@ -107,6 +109,7 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     script, replay = moved()
     (finding,) = findings(replay.quorum(), RULE)
     assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
+    assert any("c1:9093 reachable from controller 2's host" in step for step in finding.remedy), "it asks the leader"
 
     recovered = script.voters("1-a", "2-b", "3-c")
     script.events[-1] = replace(recovered, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
@@ -149,7 +152,7 @@ def test_the_newest_voters_record_replaces_the_snapshots() -> None:
     assert [each.endpoints[0].port for each in quorum.committed.voters] == [1, 2, 3]
 
 
-@pytest.mark.kip("E072", "K022")
+@pytest.mark.kip("E072", "E092", "K022")
 @pytest.mark.parametrize(
     ("dead", "gone", "severity"),
     [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical"), ((1, 2), (3,), "critical")],

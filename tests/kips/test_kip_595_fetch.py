@@ -122,10 +122,11 @@ def test_the_tagged_fields_of_a_fetch_response(
 
 @pytest.mark.kip("D069", "D072", "D073", "D079", "D080", "K017")
 def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> None:
-    """Offsets 0 to 2 are committed; the records of epoch 3 after them are not in the next leader's log."""
+    """Offsets 0 to 2 are committed; the records of epochs 3 and 4 after them are not in the next leader's log."""
     tail = CommitBuffer(FetchPosition(offset=0, epoch=0))
-    tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1) + batch(3, 2, epoch=3), high_watermark=3)), now_ms=0)
-    assert tail.fetch_position(7) == FetchPosition(offset=5, epoch=3)
+    log = batch(0, 3, epoch=1) + batch(3, 2, epoch=3) + batch(5, 1, epoch=4)
+    tail.accept(parse_fetch(answer(records=log, high_watermark=3)), now_ms=0)
+    assert tail.fetch_position(7) == FetchPosition(offset=6, epoch=4)
 
     diverging = PARTITION.EpochEndOffset(epoch=1, end_offset=3)
     accepted = tail.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=3)), now_ms=0)

@@ -135,7 +135,7 @@ def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     assert not [name for name in said if "target" in name], "the text's target voters never shipped"
 
 
-@pytest.mark.kip("D140")
+@pytest.mark.kip("D140", "K035")
 @pytest.mark.parametrize(("behind_ms", "ready"), [(900, True), (1_900, True), (2_100, False)])
 def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms: int, ready: bool) -> None:
     """Kafka's voters start an election after controller.quorum.fetch.timeout.ms, 2 s."""

@@ -158,7 +158,8 @@ def test_two_pending_changes_at_once_are_one_alert_that_names_both() -> None:
 
     (finding,) = findings(pending, "voter-change-stuck")
 
-    assert all(str(key(node)) in str(finding.evidence) for node in (4, 5))
+    assert finding.evidence["adding"] == [str(key(4)), str(key(5))]
+    assert "adding controller 4 and adding controller 5" in finding.summary
     assert findings(quorum, "voter-change-stuck") == []
 
 

@@ -228,7 +228,7 @@ def test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts(
         assert (quorum.leader_id, quorum.leader_epoch) == (leader, epoch)
 
 
-@pytest.mark.kip("D025", "D104")
+@pytest.mark.kip("A018", "D025", "D104")
 def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
     directory = "wPvHPGZoRSmdGaO9smPpMQ"
@@ -239,6 +239,7 @@ def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path) -> None:
 
     assert status.quorum_state is not None
     assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, 2)
+    assert status.quorum_state.voted_directory_id == directory
     shown = {name: str(value) for name, value in log_dir_lines(status)}
     assert f"epoch 9, no leader known, voted for 2-{directory}" in shown["Quorum state"]
     assert json.loads((folder / "__cluster_metadata-0" / "quorum-state").read_text()) == state, "it is only read"

@@ -59,13 +59,18 @@ def test_only_the_control_bit_marks_a_control_record() -> None:
     assert isinstance(events(with_append_time)[0], TopicCreated), "another bit does not make it one"
 
 
-@pytest.mark.kip("D078", "E003")
+@pytest.mark.kip("A056", "D014", "D078", "E003")
 def test_the_voters_are_in_the_fetched_records() -> None:
-    log = batch([TOPIC]) + batch([voters_record(1, 2)], base_offset=1) + batch([TOPIC], base_offset=2)
+    log = batch([TOPIC]) + batch([voters_record(5, 1, 4, 2, 3)], base_offset=1) + batch([TOPIC], base_offset=2)
 
-    kinds = [type(event) for event in events(log)[:3]]
+    before, record, after, _ = events(log)
 
-    assert kinds == [TopicCreated, VotersReplaced, TopicCreated]
+    assert isinstance(before, TopicCreated)
+    assert isinstance(record, VotersReplaced)
+    assert isinstance(after, TopicCreated)
+    assert [(one.key.id, str(one.endpoints[0])) for one in record.voters] == [
+        (node, f"c{node}:9093") for node in (5, 1, 4, 2, 3)
+    ]
 
 
 @pytest.mark.kip("D120")

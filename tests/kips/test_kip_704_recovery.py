@@ -108,7 +108,9 @@ def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
 
 
 @pytest.mark.kip("B006", "B056")
-@pytest.mark.parametrize(("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False)])
+@pytest.mark.parametrize(
+    ("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False), (b"\xfe", False)]
+)
 def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> None:
     for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
         assert isinstance(one(value), Undecodable) is not known

@@ -126,6 +126,7 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     half = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
     (finding,) = findings(half, RULE)
     assert "The old voter" in finding.summary
+    assert not any(" remove-controller " in step for step in finding.remedy), "it is removed already"
 
     script.noops(1)
     observers = described("1-UUID1", "2-UUID2", observers=("3-NEW",))

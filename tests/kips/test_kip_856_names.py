@@ -41,7 +41,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     assert (of_disk.key, election.voted, written.voters[0].key) == (two, two, two)
 
 
-@pytest.mark.kip("A062", "D020", "K002")
+@pytest.mark.kip("A018", "A062", "D020", "K002")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Path, version: int) -> None:
     state = {"data_version": version, "leaderId": 3, "leaderEpoch": 9, "votedId": 2}
@@ -52,14 +52,18 @@ def test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused(tmp_path: Pa
     assert isinstance(found, ElectionState)
     assert (found.version, found.leader_epoch, found.leader_id) == (version, 9, 3)
     assert found.voted == ReplicaKey(id=NodeId(2))
-    (tmp_path / "quorum-state").write_text(json.dumps(state | {"leaderId": 0, "votedId": 0}))
+    (tmp_path / "quorum-state").write_text(
+        json.dumps(state | {"leaderId": 0, "votedId": 0, "votedDirectoryId": "A" * 22})
+    )
     zero = read_election_state(tmp_path)
     assert isinstance(zero, ElectionState)
-    assert (zero.leader_id, zero.voted) == (0, ReplicaKey(id=NodeId(0))), "a node id"
+    assert (zero.leader_id, zero.voted) == (0, ReplicaKey(id=NodeId(0))), "0 is a node id, and the zero UUID none"
     (tmp_path / "quorum-state").write_text(json.dumps(state | {"leaderId": -1, "leaderEpoch": -1, "votedId": -1}))
     nobody = read_election_state(tmp_path)
     assert isinstance(nobody, ElectionState)
     assert (nobody.leader_epoch, nobody.leader_id, nobody.voted) == (-1, None, None)
+    (tmp_path / "quorum-state").write_text(json.dumps(state | {"data_version": 2}))
+    assert read_election_state(tmp_path) == "quorum-state has version 2, which no known Kafka writes"
 
 
 @pytest.mark.kip("A079")

@@ -23,6 +23,7 @@ from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, apply, m
         ("1-a 2-b 3-c 4-d", 0),
         ("1-a", 1),
         ("1-a 2-b 4-d", 1),
+        ("1-a 2-b 3-x", 1),
         ("1-a 4-d 5-e", 1),
         ("1-a 2-b 3-c 4-d 5-e", 1),
     ],
@@ -92,6 +93,13 @@ def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None
     for pending in (adding(waiting, 4), removing(waiting, 1)):
         (after,) = findings(pending, "observer-could-be-voter")
         assert after.remedy[0] == "# Wait until the pending change of the voter set is committed or dropped"
+    replaced = observer(voter_not_fetching(healthy(3), 2), 2, directory="newDirOf2")
+    (disk,) = findings(adding(replaced, 4), "voter-disk-replaced")
+    waits, removal = (
+        next(at for at, step in enumerate(disk.remedy) if words in step)
+        for words in ("# Wait until the pending change", " remove-controller ")
+    )
+    assert waits < removal
     assert "# Do not start another change of the voter set until this one is committed or dropped" in stuck.remedy
 
 

@@ -107,7 +107,7 @@ def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
     assert [len(one.reached) + len(one.barred) for one in candidates] == [2, 4]
 
 
-@pytest.mark.kip("A038", "A087", "D051")
+@pytest.mark.kip("A038", "A087", "D051", "K007")
 def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list() -> None:
     second, third = disk(2, 10, 1, 2), disk(3, 11, 1, 2, 3)
 

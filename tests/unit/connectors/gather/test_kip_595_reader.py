@@ -105,6 +105,7 @@ def test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_sam
     last = controllers.fetches.index((C1, 3, 4, 3))
     assert controllers.fetches[last + 1] == (C2, 5, 4, 3), "the next fetch goes to the new leader, with the new epoch"
     assert output.failures == []
+    assert set(controllers.cluster_ids) == {"x"}
 
 
 @pytest.mark.kip("D076")
@@ -169,7 +170,7 @@ def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(lo
     assert controllers.queried.count(C2) > 50, "about once a second"
 
 
-@pytest.mark.kip("D053", "D096")
+@pytest.mark.kip("D053", "D092", "D096")
 def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: EventLoop) -> None:
     scripts = {C1: follower_response(-1, None), C2: follower_response(-1, None)}
     controllers = RecordingLogClient(loop, scripts)
@@ -214,7 +215,8 @@ def test_log_follower_without_a_position_fetches_from_offset_0(loop: EventLoop) 
     output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,))
 
     assert output.log == LOG
-    assert [offset for *_, offset, _ in controllers.fetches][:2] == [0, 0], "the first fetch searches the leader"
+    positions = [position for _, _, *position in controllers.fetches]
+    assert positions[:2] == [[0, 0], [0, 0]], "offset and epoch; the first fetch searches the leader"
 
 
 @pytest.mark.kip("D082")

@@ -120,15 +120,20 @@ def test_a_node_that_polls_no_longer_list_is_not_probed_any_more() -> None:
     assert probe_targets(nodes) == ["1@c1:9093"]
 
 
-@pytest.mark.kip("C024")
+@pytest.mark.kip("C024", "D066", "D131")
 def test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says() -> None:
     nodes = node_directory(("c1", 9093))
     nodes.update_from_event(voters("c1", "c2"))
-    nodes.update_from_event(registered(2, endpoint("new-c2")))
-    assert nodes.leader_address(fetch_result(2)) == Address("new-c2", 9093)
-    for host in ("newer-c2", "newest-c2"):
-        nodes.update_from_event(polled(n2=host))
+    for event, host in (
+        (registered(2, endpoint("c2-b")), "c2-b"),
+        (registered(2, endpoint("c2-c")), "c2-c"),
+        (polled(n2="c2-d"), "c2-d"),
+        (polled(n2="c2-e"), "c2-e"),
+    ):
+        nodes.update_from_event(event)
         assert nodes.leader_address(fetch_result(2)) == Address(host, 9093)
+    here = Address("c2-f", 9093)
+    assert nodes.leader_address(fetch_result(2, address=here)) == here, "its address in the response is the newest"
 
 
 def test_another_port_of_the_same_host_is_another_endpoint() -> None:

@@ -54,6 +54,8 @@ def test_fetch_has_replica_id_minus_one_in_every_version(version: int) -> None:
     assert (partition.partition, partition.replica_directory_id) == (0, None)
     assert request.cluster_id == "the-cluster"
     assert (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch) == (4, 10, 3)
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 1, 1000)
+    assert partition.partition_max_bytes == 1000
     if version >= 13:
         assert request.topics[0].topic_id == UUID(int=1)
     else:

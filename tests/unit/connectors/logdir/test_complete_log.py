@@ -43,7 +43,7 @@ def marker(type_: int) -> bytes:
     return data(type_, 0, b"\0")
 
 
-def dynamic_log(*batches: Sequence[bytes]) -> bytes:
+def dynamic_log(*batches: Sequence[bytes | tuple[bytes, bytes]]) -> bytes:
     """A segment: election, kraft.version 1, voters, then these batches."""
     out = leader_change()
     control = [
@@ -108,10 +108,13 @@ def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints
 
 @pytest.mark.kip("E046")
 def test_transactions_are_resolved(tmp_path: Path) -> None:
+    moved = with_endpoints(VOTERS, {NodeId(1): NEW})
+    voters = control_record(ControlRecordType.VOTERS, moved)
     log = dynamic_log(
         [topic("a", 1), marker(23), topic("b", 2)],
         [topic("c", 3)],
         [topic("d", 4), marker(24), topic("e", 5), marker(23), topic("lost", 6)],
+        [(voters.key or b"", voters.value)],
         [topic("lost2", 7), marker(25), topic("f", 8)],
     )
     read = complete(write_log_dir(tmp_path / "log", {0: log}))
@@ -120,6 +123,7 @@ def test_transactions_are_resolved(tmp_path: Path) -> None:
 
     assert values(written) == [topic(name, number) for name, number in zip("abcdef", (1, 2, 3, 4, 5, 8), strict=True)]
     assert read.records == 6
+    assert read.voters["voters"] == moved["voters"] != VOTERS["voters"], "control records are not part of transactions"
 
 
 @pytest.mark.parametrize(

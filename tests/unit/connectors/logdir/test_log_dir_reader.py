@@ -48,6 +48,14 @@ def test_reading_begins_with_the_newest_snapshot_and_continues_with_the_log_afte
     assert (snapshot.kind, snapshot.base_offset, snapshot.leader_epoch) == (ObservationKind.SNAPSHOT, 37, 1)
     assert offset_ranges([*log]) == [(37, 60)]
 
+    log_file = tmp_path / "node-2" / PARTITION / "00000000000000000000.log"
+    begin = next(one for one in scan(log_file.read_bytes()) if isinstance(one, RecordBatch) and one.base_offset >= 50)
+    rolled = log_file.with_name(f"{begin.base_offset:020d}.log")
+    rolled.write_bytes(log_file.read_bytes()[begin.position :])
+    log_file.write_bytes(log_file.read_bytes()[: begin.position])
+    _, _, *of_two = read_all(tmp_path / "node-2")
+    assert offset_ranges(of_two) == [(37, begin.base_offset - 1), (begin.base_offset, 60)], "of two segments"
+
 
 def test_a_damaged_snapshot_is_reported_and_the_one_before_is_used(tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"

@@ -76,7 +76,7 @@ def raft(kind: int, version: int, **given: Any) -> Event:
 NODES = (NodeId(1), NodeId(2))
 
 
-@pytest.mark.kip("B029", "B032")
+@pytest.mark.kip("A056", "B029", "B032")
 @pytest.mark.parametrize(
     ("event", "expected"),
     [

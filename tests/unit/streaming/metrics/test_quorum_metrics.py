@@ -61,6 +61,8 @@ def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     pending = ("pending_add_voter", "pending_remove_voter", "uncommitted_voter_change")
     assert [adding(name) for name in pending] == [1, 0, 1]
     assert [removing(name) for name in pending] == [0, 1, 1]
+    both = reader(MetricsFixture(tmp_path / "both").batch(voting(healthy(3), 2, 3, 4)).samples())
+    assert [both(name) for name in pending] == [1, 1, 1]
     assert adding("number_of_voters") == removing("number_of_voters") == 3, "the committed ones"
 
     quorum = healthy(3)
@@ -253,7 +255,7 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
-@pytest.mark.kip("D111", "D125")
+@pytest.mark.kip("A040", "D111", "D125")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))
@@ -262,6 +264,8 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     assert none_lagging.commit_waits_s() == (0, 0), "a voter with every record does not lag"
     assert one_lagging.commit_waits_s() == (0, 0)
     assert two_lagging.commit_waits_s() == (4, 8)
+    two_lagging.add(replace(polled(2, 9, 9, 9), replicas=()))
+    assert two_lagging.commit_waits_s() == (4, 8), "a poll without a known lag does not count"
 
 
 @pytest.mark.kip("D111")

@@ -1,5 +1,6 @@
 """The state of one controller's log directory, now and as of a point in time."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
 from streaming.status.health import Health, health
-from streaming.status.log_dir_status import log_dir_lines
+from streaming.status.log_dir_status import log_dir_lines, log_dir_status
 from streaming.status.status_json import status_json
 from tests.unit.connectors.logdir.log_dirs import (
     AT,
@@ -77,6 +78,16 @@ def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Pa
     assert (fields["initial_controllers"], fields["log_dir"]["voter_sets"]) == (None, [])
     middle = write_log_dir(tmp_path / "middle", {7: noops(7, 3)})
     assert status(middle)["mode"] is None, "whatever came before"
+
+
+@pytest.mark.kip("E080")
+def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
+    found = log_dir_status(replay_log_dir(stopped / "node-2").contents)
+    repeated = replace(found, voter_sets=found.voter_sets * 2)
+
+    shown = [str(dict(log_dir_lines(one))["Voter sets"]) for one in (found, repeated)]
+
+    assert shown == [f"{count} on this disk, the latest at offset 36" for count in (4, 8)]
 
 
 @pytest.mark.kip("E076")

@@ -86,7 +86,7 @@ def test_status_of_the_sample_in_kip_595() -> None:
     assert [one["id"] for one in fields["current_voters"]] == [0, 1, 2]
 
 
-@pytest.mark.kip("A098", "A108", "D099", "D100", "K037")
+@pytest.mark.kip("A098", "A108", "D099", "D100", "K018", "K037")
 def test_replication_rows_of_the_sample_in_kip_595() -> None:
     fields = replication(in_the_kips_sample())
 

@@ -19,11 +19,12 @@ from tests.bugs.in_gatherer import BUGS as IN_GATHERER
 from tests.bugs.in_kip_595_metrics_rows import BUGS as IN_KIP_595_METRICS_ROWS
 from tests.bugs.in_kip_595_rows import BUGS as IN_KIP_595_ROWS
 from tests.bugs.in_kip_595_statements import BUGS as IN_KIP_595_STATEMENTS
-from tests.bugs.in_kip_704_1347_statements import BUGS as IN_KIP_704_1347_STATEMENTS
+from tests.bugs.in_kip_704_853_statements import BUGS as IN_KIP_704_853_STATEMENTS
 from tests.bugs.in_kip_704_rows import BUGS as IN_KIP_704_ROWS
 from tests.bugs.in_kip_856_rows import BUGS as IN_KIP_856_ROWS
 from tests.bugs.in_kip_856_statements import BUGS as IN_KIP_856_STATEMENTS
 from tests.bugs.in_kip_1347_rows import BUGS as IN_KIP_1347_ROWS
+from tests.bugs.in_kip_1347_statements import BUGS as IN_KIP_1347_STATEMENTS
 from tests.bugs.in_kip_notes_rows import BUGS as IN_KIP_NOTES_ROWS
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
@@ -38,8 +39,9 @@ OF_KIPS = (
     *IN_KIP_1347_ROWS,
     *IN_KIP_NOTES_ROWS,
     *IN_KIP_856_STATEMENTS,
-    *IN_KIP_704_1347_STATEMENTS,
+    *IN_KIP_704_853_STATEMENTS,
     *IN_KIP_595_STATEMENTS,
+    *IN_KIP_1347_STATEMENTS,
 )
 
 

@@ -32,6 +32,20 @@ BUGS = (
         rows="D004",
     ),
     Bug(
+        "connectors/kafka/messages.py",
+        'NodeEndpoints(id=known_node_id(row.node_id, "DescribeQuorum: node_id")',
+        "NodeEndpoints(id=NodeId(row.node_id + 1)",
+        "tests/kips/test_kip_853_voter_endpoints.py::test_a_poll_has_every_listener_of_a_node",
+        rows="D014",
+    ),
+    Bug(
+        "connectors/metadata/record_to_event.py",
+        'ids = valid_nodes("voter id", [voter["voter_id"] for voter in listed])',
+        'ids = valid_nodes("voter id", sorted(voter["voter_id"] for voter in listed))',
+        "tests/kips/test_kip_595_records.py::test_the_voters_are_in_the_fetched_records",
+        rows="D014",
+    ),
+    Bug(
         "connectors/logdir/log_dir_files.py",
         'leader, voted = int(content["leaderId"]), int(content["votedId"])',
         'leader, voted = int(content["leaderId"]), int(content.get("votedId", -1)) or -1',
@@ -125,6 +139,13 @@ BUGS = (
         rows="D060",
     ),
     Bug(
+        "connectors/gather/node_directory.py",
+        "        return response.leader or self.address_of(NodeId(response.leader_id))",
+        "        return self.address_of(NodeId(response.leader_id)) or response.leader",
+        "tests/unit/connectors/gather/test_node_directory.py::test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says",
+        rows="D066",
+    ),
+    Bug(
         "connectors/gather/log_follower.py",
         "            last_epoch=position.epoch,",
         "            last_epoch=self._nodes.leader_epoch,",
@@ -132,11 +153,65 @@ BUGS = (
         rows="D067",
     ),
     Bug(
+        "connectors/gather/log_follower.py",
+        (
+            "            cluster_id=self._nodes.cluster_id,\n"
+            "            leader_epoch=self._nodes.leader_epoch,\n"
+            "            offset="
+        ),
+        ("            cluster_id=None,\n            leader_epoch=self._nodes.leader_epoch,\n            offset="),
+        "tests/unit/connectors/gather/test_kip_595_reader.py::test_former_leader_reports_the_new_one_and_fetching_resumes_there_at_the_same_offset",
+        rows="D067",
+    ),
+    Bug(
+        "connectors/kafka/messages.py",
+        "        max_wait_ms=max_wait_ms,\n        min_bytes=1,",
+        "        max_wait_ms=0,\n        min_bytes=1,",
+        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        rows="D068",
+    ),
+    Bug(
+        "connectors/kafka/messages.py",
+        "        min_bytes=1,\n",
+        "        min_bytes=0,\n",
+        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        rows="D068",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        ("        if self._uncommitted:\n            self._drop_uncommitted()\n            return AcceptResult()"),
+        ("        if self._uncommitted:\n            self._uncommitted.pop()\n            return AcceptResult()"),
+        "tests/kips/test_kip_595_fetch.py::test_a_diverging_response_truncates_what_was_read_and_not_committed",
+        rows="D073 D079",
+    ),
+    Bug(
+        "connectors/gather/log_follower.py",
+        "START = FetchPosition(offset=0, epoch=0)",
+        "START = FetchPosition(offset=0, epoch=1)",
+        "tests/unit/connectors/gather/test_kip_595_reader.py::test_log_follower_without_a_position_fetches_from_offset_0",
+        rows="D081",
+    ),
+    Bug(
         "rules/checks/no_leader.py",
         "        severity=Severity.CRITICAL,\n        summary=_summary",
         "        severity=Severity.WARNING,\n        summary=_summary",
         "tests/kips/test_thresholds.py::test_no_leader_fires_after_an_election_and_its_backoff",
         rows="D088",
+    ),
+    Bug(
+        "connectors/gather/log_follower.py",
+        (
+            "            cluster_id=self._nodes.cluster_id,\n"
+            "            leader_epoch=self._nodes.leader_epoch,\n"
+            "            offset="
+        ),
+        (
+            '            cluster_id=self._nodes.cluster_id or "unknown",\n'
+            "            leader_epoch=self._nodes.leader_epoch,\n"
+            "            offset="
+        ),
+        "tests/unit/connectors/gather/test_kip_595_reader.py::test_all_controllers_are_queried_about_once_a_second_until_one_leads",
+        rows="D092",
     ),
     Bug(
         "streaming/status/build_voters.py",
@@ -200,6 +275,13 @@ BUGS = (
     ),
     Bug(
         "streaming/metrics/rates.py",
+        "return (sum(waits) / len(waits) / 1000,",
+        "return (sum(waits) / len(self._polls) / 1000,",
+        "tests/unit/streaming/metrics/test_quorum_metrics.py::test_commit_waits_for_the_voter_that_completes_the_majority",
+        rows="D111",
+    ),
+    Bug(
+        "streaming/metrics/rates.py",
         "return None if last < first else (last - first) * 1000 / (last_ms - first_ms)",
         "return None if last < first else (last - first) * 1000 / WINDOW_MS",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_rates_cover_the_last_minute",
@@ -239,6 +321,13 @@ BUGS = (
         "return (sum(waits) / len(waits) / 1000, min(waits) / 1000) if waits else None",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_commit_waits_for_the_voter_that_completes_the_majority",
         rows="D125",
+    ),
+    Bug(
+        "connectors/gather/node_directory.py",
+        "                _keep(self._registered, event.id, event.endpoints)",
+        "                self._registered.setdefault(event.id, event.endpoints)",
+        "tests/unit/connectors/gather/test_node_directory.py::test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says",
+        rows="D131",
     ),
     Bug(
         "rules/analysis/replica_lag.py",

@@ -1,4 +1,4 @@
-"""Bugs against the plain statement of a row of KIP-856 and KIP-853 (rows A and C).
+"""Bugs against the plain statement of a row of KIP-856 (rows A).
 
 The tests that cite the row did not notice them at first. `sampled_rows` says how the rows were drawn.
 """
@@ -91,6 +91,41 @@ BUGS = (
         rows="A013",
     ),
     Bug(
+        "connectors/logdir/log_dir_files.py",
+        "directory_id=None if directory == _NO_DIRECTORY else DirectoryId(directory)),",
+        "directory_id=DirectoryId(directory)),",
+        "tests/kips/test_kip_856_names.py::test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused",
+        rows="A018",
+    ),
+    Bug(
+        "streaming/status/log_dir_status.py",
+        "voted_directory_id=election.voted.directory_id if election.voted else None,",
+        "voted_directory_id=None,",
+        "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",
+        rows="A018",
+    ),
+    Bug(
+        "connectors/logdir/log_dir_files.py",
+        '_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"',
+        '_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA=="',
+        "tests/kips/test_kip_856_names.py::test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused",
+        rows="A018",
+    ),
+    Bug(
+        "streaming/replay/recent_history.py",
+        "    if len(before.keys ^ after.keys) <= 1:",
+        "    if len(before.ids ^ after.ids) <= 1:",
+        "tests/kips/test_kip_856_voter_changes.py::test_a_change_of_several_voters_is_replayed_and_fires",
+        rows="A019",
+    ),
+    Bug(
+        "rules/checks/voter_disk_replaced.py",
+        "            *wait_for_pending_change(quorum),\n",
+        "",
+        "tests/kips/test_kip_856_voter_changes.py::test_while_a_change_is_pending_every_remedy_says_to_start_no_other",
+        rows="A021",
+    ),
+    Bug(
         "rules/analysis/restart_election.py",
         '        return "its disk was replaced"\n',
         (
@@ -100,6 +135,20 @@ BUGS = (
         ),
         "tests/kips/test_kip_856_votes.py::test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list",
         rows="A038 A087",
+    ),
+    Bug(
+        "streaming/rescue/rescue_plan.py",
+        "            below = max(below, ends_of_voters[voters.majority - 1])",
+        "            below = max(below, ends_of_voters[0])",
+        "tests/kips/test_kip_1347_rescue.py::test_different_log_ends_and_possibly_uncommitted_records_are_reported",
+        rows="A040",
+    ),
+    Bug(
+        "streaming/metrics/rates.py",
+        "    return lag_times_ms[needed - 1] if voters and len(lag_times_ms) >= needed else None",
+        "    return lag_times_ms[-1] if voters and len(lag_times_ms) >= needed else None",
+        "tests/unit/streaming/metrics/test_quorum_metrics.py::test_commit_waits_for_the_voter_that_completes_the_majority",
+        rows="A040",
     ),
     Bug(
         "rules/analysis/replica_lag.py",
@@ -112,6 +161,34 @@ BUGS = (
         ),
         "tests/kips/test_kip_856_disk_replaced.py::test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too",
         rows="A048",
+    ),
+    Bug(
+        "connectors/metadata/record_to_event.py",
+        "    if len(listed) > MOST_VOTERS:",
+        "    if len(listed) > 2:",
+        "tests/kips/test_kip_595_records.py::test_the_voters_are_in_the_fetched_records",
+        rows="A056",
+    ),
+    Bug(
+        "connectors/metadata/record_to_event.py",
+        (
+            '    "KRaftVersionRecord": lambda at, values: KRaftVersionSet(\n'
+            '        at=at, version=valid_number("kraft.version", values["kraft_version"], 0, '
+            "LARGEST_INT16)"
+        ),
+        (
+            '    "KRaftVersionRecord": lambda at, values: KRaftVersionSet(\n'
+            '        at=at, version=valid_number("kraft.version", values["kraft_version"], 0, 0)'
+        ),
+        "tests/unit/connectors/metadata/test_record_to_event.py::test_a_record_gives_its_event",
+        rows="A056",
+    ),
+    Bug(
+        "connectors/logdir/log_dir_reader.py",
+        "found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]",
+        "found = [*_of_segments(files.segments)] or [*_of_snapshots(files.snapshots)]",
+        "tests/kips/test_kip_1347_rescue.py::test_snapshot_and_later_records_equal_the_whole_log",
+        rows="A057",
     ),
     Bug(
         "connectors/logdir/log_dir_files.py",
@@ -131,6 +208,13 @@ BUGS = (
         "connectors/logdir/log_dir_files.py",
         'leader_epoch=Epoch(int(content["leaderEpoch"])),',
         'leader_epoch=Epoch(max(0, int(content["leaderEpoch"]))),',
+        "tests/kips/test_kip_856_names.py::test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused",
+        rows="A062",
+    ),
+    Bug(
+        "connectors/logdir/log_dir_files.py",
+        "    if version not in (0, 1):",
+        "    if version not in (0, 1, 2):",
         "tests/kips/test_kip_856_names.py::test_the_leader_and_the_vote_of_a_quorum_state_are_not_confused",
         rows="A062",
     ),
@@ -219,93 +303,17 @@ BUGS = (
         rows="A098",
     ),
     Bug(
+        "streaming/metrics/kip_metrics.py",
+        "_pending(lambda pending: bool(pending.added)),",
+        "_pending(lambda pending: bool(pending.added) and not pending.removed),",
+        "tests/unit/streaming/metrics/test_quorum_metrics.py::test_uncommitted_voter_change_is_pending",
+        rows="A101",
+    ),
+    Bug(
         "streaming/status/build_voters.py",
         "        directory_id=row.key.directory_id,\n        log_end_offset",
         "        directory_id=voter.key.directory_id if voter else row.key.directory_id,\n        log_end_offset",
         "tests/unit/streaming/status/test_status_tables.py::test_every_replica_is_shown_with_its_directory_id",
         rows="A108 D099",
-    ),
-    Bug(
-        "connectors/metadata/record_to_event.py",
-        '            endpoints=_endpoints(voter["endpoints"]),',
-        '            endpoints=_endpoints(voter["endpoints"][:1]),',
-        "tests/kips/test_kip_853_voter_endpoints.py::test_a_voter_has_several_listeners_by_name_and_ports_above_32767",
-        rows="C002",
-    ),
-    Bug(
-        "connectors/metadata/record_to_event.py",
-        '            port=value["port"],',
-        '            port=value["port"] & 0x7FFF,',
-        "tests/kips/test_kip_853_voter_endpoints.py::test_a_voter_has_several_listeners_by_name_and_ports_above_32767",
-        rows="C002",
-    ),
-    Bug(
-        "streaming/status/build_voters.py",
-        (
-            "        last_fetch_timestamp_ms=row.last_fetch_ms,\n"
-            "        last_caught_up_timestamp_ms=row.last_caught_up_ms,"
-        ),
-        (
-            "        last_fetch_timestamp_ms=row.last_caught_up_ms,\n"
-            "        last_caught_up_timestamp_ms=row.last_fetch_ms,"
-        ),
-        "tests/kips/test_kip_595_metrics.py::test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null",
-        rows="C023",
-    ),
-    Bug(
-        "connectors/kafka/messages.py",
-        "        observers=tuple(map(_replica, partition.observers)),",
-        (
-            "        observers=tuple(Replica(key=one.key, log_end_offset=one.log_end_offset, "
-            "last_fetch_ms=None, last_caught_up_ms=None) for one in map(_replica, partition.observers)),"
-        ),
-        "tests/kips/test_kip_595_fetch.py::test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers",
-        rows="C023",
-    ),
-    Bug(
-        "streaming/status/build_voters.py",
-        "        moved=tuple(moving_voters(quorum.poll, quorum.committed)),",
-        "        moved=(),",
-        "tests/kips/test_kip_853_voter_endpoints.py::test_the_leaders_and_the_logs_voter_endpoints_are_both_reported",
-        rows="C024",
-    ),
-    Bug(
-        "rules/analysis/voter_changes.py",
-        "and _addresses(pending) != _addresses(voter.endpoints)",
-        "and not _addresses(pending) & _addresses(voter.endpoints) and False",
-        "tests/kips/test_kip_853_voter_endpoints.py::test_the_leaders_and_the_logs_voter_endpoints_are_both_reported",
-        rows="C024",
-    ),
-    Bug(
-        "connectors/kafka/messages.py",
-        "nodes=tuple(map(_node, response.nodes or ())),",
-        "nodes=tuple(map(_node, (response.nodes or ())[:1])),",
-        "tests/kips/test_kip_853_voter_endpoints.py::test_a_poll_has_every_listener_of_a_node",
-        rows="C024",
-    ),
-    Bug(
-        "connectors/gather/node_directory.py",
-        "self._polled = {node.id: node.endpoints for node in event.nodes}",
-        "self._polled = {**{node.id: node.endpoints for node in event.nodes}, **self._polled}",
-        "tests/unit/connectors/gather/test_node_directory.py::test_a_moved_node_is_contacted_where_the_newest_poll_else_its_registration_says",
-        rows="C024",
-    ),
-    Bug(
-        "connectors/metadata/record_to_event.py",
-        "def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:\n",
-        (
-            "def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:\n"
-            "    if not values:\n"
-            '        raise UndecodableError("has no endpoints")\n'
-        ),
-        "tests/unit/connectors/metadata/test_record_to_event.py::test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none",
-        rows="C028",
-    ),
-    Bug(
-        "streaming/status/build_voters.py",
-        "        recorded=None if endpoint.endpoint is None else str(endpoint.endpoint),",
-        "        recorded=str(endpoint.endpoint),",
-        "tests/kips/test_kip_853_voter_endpoints.py::test_a_voter_without_endpoints_is_unknown_and_not_stale",
-        rows="C028",
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs against the plain statement of a row of KIP-704, KIP-1347 and the notes (rows B, E and K).
+"""Bugs against the plain statement of a row of KIP-1347 and of the notes (rows E and K).
 
 The tests that cite the row did not notice them at first. `sampled_rows` says how the rows were drawn.
 """
@@ -6,129 +6,6 @@ The tests that cite the row did not notice them at first. `sampled_rows` says ho
 from tests.bugs.bug import Bug
 
 BUGS = (
-    Bug(
-        "rules/checks/recovery_invariant_broken.py",
-        "*(violation for each in quorum.recovering for violation in _while_recovering(each)),",
-        "*(violation for each in quorum.recovering[:1] for violation in _while_recovering(each)),",
-        "tests/unit/rules/test_recovery_invariant_broken.py::test_isr_other_than_the_leader_alone_is_a_violation",
-        rows="B009 B024 K047",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        "            if values.recovering or topic_id in recovering:\n",
-        "            if values.recovering:\n",
-        "tests/kips/test_kip_704_recovery.py::test_similar_changes_of_several_recovering_partitions_are_replayed",
-        rows="B009 B024 B026 B038",
-    ),
-    Bug(
-        "rules/checks/partition_stuck_recovering.py",
-        "    leaderless = sum(case.recovery.leader is None for case in cases)",
-        "    leaderless = sum(case.recovery.leader is not None for case in cases)",
-        "tests/unit/rules/test_partition_stuck_recovering.py::test_severity_depends_on_the_replicas_that_could_join",
-        rows="B011",
-    ),
-    Bug(
-        "rules/checks/partition_stuck_recovering.py",
-        'Clients are not refused{refused}."',
-        'Clients are refused until then. Clients are not refused{refused}."',
-        "tests/unit/rules/test_partition_stuck_recovering.py::test_severity_depends_on_the_replicas_that_could_join",
-        rows="B011",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        "        if event.recovering is False:\n            self._end",
-        "        if event.recovering is False and len(now.isr) > 1:\n            self._end",
-        "tests/kips/test_kip_704_promises.py::test_a_broker_without_the_state_ends_recovery_and_nothing_fires",
-        rows="B026",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        "            if values.recovering or topic_id in recovering:\n",
-        "            if topic_id in recovering:\n",
-        "tests/kips/test_kip_704_recovery.py::test_a_snapshot_contains_the_state",
-        rows="B031",
-    ),
-    Bug(
-        "connectors/metadata/run_rows.py",
-        "    replicas, isr, elr, last_known_elr = lists\n    return",
-        "    isr, replicas, elr, last_known_elr = lists\n    return",
-        "tests/kips/test_kip_704_recovery.py::test_each_tagged_field_of_a_change_is_read_by_its_tag",
-        rows="B032",
-    ),
-    Bug(
-        "connectors/metadata/run_rows.py",
-        "    replicas, isr, elr, last_known_elr = lists\n    return",
-        "    replicas, isr, last_known_elr, elr = lists\n    return",
-        "tests/kips/test_kip_704_recovery.py::test_each_tagged_field_of_a_change_is_read_by_its_tag",
-        rows="B032",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        "        if event.leader is None or event.leader == known.leader or event.replicas is not None:",
-        "        if event.replicas is not None or event.isr is not None and len(event.isr) == 1:",
-        "tests/kips/test_kip_704_promises.py::test_the_leader_ends_recovery_and_an_election_does_not",
-        rows="B038",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        (
-            "            self._keep_recovery(continued(known, before or UNKNOWN, now, origin))\n"
-            "            if before is not None and passed_over(before, now):\n"
-            "                self.unclean"
-        ),
-        (
-            "            self._keep_recovery(continued(known, before or UNKNOWN, now, origin))\n"
-            "            if before is not None and now.leader in now.isr and passed_over(before, now) "
-            "and False:\n"
-            "                self.unclean"
-        ),
-        "tests/kips/test_invariants_of_the_texts.py::test_another_leader_of_a_recovering_partition_is_elected_uncleanly",
-        rows="B039",
-    ),
-    Bug(
-        "streaming/replay/recovery_change.py",
-        ("        isr=now.isr,\n        leader=now.leader,\n        previous_isr=isr,"),
-        (
-            "        since_offset=origin.offset if passed_over(before, now) else known.since_offset,\n"
-            "        isr=now.isr,\n"
-            "        leader=now.leader,\n"
-            "        previous_isr=isr,"
-        ),
-        "tests/unit/streaming/replay/test_replay_partitions.py::test_a_second_unclean_election_adds_its_previous_in_sync_replicas",
-        rows="B039",
-    ),
-    Bug(
-        "streaming/replay/partitions.py",
-        "        if event.recovering is False:\n            self._end",
-        (
-            "        if event.recovering is False or (isinstance(event, PartitionChanged) and "
-            "event.replicas is not None and event.isr is not None):\n"
-            "            self._end"
-        ),
-        "tests/kips/test_kip_704_recovery.py::test_a_reassignment_keeps_the_state",
-        rows="B045",
-    ),
-    Bug(
-        "rules/checks/partition_stuck_recovering.py",
-        '"partitions": [_evidence(case) for case in cases[:_MAX_LISTED]],',
-        '"partitions": [_evidence(case) for case in cases[:1]],',
-        "tests/kips/test_kip_704_promises.py::test_partitions_of_a_topic_are_one_alert_since_the_first_of_them",
-        rows="B047",
-    ),
-    Bug(
-        "rules/checks/partition_stuck_recovering.py",
-        "    oldest = max(cases, key=lambda case: case.condition_age_ms)",
-        "    oldest = min(cases, key=lambda case: case.condition_age_ms)",
-        "tests/kips/test_kip_704_promises.py::test_partitions_of_a_topic_are_one_alert_since_the_first_of_them",
-        rows="B047",
-    ),
-    Bug(
-        "rules/checks/partition_stuck_recovering.py",
-        "thresholds=(hold(60.0), clear(), JOIN",
-        "thresholds=(hold(3600.0), clear(), JOIN",
-        "tests/kips/test_thresholds.py::test_the_three_thresholds_without_a_value_in_the_texts_have_configurable_defaults",
-        rows="B047",
-    ),
     Bug(
         "rules/checks/stale_voter_endpoint.py",
         "hold(30.0), clear(), FETCH_AGE",
@@ -169,6 +46,13 @@ BUGS = (
         rows="E012",
     ),
     Bug(
+        "streaming/rescue/rescue_plan.py",
+        '    yield f"Provided VoterSet (from --initial-controllers): {voter_set_text(provided)}"\n',
+        '    yield f"Provided VoterSet (from --initial-controllers): {voter_set_text(provided[:2])}"\n',
+        "tests/kips/test_kip_1347_rescue.py::test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing",
+        rows="E021",
+    ),
+    Bug(
         "rules/rescue/voter_override.py",
         ('for voter in sorted(voters, key=lambda voter: voter.key.id)\n    )\n    return f"VoterSet'),
         ('for voter in voters\n    )\n    return f"VoterSet'),
@@ -204,6 +88,13 @@ BUGS = (
         rows="E023",
     ),
     Bug(
+        "connectors/logdir/log_dir_reader.py",
+        "    below = sum(later.base_offset <= start for later in segments[1:])",
+        "    below = 0 if start == 0 else len(segments) - 1",
+        "tests/unit/connectors/logdir/test_log_dir_reader.py::test_reading_begins_with_the_newest_snapshot_and_continues_with_the_log_after_it",
+        rows="E043",
+    ),
+    Bug(
         "streaming/replay/registrations.py",
         "    return {**others, event.name: event.level} if event.level else others",
         "    return known and {**known} or {event.name: event.level}",
@@ -233,6 +124,13 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/log.py",
+        "            self.transaction.held.append(record)\n",
+        "            self.transaction.held.insert(0, record)\n",
+        "tests/unit/streaming/replay/test_log_replay.py::test_a_transaction_is_applied_at_its_end_and_dropped_at_its_abort",
+        rows="E045",
+    ),
+    Bug(
+        "streaming/replay/log.py",
         (
             "            case LeaderChanged() | KRaftVersionSet() | VotersReplaced():\n"
             "                self._apply_control"
@@ -259,6 +157,27 @@ BUGS = (
         rows="E046",
     ),
     Bug(
+        "connectors/logdir/complete_log.py",
+        "if type_ in _READ and record.value is not None:",
+        "if type_ in _READ and record.value is not None and self._transactions.began_at is None:",
+        "tests/unit/connectors/logdir/test_complete_log.py::test_transactions_are_resolved",
+        rows="E046",
+    ),
+    Bug(
+        "streaming/rescue/plan_output.py",
+        "yield f\"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}\"",
+        'yield f"rm -r {quote(str(one.disk.folder))}"',
+        "tests/kips/test_kip_1347_brokers_and_views.py::test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log",
+        rows="E070",
+    ),
+    Bug(
+        "rules/checks/stale_voter_endpoint.py",
+        '        "probed_at_ms": probe.observed_at_ms if probe else None,',
+        '        "probed_at_ms": quorum.now_ms if probe else None,',
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_probe",
+        rows="E071",
+    ),
+    Bug(
         "rules/checks/stale_voter_endpoint.py",
         "election = electability(voter_standings(quorum, statuses))\n    return _Voter",
         (
@@ -268,6 +187,13 @@ BUGS = (
         ),
         "tests/kips/test_kip_1347_stale_endpoints.py::test_counting_changed_voters_is_not_enough",
         rows="E072 K022",
+    ),
+    Bug(
+        "rules/checks/stale_voter_endpoint.py",
+        "    if leader is not None and leader.voter.key.id != node:",
+        "    if leader is not None and leader.voter.key.id == node:",
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_endpoint",
+        rows="E074",
     ),
     Bug(
         "streaming/rescue/rescue_plan.py",
@@ -311,6 +237,41 @@ BUGS = (
         rows="E079",
     ),
     Bug(
+        "streaming/status/log_dir_status.py",
+        '    yield "Voter sets", f"{len(sets)} on this disk',
+        '    yield "Voter sets", f"{len(sets[-_VOTER_SETS_SHOWN:])} on this disk',
+        "tests/unit/streaming/status/test_from_log_dir.py::test_all_voter_sets_of_a_log_directory_are_counted",
+        rows="E080",
+    ),
+    Bug(
+        "rules/analysis/electability.py",
+        "majority=majority(len(voters)),\n        candidates",
+        "majority=majority(len(candidates)),\n        candidates",
+        "tests/kips/test_kip_1347_stale_endpoints.py::test_counting_changed_voters_is_not_enough",
+        rows="E092",
+    ),
+    Bug(
+        "rules/checks/stale_voter_endpoint.py",
+        '    inhibited_by=("no-leader",),',
+        '    inhibited_by=("no-leader", "voter-log-regressed"),',
+        "tests/kips/test_kip_1347_rescue.py::test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts",
+        rows="E094",
+    ),
+    Bug(
+        "rules/analysis/restart_election.py",
+        "if one.alive and one.key in one.voters.keys)",
+        "if one.alive and all(one.key in each.voters.keys for each in ordered))",
+        "tests/kips/test_kip_856_votes.py::test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list",
+        rows="K007",
+    ),
+    Bug(
+        "rules/checks/voter_disk_replaced.py",
+        "    remove = (remove_controller(quorum, old),) if replacement.removed_at_ms is None else ()",
+        "    remove = (remove_controller(quorum, old),)",
+        "tests/kips/test_kip_856_disk_replaced.py::test_remove_before_add_as_in_kafka_is_replayed",
+        rows="K011",
+    ),
+    Bug(
         "streaming/status/build_voters.py",
         '    return tuple(f"{one.listener}://{one}" for one in endpoints)',
         '    return tuple(f"{one.listener}://{one}" for one in endpoints)[:1]',
@@ -323,6 +284,20 @@ BUGS = (
         '    return tuple(f"{one.listener}://{one.host}:{one.port}" for one in endpoints)',
         "tests/kips/test_kip_856_gauges.py::test_voters_are_written_with_id_disk_and_endpoints",
         rows="K014",
+    ),
+    Bug(
+        "streaming/status/build_voters.py",
+        "        lag_time_ms=lag_ms(poll, row),\n        liveness=liveness(quorum, poll, row.key, state.",
+        "        lag_time_ms=lag_ms(poll, row) or None,\n        liveness=liveness(quorum, poll, row.key, state.",
+        "tests/unit/streaming/status/test_status_fields.py::test_replication_rows_of_the_sample_in_kip_595",
+        rows="K018",
+    ),
+    Bug(
+        "rules/checks/observer_could_be_voter.py",
+        '    name="ready_lag",\n    default=2.0',
+        '    name="ready_lag",\n    default=2.5',
+        "tests/kips/test_kip_595_metrics.py::test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout",
+        rows="K035",
     ),
     Bug(
         "rules/model/poll.py",
@@ -344,6 +319,20 @@ BUGS = (
         "            if at.leader_epoch >= log.epoch:\n                return",
         "tests/kips/test_kip_595_records.py::test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing",
         rows="K043",
+    ),
+    Bug(
+        "streaming/replay/invariants.py",
+        "        if before is not None and high_watermark < before:",
+        "        if before is not None and high_watermark < before - 1:",
+        "tests/kips/test_invariants_of_the_texts.py::test_the_reported_high_watermark_never_decreases_and_a_decrease_fires",
+        rows="K044",
+    ),
+    Bug(
+        "rules/checks/voter_change_stuck.py",
+        "    added = _missing(poll.voter_keys, committed.keys)\n",
+        "    added = _missing(poll.voter_keys, committed.keys)[:1]\n",
+        "tests/kips/test_kip_595_observed_commits.py::test_two_pending_changes_at_once_are_one_alert_that_names_both",
+        rows="K045",
     ),
     Bug(
         "streaming/replay/partitions.py",

@@ -45,6 +45,9 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
     reader = JournalReader(checkpoint.journal.absolute())
     if not reader.created:
         raise UsageError(f"--checkpoint {checkpoint.folder}: no journal is there; give the folder of `kraftwatch run`")
+    if output.exists() and not output.is_file():
+        # A rename would replace a device such as /dev/null.
+        raise UsageError(f"--output {output} is no file: name one, such as incident.tar.gz")
     temporary = output.with_name(output.name + ".new")
     manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:

@@ -89,6 +89,17 @@ def test_bundle_holds_no_secret_of_the_configuration(checkpoint: Path, config: P
     assert str(config.parent / "password").encode() not in content
 
 
+def test_output_that_is_no_file_is_a_usage_error_and_stays(checkpoint: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for output in (".", str(fifo)):
+        ended = run("bundle", "--checkpoint", str(checkpoint), "--output", output)
+
+        assert isinstance(ended.exception, UsageError), ended.output
+        assert f"--output {output} is no file" in str(ended.exception)
+    assert fifo.is_fifo()
+
+
 @pytest.mark.parametrize("content", [b"", b"not a bundle", gzip.compress(b"x" * 2_000, mtime=0)])
 def test_file_that_is_no_bundle_is_a_usage_error(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "other.tar.gz"

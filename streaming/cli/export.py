@@ -56,13 +56,14 @@ def export(
     if begin is not None and end is not None and begin >= end:
         raise UsageError("--until is not after --since: give the later time as --until")
     # Imported here: Spark takes a second to import.
+    from streaming.config import load
     from streaming.dataframes.job_tables import SCHEMAS, JobTables
 
     names = [*dict.fromkeys(table or SCHEMAS)]
     for name in names:
         if name not in SCHEMAS:
             raise UsageError(f"--table {name}: there is no such table; the tables are {', '.join(SCHEMAS)}")
-    resolved = None if config is None else _loaded(config)
+    resolved = None if config is None else load(config)
     folder = None if checkpoint is None else options.existing_checkpoint(str(checkpoint))
     tables = JobTables.of_config(resolved) if resolved is not None else JobTables.of_folder(folder or Path())
     tables.require(names)
@@ -125,12 +126,6 @@ def _place(to: str) -> str:
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--to {to}: permission denied; give a writable folder")
     return f"file://{folder}"
-
-
-def _loaded(config: Path) -> "Config":
-    from streaming.config import load
-
-    return load(config)
 
 
 def _umask() -> int:

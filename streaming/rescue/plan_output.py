@@ -234,18 +234,14 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
 
 
 def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:
-    return _command_line(_log_dir(one), provided, planned=planned)
+    plan_file = f" --plan {PLAN_FILE}" if planned else ""
+    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    return f"kraftwatch rescue apply --log-dir {_log_dir(one)} {wanted}{plan_file} --yes"
 
 
 def _log_dir(one: AssessedDisk) -> str:
     folder = one.disk.folder
     return quote(str(folder.parent if folder != Path() else folder))
-
-
-def _command_line(log_dir: str, provided: Sequence[Voter], *, planned: bool) -> str:
-    plan_file = f" --plan {PLAN_FILE}" if planned else ""
-    wanted = f"--initial-controllers {initial_controllers(provided)}"
-    return f"kraftwatch rescue apply --log-dir {log_dir} {wanted}{plan_file} --yes"
 
 
 def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:

@@ -101,10 +101,18 @@ def _matches(one: ClusterView, q: str, health: str) -> bool:
     return not q or q in one.name.lower() or any(q in f"{each.rule} {each.subject}".lower() for each in one.firing)
 
 
-def _cluster(one: ClusterView, view: FleetView) -> str:
-    window = timeline_window(SPANS_S[_span()] * 1000, one.now_ms, None)
-    held = None if view.past is None else view.past.span()
-    return render_cluster(one, timeline_ms=window, span=_span(), topic=_topic(), held=held)
+def _cluster(
+    one: ClusterView, view: FleetView, *, on_timeline: ClusterView | None = None, at_ms: Millis | None = None
+) -> str:
+    return render_cluster(
+        one,
+        timeline_ms=timeline_window(SPANS_S[_span()] * 1000, (on_timeline or one).now_ms, at_ms),
+        span=_span(),
+        topic=request.args.get("topic", "").strip(),
+        on_timeline=on_timeline,
+        held=None if view.past is None else view.past.span(),
+        at_ms=at_ms,
+    )
 
 
 def _past(view: FleetView, name: str, path: Sequence[tuple[str, str | None]]) -> ResponseReturnValue:
@@ -120,15 +128,7 @@ def _past(view: FleetView, name: str, path: Sequence[tuple[str, str | None]]) ->
     if at_ms is None or found is None:
         return _NO_CLUSTER, 404
     one, on_timeline = found
-    main = render_cluster(
-        one,
-        timeline_ms=timeline_window(SPANS_S[_span()] * 1000, on_timeline.now_ms, at_ms),
-        span=_span(),
-        topic=_topic(),
-        on_timeline=on_timeline,
-        held=None if view.past is None else view.past.span(),
-        at_ms=at_ms,
-    )
+    main = _cluster(one, view, on_timeline=on_timeline, at_ms=at_ms)
     title = f"{one.health.value} at {utc_text(at_ms)}: {name} · kraftwatch"
     return _page(main, title=title, path=path, view=view, live=False, past=True, at_ms=at_ms)
 
@@ -144,10 +144,6 @@ def _no_past_state(
 def _span() -> str:
     span = request.args.get("span", DEFAULT_SPAN)
     return span if span in SPANS_S else DEFAULT_SPAN
-
-
-def _topic() -> str:
-    return request.args.get("topic", "").strip()
 
 
 def _title(every: Sequence[ClusterView]) -> str:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from connectors.sinks.evidence_format import visible
 from streaming.cli.options import ClusterOptions, with_options
 from streaming.cli.output import print_json, stdout_console
 
@@ -104,11 +105,12 @@ def _table(results: "Sequence[CheckResult]") -> RenderableType:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for one in results:
         status = Text(one.status.value, style=_STYLES[one.status.value])
-        table.add_row(status, Text(one.subject), Text(one.name), Text(one.message))
+        # A node may name itself and its cluster as it likes.
+        table.add_row(status, *(Text(visible(text)) for text in (one.subject, one.name, one.message)))
     parts.append(table)
     for one in results:
         if one.remedy:
-            parts.append(Text(f"{one.subject} {one.name}:", style="bold"))
+            parts.append(Text(visible(f"{one.subject} {one.name}:"), style="bold"))
             # Not wrapped, so that commands can be copied.
-            parts += [Text(f"  {line}", no_wrap=True, overflow="ignore") for line in one.remedy]
+            parts += [Text(f"  {visible(line)}", no_wrap=True, overflow="ignore") for line in one.remedy]
     return Group(*parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
@@ -20,8 +21,9 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
+from streaming.cli.doctor import _report
 from streaming.config import ClusterSection, Config, checked
-from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
+from streaming.doctor.check_result import CheckResult, CheckStatus, check_result, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
 from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, recorded_ids
 from streaming.pipeline.checkpoint import Checkpoint
@@ -442,3 +444,15 @@ def test_address_of_the_page_is_bound(tmp_path: Path) -> None:
     assert listen("nosuch.invalid:9847") == [
         ("fails", "nosuch.invalid:9847 cannot be bound: the name does not resolve")
     ]
+
+
+def test_text_of_a_node_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "it is cluster \x1b[2J\x1b]0;owned\x07"
+    Console().print(
+        _report([check_result("prod", "c1:9093", "identity", CheckStatus.FAILS, message, f"# use {message}")])
+    )
+
+    printed = capsys.readouterr().out
+    assert "it is cluster" in printed
+    assert "\x1b" not in printed
+    assert "\x07" not in printed

@@ -17,7 +17,7 @@ FILE_WIDTH = 1_000
 
 
 def print_message(text: object) -> None:
-    """Prints one line on stderr, unchanged."""
+    """Prints one line on stderr."""
     _stderr(text, "")
 
 
@@ -46,7 +46,11 @@ def stdout_console(width: int = FILE_WIDTH) -> Console:
 
 
 def _stderr(text: object, style: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {text}", markup=False, style=style)
+    from connectors.sinks.evidence_format import visible
+
+    # Errors quote what nodes have sent: it must not control the terminal.
+    shown = visible(f"kraftwatch: {text}", keep="\n")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False, style=style)
 
 
 class CliCommand(TyperCommand):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from connectors.sinks.evidence_format import visible
+
 BYTES_MAX = 5_000_000
 """Size in bytes at which a log is rotated; one or two older files are kept beside it."""
 _INTERVAL_S = 60.0
@@ -30,9 +32,16 @@ def log_to(folder: Path) -> None:
     logging.root.addHandler(file)
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
-    terminal.setFormatter(logging.Formatter("kraftwatch: %(message)s"))
+    terminal.setFormatter(_TerminalFormatter("kraftwatch: %(message)s"))
     for name in PACKAGES:
         logging.getLogger(name).addHandler(terminal)
+
+
+class _TerminalFormatter(logging.Formatter):
+    """Prints messages as data: they quote what nodes have sent."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), keep="\n")
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import pytest
 import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from connectors.errors import UsageError
 from streaming import cli
 
 AnyCommand = TyperCommand | TyperGroup
@@ -35,6 +36,20 @@ def test_full_disk_is_reported_in_one_sentence(
 
     assert ended.value.code == 1
     assert capsys.readouterr().err == "kraftwatch: /data/checkpoint/cluster.tmp: no space left on device\n"
+
+
+def test_text_of_a_node_in_an_error_cannot_control_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        raise UsageError("c1:9093 answers as cluster \x1b[2J")
+
+    monkeypatch.setattr(cli, "app", refuse)
+
+    with pytest.raises(SystemExit):
+        cli.main()
+
+    assert capsys.readouterr().err == "kraftwatch: c1:9093 answers as cluster \\x1b[2J\n"
 
 
 def test_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

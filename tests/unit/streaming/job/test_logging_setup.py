@@ -1,5 +1,6 @@
 """Logs that child processes write through their stderr stay bounded, and the newest lines are never lost."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,21 @@ def test_files_left_by_a_killed_jvm_are_deleted(tmp_path: Path) -> None:
     left.write_bytes(b"a library")
 
     assert list(empty_folder(tmp_path / "tmp").iterdir()) == []
+
+
+def test_text_of_a_node_in_a_warning_cannot_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, before = ("", *logging_setup.PACKAGES), {}
+    for name in names:
+        before[name] = list(logging.getLogger(name).handlers)
+    try:
+        logging_setup.log_to(tmp_path)
+        logging.getLogger("streaming.job").warning("cluster %s answers", "\x1b[2J")
+    finally:
+        for name in names:
+            for handler in {*logging.getLogger(name).handlers} - {*before[name]}:
+                logging.getLogger(name).removeHandler(handler)
+                handler.close()
+
+    assert "kraftwatch: cluster \\x1b[2J answers\n" in capsys.readouterr().err

@@ -89,7 +89,9 @@ SNAPSHOT = int64(50) + int32(4) + tagged()
     [
         ({}, None, None, None),
         ({"t0": DIVERGING}, SnapshotId(end_offset=40, epoch=3), None, None),
+        ({"t0": int32(0) + int64(0) + tagged()}, SnapshotId(end_offset=0, epoch=0), None, None),
         ({"t1": LEADER}, None, (2, 7), None),
+        ({"t1": int32(0) + int32(0) + tagged()}, None, (0, 0), None),
         ({"t2": SNAPSHOT}, None, None, SnapshotId(end_offset=50, epoch=4)),
         (
             {"t0": DIVERGING, "t1": LEADER, "t2": SNAPSHOT},
@@ -108,7 +110,7 @@ SNAPSHOT = int64(50) + int32(4) + tagged()
             None,
         ),
     ],
-    ids=["none", "diverging", "leader", "snapshot", "all", "unset"],
+    ids=["none", "diverging", "diverging from the first record on", "leader", "leader 0", "snapshot", "all", "unset"],
 )
 def test_the_tagged_fields_of_a_fetch_response(
     tags: dict[str, bytes], diverging: SnapshotId | None, leader: tuple[int, int] | None, snapshot: SnapshotId | None
@@ -133,6 +135,11 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
 
     assert accepted.committed is None
     assert tail.fetch_position(7) == FetchPosition(offset=3, epoch=1)
+
+    nothing = CommitBuffer(FetchPosition(offset=0, epoch=0))
+    nothing.accept(parse_fetch(answer(records=log, high_watermark=0)), now_ms=0)
+    nothing.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=0)), now_ms=0)
+    assert nothing.fetch_position(7) == FetchPosition(offset=0, epoch=0), "nothing was committed yet"
 
 
 @pytest.mark.kip("D066")

@@ -74,6 +74,9 @@ def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     first = buffer.accept(parse_fetch(answer(records=log, high_watermark=3)), now_ms=0).committed
     assert first is not None
     assert first.last_offset == 2
+    elected = buffer.accept(parse_fetch(answer(high_watermark=-1)), now_ms=0).committed
+    assert elected is not None
+    assert elected.last_offset == 2, "a new leader does not know it yet"
     second = buffer.accept(parse_fetch(answer(high_watermark=5)), now_ms=0).committed
     assert second is not None
     assert second.last_offset == 4

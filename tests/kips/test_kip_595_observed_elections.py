@@ -228,20 +228,21 @@ def test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts(
         assert (quorum.leader_id, quorum.leader_epoch) == (leader, epoch)
 
 
-@pytest.mark.kip("A018", "D025", "D104")
-def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path) -> None:
+@pytest.mark.kip("A018", "D023", "D025", "D104")
+@pytest.mark.parametrize("voted", [0, 2])
+def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) -> None:
     folder = write_log_dir(tmp_path / "node", {0: leader_change() + noops(1, 3)})
     directory = "wPvHPGZoRSmdGaO9smPpMQ"
-    state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": 2, "votedDirectoryId": directory}
+    state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": voted, "votedDirectoryId": directory}
     write_quorum_state(folder, **state)
 
     status = log_dir_status(replay_log_dir(folder).contents)
 
     assert status.quorum_state is not None
-    assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, 2)
+    assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, voted)
     assert status.quorum_state.voted_directory_id == directory
     shown = {name: str(value) for name, value in log_dir_lines(status)}
-    assert f"epoch 9, no leader known, voted for 2-{directory}" in shown["Quorum state"]
+    assert f"epoch 9, no leader known, voted for {voted}-{directory}" in shown["Quorum state"]
     assert json.loads((folder / "__cluster_metadata-0" / "quorum-state").read_text()) == state, "it is only read"
 
 

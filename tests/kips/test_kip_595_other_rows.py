@@ -92,6 +92,8 @@ def test_a_voters_endpoint_answered_by_another_cluster_or_node_fires(found: Answ
 
     assert finding.subject == "voter 1"
     assert flaw in f"{finding.summary} {finding.evidence}"
+    (by_its_id,) = findings(probed(healthy(), 2, answered_by=1), "stale-voter-endpoint")
+    assert "is served by another process: node 1" in by_its_id.summary
 
 
 @pytest.mark.kip("D026")

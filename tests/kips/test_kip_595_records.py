@@ -95,7 +95,7 @@ def test_each_partition_and_resource_has_its_own_records() -> None:
     assert (said[2].data["resourceName"], said[2].data["name"]) == ("orders", "retention.ms")
 
 
-@pytest.mark.kip("D017", "K043")
+@pytest.mark.kip("D017", "K043", "K046")
 def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
     leader = script.leader(1)
@@ -237,3 +237,6 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
         single.replicas,
     )
     assert replay.undecodable == 0
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    (again,) = apply(replay, [script.read()]).recovering
+    assert again.since_offset == repeated.since_offset

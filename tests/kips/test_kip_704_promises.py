@@ -192,15 +192,18 @@ def test_partitions_of_a_topic_are_one_alert_since_the_first_of_them() -> None:
     assert [each["partition"] for each in listed if isinstance(each, dict)] == [0, 1]
 
 
-@pytest.mark.kip("B048", "K025")
+@pytest.mark.kip("B034", "B048", "K025")
 def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     script, replay = recovering()
     (led,) = findings(replay.quorum(), STUCK)
     assert led.evidence["clients_refused"] is False
-    gone = script.change("orders", 0, leader=102)
+    gone = script.change("orders", 0, leader=102, isr=())
     script.events[-1] = replace(gone, leader=None)
 
-    (finding,) = findings(apply(replay, [script.read()]), STUCK)
+    quorum = apply(replay, [script.read()])
+
+    (finding,) = findings(quorum, STUCK)
+    assert (quorum.recovering[0].isr, quorum.recovering[0].leader) == ((), None), "what is set is not kept"
 
     assert finding.evidence["clients_refused"] is True
     assert "except on 1 partition without a leader" in finding.summary

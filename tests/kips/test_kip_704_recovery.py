@@ -171,7 +171,7 @@ def test_a_recreated_topic_has_no_recovery() -> None:
     assert apply(replay, [script.read()]).recovering == ()
 
 
-@pytest.mark.kip("B045")
+@pytest.mark.kip("B034", "B045")
 def test_a_reassignment_keeps_the_state() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -77,7 +77,7 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 
 
-@pytest.mark.kip("A048")
+@pytest.mark.kip("A048", "A049")
 def test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too() -> None:
     """Nor in a poll before: the monitor started after the disk was replaced, and a new leader knows no older fetch."""
     unheard = replica("3-UUID3", end=None, fetch=None, caught_up=None)
@@ -97,6 +97,7 @@ def test_progress_is_kept_for_each_disk_of_a_node() -> None:
 
     histories = apply(replay, [script.row(behind)]).histories
 
+    assert histories[key("3-UUID3")].first_seen_at_ms < histories[key("3-NEW")].first_seen_at_ms
     assert histories[key("3-NEW")].samples[-1].lag == 60
     assert histories[key("3-UUID3")].samples[-1].lag == 0
 
@@ -162,6 +163,9 @@ def test_one_replaced_disk_is_a_warning_and_a_majority_is_critical() -> None:
         "warning voter-disk-replaced: controller 2"
     ]
     assert "critical no-leader: quorum" in finding_lines(leaderless(refuses(healthy(), 1, 2), 3))
+    one = voter_not_fetching(healthy(), 1)
+    assert finding_lines(one) == ["warning failure-tolerance: quorum"]
+    assert finding_lines(voter_not_fetching(one, 2)) == ["critical failure-tolerance: quorum"]
 
 
 @pytest.mark.kip("A044")

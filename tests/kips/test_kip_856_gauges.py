@@ -23,6 +23,7 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
+    leaders_clock,
     observer,
     refuses,
     row,
@@ -71,7 +72,7 @@ def voting(quorum: Quorum, *nodes: int) -> Quorum:
     return replace(quorum, poll=replace(quorum.poll, voters=rows))
 
 
-@pytest.mark.kip("A080", "A099", "A100", "A101", "A102", "K031")
+@pytest.mark.kip("A080", "A096", "A099", "A100", "A101", "A102", "K031")
 def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
@@ -80,6 +81,7 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
 
     assert gauges(healthy(3)) == (3, 0, 0, 0), "brokers are observers too, and could be no voters"
     assert gauges(observer(healthy(3), 4)) == (3, 1, 0, 0)
+    assert gauges(observer(healthy(3), 2, directory="newDirOf2")) == (3, 1, 0, 0), "a voter's id on a new disk"
     assert gauges(voting(healthy(3), 1, 2, 3, 4)) == (3, 0, 1, 0)
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
 
@@ -218,6 +220,12 @@ def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
     without = replace(quorum.poll, leader_id=NodeId(9))
 
     assert liveness(quorum, without, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN
+
+
+@pytest.mark.kip("A095")
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+def test_a_leader_whose_clock_differs_from_the_monitors_shows_who_fetches(ahead_ms: int) -> None:
+    assert status(leaders_clock(healthy(3), ahead_ms=ahead_ms))["voters_fetching"] == 3
 
 
 @pytest.mark.kip("D058")

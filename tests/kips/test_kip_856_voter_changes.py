@@ -83,7 +83,7 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A021")
+@pytest.mark.kip("A021", "A068")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")

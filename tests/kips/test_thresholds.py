@@ -98,6 +98,7 @@ def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
     assert DEFAULTS["failure-tolerance"].ms("caught_up_age") > 2 * REQUEST_TIMEOUT_MS
+    assert DEFAULTS["no-leader"].ms("answer_age") > 2 * REQUEST_TIMEOUT_MS
     assert DEFAULTS["high-watermark-stalled"].ms("still") >= 10 * NOOP_INTERVAL_MS
     for rule in RULES_OF_FETCHES:
         assert DEFAULTS[rule].ms("fetch_age") > 2 * REQUEST_TIMEOUT_MS, "a request is given up and repeated"

@@ -230,6 +230,7 @@ def test_poll_without_a_leader_is_classified(answer: dict[str, int], reason: Rea
     with pytest.raises(ObservationError) as problem:
         parse_describe_quorum(quorum_response(**answer), cluster_id=None, address=ADDRESS)
     assert problem.value.reason is reason
+    assert parse_describe_quorum(quorum_response(leader=0), cluster_id=None, address=ADDRESS).leader_id == 0
 
 
 @pytest.mark.kip("A115", "D004", "D005", "D084")

@@ -37,11 +37,11 @@ def test_list_of_controllers_is_parsed_and_printed() -> None:
 
 @pytest.mark.kip("E019", "E076")
 def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
-    text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:9094:{key(2).directory_id}"
+    text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:65535:{key(2).directory_id}"
 
     voters = parse_controllers(text, "CONTROLLER")
 
-    assert [(one.endpoints[0].host, one.endpoints[0].port) for one in voters] == [("::1", 9093), ("::1", 9094)]
+    assert [(one.endpoints[0].host, one.endpoints[0].port) for one in voters] == [("::1", 9093), ("::1", 65535)]
     assert initial_controllers(voters) == text
 
 

@@ -193,16 +193,16 @@ def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:
     assert reader(samples)("recovering_partitions") is None
 
 
-@pytest.mark.kip("D105", "D107")
+@pytest.mark.kip("D105", "D106", "D107")
 def test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported(tmp_path: Path) -> None:
-    quorum = replace(stalled(voter_not_fetching(healthy(3), 2), waiting=60), last_offset=Offset(9_500))
+    quorum = replace(stalled(voter_not_fetching(healthy(3), 2, epoch=5), waiting=60), last_offset=Offset(9_500))
     read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
 
-    ends = {
-        node: read("log_end_offset", node_id=str(node), directory_id=key(node).directory_id, role="voter")
-        for node in (1, 2, 3)
-    }
-    assert (read("high_watermark"), ends) == (10_000, {1: 10_000, 2: 9_000, 3: 10_060})
+    ends, epochs = (
+        [read(name, node_id=str(node), directory_id=key(node).directory_id, role="voter") for node in (1, 2, 3)]
+        for name in ("log_end_offset", "log_end_epoch")
+    )
+    assert (read("high_watermark"), ends, epochs) == (10_000, [10_000, 9_000, 10_060], [7, 5, 7])
 
 
 def polled(second: int, *ends: int, leader: int = 3, lag_ms: int = 0) -> ClusterStatus:

@@ -23,6 +23,7 @@ def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: i
     )
 
 
+@pytest.mark.kip("A041")
 @pytest.mark.parametrize(
     ("answers", "high_watermark", "since_ms"),
     [

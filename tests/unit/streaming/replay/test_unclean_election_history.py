@@ -97,6 +97,7 @@ def test_the_replicas_of_a_topic_are_those_of_its_largest_partition() -> None:
     assert of_orders(apply(replay, [script.read()])).most_replicas == 3
 
 
+@pytest.mark.kip("B002")
 def test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(101,), elr=())

@@ -46,6 +46,13 @@ BUGS = (
         rows="E012",
     ),
     Bug(
+        "rules/rescue/voter_override.py",
+        "        if not 0 < port <= _PORT_MAX:",
+        "        if not 0 < port < _PORT_MAX:",
+        "tests/unit/rules/rescue/test_voter_override.py::test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets",
+        rows="E019",
+    ),
+    Bug(
         "streaming/rescue/rescue_plan.py",
         '    yield f"Provided VoterSet (from --initial-controllers): {voter_set_text(provided)}"\n',
         '    yield f"Provided VoterSet (from --initial-controllers): {voter_set_text(provided[:2])}"\n',
@@ -333,6 +340,13 @@ BUGS = (
         "    added = _missing(poll.voter_keys, committed.keys)[:1]\n",
         "tests/kips/test_kip_595_observed_commits.py::test_two_pending_changes_at_once_are_one_alert_that_names_both",
         rows="K045",
+    ),
+    Bug(
+        "streaming/replay/machine.py",
+        "            self._log_rewritten(at.offset, at.leader_epoch)\n        else:",
+        "            log.position = Offset(at.offset - 1)\n        else:",
+        "tests/kips/test_kip_595_records.py::test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing",
+        rows="K046",
     ),
     Bug(
         "streaming/replay/partitions.py",

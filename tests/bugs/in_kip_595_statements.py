@@ -32,6 +32,13 @@ BUGS = (
         rows="D004",
     ),
     Bug(
+        "rules/analysis/freshness.py",
+        '    name="answer_age",\n    default=10.0',
+        '    name="answer_age",\n    default=1.0',
+        "tests/kips/test_thresholds.py::test_holds_are_longer_than_kafkas_own_timers",
+        rows="D012",
+    ),
+    Bug(
         "connectors/kafka/messages.py",
         'NodeEndpoints(id=known_node_id(row.node_id, "DescribeQuorum: node_id")',
         "NodeEndpoints(id=NodeId(row.node_id + 1)",
@@ -53,6 +60,13 @@ BUGS = (
         rows="D020 K002",
     ),
     Bug(
+        "connectors/kafka/messages.py",
+        '    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")\n    if leader is None:',
+        '    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")\n    if not leader:',
+        "tests/unit/connectors/kafka/test_messages.py::test_poll_without_a_leader_is_classified",
+        rows="D021",
+    ),
+    Bug(
         "connectors/metadata/batches.py",
         "    if batch.leader_epoch < 0:\n",
         "    if batch.leader_epoch < 0 and not batch.is_control:\n",
@@ -65,6 +79,20 @@ BUGS = (
         'epoch = _observed(events, "leader epoch", leader_epoch, -1, LARGEST_INT32)',
         "tests/kips/test_invariants_of_the_texts.py::test_epochs_start_at_0_and_are_never_negative",
         rows="D022",
+    ),
+    Bug(
+        "streaming/status/log_dir_status.py",
+        "    if state.voted_id is not None:\n",
+        "    if state.voted_id:\n",
+        "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",
+        rows="D023",
+    ),
+    Bug(
+        "rules/analysis/endpoint_status.py",
+        "            other = probe.answered_by is not None and probe.answered_by != probe.node\n            return",
+        "            other = probe.answered_by is not None and probe.answered_by > probe.node\n            return",
+        "tests/kips/test_kip_595_other_rows.py::test_a_voters_endpoint_answered_by_another_cluster_or_node_fires",
+        rows="D028",
     ),
     Bug(
         "connectors/gather/log_follower.py",
@@ -97,13 +125,6 @@ BUGS = (
         "now.position[1] > candidate.position[1]:",
         "tests/kips/test_kip_856_votes.py::test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart",
         rows="D049",
-    ),
-    Bug(
-        "streaming/replay/invariants.py",
-        "        if all(each.detail != reverse for each in self.violations):",
-        "        if all(each.epoch != epoch - 1 for each in self.violations) and known < leader:",
-        "tests/kips/test_invariants_of_the_texts.py::test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical",
-        rows="D052 K043",
     ),
     Bug(
         "streaming/replay/invariants.py",
@@ -178,11 +199,32 @@ BUGS = (
         rows="D068",
     ),
     Bug(
+        "connectors/kafka/messages.py",
+        ("SnapshotId(end_offset=end_offset, epoch=end_epoch)\n\n\ndef _address"),
+        ("SnapshotId(end_offset=end_offset, epoch=max(end_epoch, 0)) if end_offset else None\n\n\ndef _address"),
+        "tests/kips/test_kip_595_fetch.py::test_the_tagged_fields_of_a_fetch_response",
+        rows="D069",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "if response.diverging is not None and self.next_offset == 0:",
+        "if response.diverging is not None and self.committed_end == 0:",
+        "tests/kips/test_kip_595_fetch.py::test_a_diverging_response_truncates_what_was_read_and_not_committed",
+        rows="D072",
+    ),
+    Bug(
         "connectors/gather/commit_buffer.py",
         ("        if self._uncommitted:\n            self._drop_uncommitted()\n            return AcceptResult()"),
         ("        if self._uncommitted:\n            self._uncommitted.pop()\n            return AcceptResult()"),
         "tests/kips/test_kip_595_fetch.py::test_a_diverging_response_truncates_what_was_read_and_not_committed",
         rows="D073 D079",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "        high_watermark = -1 if response.high_watermark is None else response.high_watermark",
+        "        high_watermark = self.next_offset if response.high_watermark is None else response.high_watermark",
+        "tests/kips/test_kip_595_observed_commits.py::test_records_that_a_majority_does_not_have_yet_are_not_replayed",
+        rows="D074",
     ),
     Bug(
         "connectors/gather/log_follower.py",
@@ -246,6 +288,13 @@ BUGS = (
     ),
     Bug(
         "streaming/metrics/kip_metrics.py",
+        "of_replicas(lambda row: row.log_end_epoch),",
+        "of_replicas(lambda row: row.log_end_epoch if row.lag == 0 else None),",
+        "tests/unit/streaming/metrics/test_quorum_metrics.py::test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported",
+        rows="D106",
+    ),
+    Bug(
+        "streaming/metrics/kip_metrics.py",
         "value(lambda status: status.high_watermark)",
         "value(lambda status: status.last_offset and status.last_offset + 1)",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_a_flat_high_watermark_and_the_growing_log_of_the_leader_are_exported",
@@ -300,6 +349,13 @@ BUGS = (
         "        after_ms=None,",
         "tests/kips/test_kip_595_metrics.py::test_elections_and_the_append_rate_come_from_the_log_alone",
         rows="D116",
+    ),
+    Bug(
+        "streaming/replay/partitions.py",
+        "        elif known is not None:\n            self._keep",
+        "        elif known is not None and not event.recovering:\n            self._keep",
+        "tests/kips/test_kip_595_records.py::test_a_repeated_update_in_the_log_is_accepted",
+        rows="D119",
     ),
     Bug(
         "streaming/replay/partitions.py",

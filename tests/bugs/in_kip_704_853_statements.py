@@ -7,6 +7,13 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
+        "streaming/replay/recovery_change.py",
+        "passed_over=tuple(node for node in holders if node not in now.isr),",
+        "passed_over=tuple(node for node in now.replicas if node not in now.isr),",
+        "tests/unit/streaming/replay/test_unclean_election_history.py::test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over",
+        rows="B002",
+    ),
+    Bug(
         "connectors/metadata/run_rows.py",
         "    if state == absent:\n        return None",
         "    if state == absent or state < 0:\n        return None",
@@ -68,6 +75,20 @@ BUGS = (
         "    replicas, isr, last_known_elr, elr = lists\n    return",
         "tests/kips/test_kip_704_recovery.py::test_each_tagged_field_of_a_change_is_read_by_its_tag",
         rows="B032",
+    ),
+    Bug(
+        "streaming/replay/partitions.py",
+        "            isr if new_isr is None else new_isr,",
+        "            new_isr or isr,",
+        "tests/kips/test_kip_704_promises.py::test_a_recovering_partition_without_a_leader_is_offline",
+        rows="B034",
+    ),
+    Bug(
+        "streaming/replay/partitions.py",
+        "            replicas if new_replicas is None else new_replicas,\n            isr",
+        "            replicas,\n            isr",
+        "tests/kips/test_kip_704_recovery.py::test_a_reassignment_keeps_the_state",
+        rows="B034",
     ),
     Bug(
         "streaming/replay/partitions.py",

@@ -32,6 +32,13 @@ BUGS = (
         rows="A004 A048",
     ),
     Bug(
+        "rules/checks/failure_tolerance.py",
+        "        severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,",
+        "        severity=Severity.CRITICAL,",
+        "tests/kips/test_kip_856_disk_replaced.py::test_one_replaced_disk_is_a_warning_and_a_majority_is_critical",
+        rows="A006",
+    ),
+    Bug(
         "rules/analysis/restart_election.py",
         "if one.alive and one.key in one.voters.keys)",
         "if one.alive and one.key.id in one.voters.ids)",
@@ -151,6 +158,13 @@ BUGS = (
         rows="A040",
     ),
     Bug(
+        "streaming/replay/leadership_state.py",
+        "        if answers >= LOWER_ANSWERS and now_ms - since_ms >= LOWER_MS:",
+        "        if answers >= LOWER_ANSWERS:",
+        "tests/unit/streaming/replay/test_leadership_state.py::test_high_watermark_decreases_to_the_highest_of_three_answers_of_ten_seconds",
+        rows="A041",
+    ),
+    Bug(
         "rules/analysis/replica_lag.py",
         "    if age is None or age > thresholds.ms(FETCH_AGE.name):\n        return Liveness.NOT_FETCHING",
         (
@@ -161,6 +175,13 @@ BUGS = (
         ),
         "tests/kips/test_kip_856_disk_replaced.py::test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too",
         rows="A048",
+    ),
+    Bug(
+        "rules/checks/voter_disk_replaced.py",
+        "    for row in sorted(poll.observers, key=",
+        "    for row in sorted((row for row in poll.observers if row.key.id in quorum.controllers), key=",
+        "tests/kips/test_kip_856_disk_replaced.py::test_a_voter_directory_that_never_fetched_from_this_leader_is_replaced_too",
+        rows="A049",
     ),
     Bug(
         "connectors/metadata/record_to_event.py",
@@ -219,6 +240,13 @@ BUGS = (
         rows="A062",
     ),
     Bug(
+        "rules/checks/observer_could_be_voter.py",
+        "            *shared.pending_change,\n",
+        "",
+        "tests/kips/test_kip_856_voter_changes.py::test_while_a_change_is_pending_every_remedy_says_to_start_no_other",
+        rows="A068",
+    ),
+    Bug(
         "rules/checks/voter_disk_replaced.py",
         "lagging = behind is None or behind > _LAGGING_MS",
         "lagging = behind is not None and behind > _LAGGING_MS",
@@ -254,6 +282,17 @@ BUGS = (
         rows="A080 K031",
     ),
     Bug(
+        "streaming/replay/poll_history.py",
+        "    histories = {history.key: history for history in known}\n    leader",
+        (
+            "    histories = {history.key: history for history in known if history.key.id not in "
+            "{row.key.id for row in poll.observers}}\n"
+            "    leader"
+        ),
+        "tests/kips/test_kip_856_disk_replaced.py::test_progress_is_kept_for_each_disk_of_a_node",
+        rows="A081 K024",
+    ),
+    Bug(
         "streaming/replay/invariants.py",
         "        if known != leader:\n",
         "        if known < leader:\n",
@@ -282,6 +321,20 @@ BUGS = (
         rows="A093",
     ),
     Bug(
+        "rules/analysis/replica_lag.py",
+        "    return Millis(max(0, leader.last_fetch_ms - row.last_fetch_ms))",
+        "    return Millis(max(0, poll.observed_at_ms - row.last_fetch_ms))",
+        "tests/kips/test_kip_856_gauges.py::test_a_leader_whose_clock_differs_from_the_monitors_shows_who_fetches",
+        rows="A095",
+    ),
+    Bug(
+        "streaming/status/build_voters.py",
+        "and row.key.id in quorum.controllers and row.key not in voting",
+        "and row.key.id in quorum.controllers and row.key.id not in {key.id for key in voting}",
+        "tests/kips/test_kip_856_gauges.py::test_the_four_gauges_of_the_text_are_computed",
+        rows="A096 A100",
+    ),
+    Bug(
         "streaming/status/build_status.py",
         "current_observers=tuple(row.key for row in poll.observers) if poll else (),",
         "current_observers=tuple(replace(row.key, directory_id=None) for row in poll.observers) if poll else (),",
@@ -308,6 +361,13 @@ BUGS = (
         "_pending(lambda pending: bool(pending.added) and not pending.removed),",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_uncommitted_voter_change_is_pending",
         rows="A101",
+    ),
+    Bug(
+        "streaming/status/status_tables.py",
+        '("could be voters", status.could_be_voters, "yellow"),',
+        '("could be voters", (), "yellow"),',
+        "tests/unit/streaming/status/test_status_tables.py::test_every_replica_is_shown_with_its_directory_id",
+        rows="A106",
     ),
     Bug(
         "streaming/status/build_voters.py",

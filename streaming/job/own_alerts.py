@@ -1,6 +1,6 @@
 """The alerts of a job about itself and its input: this host's clock, silent relays, refused rows of their topics."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
@@ -27,14 +27,11 @@ class OwnAlerts:
         """Returns the transitions that are due.
 
         Args:
-            topics: by cluster; none for a job that gathers itself.
+            topics: by cluster; none for a job that gathers itself: alerts of relays that its store still has end then.
             read_s_ago: how long ago each topic was read to its end.
         """
-        alerts: Iterable[Alert] = self._clock_steps.due()
-        if topics:
-            silent = self._relay_silence.due(topics, wall_ms(), read_s_ago=read_s_ago)
-            alerts = [*alerts, *silent, *self._refused_rows.due(wall_ms())]
-        return [*alerts]
+        silent = self._relay_silence.due(topics, wall_ms(), read_s_ago=read_s_ago)
+        return [*self._clock_steps.due(), *silent, *self._refused_rows.due(wall_ms())]
 
     @property
     def resend(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rules.alert import Alert
 from rules.model.identifiers import Millis
+from streaming.job.own_alerts import OwnAlerts
 from streaming.job.relay_silence import RelaySilence
 
 CLUSTERS = ("a", "b")
@@ -71,6 +72,20 @@ def test_alert_of_a_cluster_that_is_no_longer_monitored_is_resolved() -> None:
     assert watched.after(60, "b") == [("relay of a", "firing")]
 
     assert watched.after(1, "b", clusters=["b"]) == [("relay of a", "resolved")]
+
+
+def test_alert_ends_when_the_job_of_a_store_gathers_itself() -> None:
+    """A job on PostgreSQL keeps its alerts when it gets another source and a new checkpoint."""
+    before = Watched()
+    before.after(0, "b")
+    assert before.after(60, "b") == [("relay of a", "firing")]
+    own = OwnAlerts(list(before.silence.firing.values()))
+    assert own.resend
+
+    ended = own.due({}, {})
+
+    assert [(alert.subject, alert.state.value) for alert in ended] == [("relay of a", "resolved")]
+    assert not own.resend
 
 
 def test_a_cluster_that_is_added_again_is_not_silent_at_once() -> None:

@@ -5,7 +5,6 @@ are accepted meanwhile.
 """
 
 import json
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -39,7 +38,8 @@ class RefusedRows:
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith((_ROWS, _MESSAGES))
         }
         self._newest_ms = {subject: alert.observed_at_ms for subject, alert in self._firing.items()}
-        self._arrived: deque[str] = deque()
+        self._arrived: dict[str, Mapping[str, Any]] = {}
+        """The first row of each subject since the newest evaluation: a job that does not notify evaluates none."""
 
     @property
     def firing(self) -> Mapping[str, Alert]:
@@ -48,14 +48,16 @@ class RefusedRows:
 
     def refused(self, bodies: Iterable[str]) -> None:
         """Notes refused rows, as the quarantine keeps them. For the thread that delivers."""
-        self._arrived.extend(bodies)
+        for body in bodies:
+            row = json.loads(body)
+            self._arrived.setdefault(_subject(row), row)
 
     def due(self, now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due at `now_ms`, the wall clock."""
         transitions = []
-        while self._arrived:
-            row = json.loads(self._arrived.popleft())
-            subject = _subject(row)
+        # Another thread may note a row meanwhile.
+        for subject in [*self._arrived]:
+            row = self._arrived.pop(subject)
             self._newest_ms[subject] = now_ms
             if subject not in self._firing:
                 self._firing[subject] = alert = _alert(subject, row, now_ms)

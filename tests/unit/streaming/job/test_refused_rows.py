@@ -1,6 +1,7 @@
 """Refused rows of a relay's topic are an alert that names the cluster, the reason and the place in the topic."""
 
 import json
+import tracemalloc
 
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -64,6 +65,20 @@ def test_each_cluster_and_each_kind_is_one_alert() -> None:
         ("messages of topic observations partition 3", AlertState.FIRING),
     ]
     assert due(rows, NOW) == []
+
+
+def test_a_job_that_does_not_notify_keeps_one_row_of_each_kind() -> None:
+    """It may stand by for months while a relay with a wrong clock writes several rows a second."""
+    rows = RefusedRows(())
+    tracemalloc.start()
+    for offset in range(1_000):
+        rows.refused([refused(offset)])
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept < 50_000
+    (alert,) = rows.due(NOW)
+    assert alert.evidence["offset"] == 0
 
 
 def test_alert_resolves_half_an_hour_after_the_newest_row() -> None:

@@ -282,9 +282,10 @@ class Deliver:
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
+        report = self._send(alerts, now_ms)
+        # Not before: in this batch the job may have begun to notify.
         if self.notifies:
             self._stored(lambda: self._quarantine.put(bad))
-        report = self._send(alerts, now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
         self._on_batch(

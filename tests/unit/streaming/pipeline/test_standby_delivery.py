@@ -12,6 +12,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome
+from connectors.store.alert_codec import ALERT
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
@@ -20,8 +21,10 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from streaming.pipeline import deliver
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.output_rows import OutputKind
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
+from tests.unit.streaming.pipeline.test_deliver_containment import Batch, refused, row
 
 
 class FakeRole:
@@ -140,6 +143,17 @@ def test_a_standby_that_becomes_active_while_it_waits_sends_what_the_other_job_d
     standby.while_it_waits = active_job_ends
     standby.deliver.send([firing()])
     assert (standby.sent(), standby.deliver.notifies) == ([FIRED], True)
+
+
+def test_a_standby_that_becomes_active_while_it_waits_keeps_what_was_refused(standby: Job, tmp_path: Path) -> None:
+    def active_job_ends() -> bool:
+        standby.role.becomes_active()
+        return False
+
+    standby.while_it_waits = active_job_ends
+    alert_row = row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(firing()).decode())
+    standby.deliver(Batch(row(*refused("prod")), alert_row), 0)  # type: ignore[arg-type]
+    assert (standby.sent(), len(quarantine_of(job_database(tmp_path)).items())) == ([FIRED], 1)
 
 
 def test_an_alert_that_the_active_job_never_records_is_kept_and_sent_after_a_takeover(

@@ -63,8 +63,8 @@ class Finding:
 class UnknownResult:
     """The rule cannot be evaluated now. Its firing alerts keep firing until it can be evaluated again."""
 
-    rule: str = ""
-    """As in a finding."""
+    rule: str = field(default_factory=str)  # a factory, so that the JSON schema shows no default: it is always set
+    """Rule id."""
     subject: str | None = None
     """The one subject whose state is unknown; without it, all subjects of the rule."""
     why: str
@@ -75,8 +75,8 @@ class UnknownResult:
 class NotApplicable:
     """The rule has nothing to evaluate on this cluster, for example on a static quorum. This does not mean healthy."""
 
-    rule: str = ""
-    """As in a finding."""
+    rule: str = field(default_factory=str)  # a factory, so that the JSON schema shows no default: it is always set
+    """Rule id."""
     why: str
     """Why it does not apply."""
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from connectors.errors import UndecodableError
 from connectors.kafka.kafka_python import FetchRequest
+from connectors.metadata.field_readers import uvarint
 
 _HEADER: Final = struct.Struct(">ihhih")
 """Size of what follows, API key and version, correlation id, size of the client id."""
@@ -39,7 +41,6 @@ _AFTER_OFFSETS: Final = _OFFSETS_AT + _OFFSETS.size
 _RECORDS_AT: Final = _AFTER_OFFSETS + 1 + 4
 """After the number of aborted transactions, none, and the preferred replica."""
 _LONGEST_TAIL: Final = 1_024
-_LONGEST_VARINT: Final = 4
 
 
 class LogFetchRequest(FetchRequest, init=False):  # type: ignore[misc, call-arg]
@@ -194,17 +195,10 @@ def _is_ordinary(response: Any) -> bool:
 
 def _records(content: memoryview) -> tuple[int, int] | None:
     """Returns where the records begin and end; None if there is no such array, or it exceeds the response."""
-    length = shift = 0
-    at = _RECORDS_AT
-    for _ in range(_LONGEST_VARINT):
-        if at >= len(content):
-            return None
-        byte = content[at]
-        at += 1
-        length |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            end = at + length - 1
-            # A length of 0 is null.
-            return (at, end) if length and end <= len(content) else None
-        shift += 7
-    return None
+    try:
+        length, at = uvarint(content, _RECORDS_AT)
+    except (IndexError, UndecodableError):
+        return None
+    end = at + length - 1
+    # A length of 0 is null.
+    return (at, end) if length and end <= len(content) else None

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
-from connectors.errors import ObservationError
+from connectors.errors import ObservationError, UndecodableError
 from connectors.kafka.kafka_python import ApiVersionsRequest
 from connectors.kafka.response_limits import limits_of
+from connectors.metadata.field_readers import uvarint
 from rules.model.monitoring import Reason
 
 _HOST_BYTES: Final = 255
@@ -26,7 +27,6 @@ _TAGGED_FIELDS: Final = 10_000
 """In one response. Kafka writes at most four in a response; a newer one may write some in each element."""
 _TAGGED_COPIES_BYTES: Final = 256 * 1024 * 1024
 """kafka-python copies the rest of the response at each element with tagged fields."""
-_VARINT_BITS: Final = 35
 _UNSUPPORTED_VERSION: Final = 35
 _CUT_OFF: Final = "the response ends in the middle of a field"
 
@@ -66,6 +66,8 @@ def check_response(data: memoryview, *, api_key: int, name: str, response_class:
         end = _checker(response_class[None], version, api_key)(walk, body)
     except (IndexError, struct.error):
         raise refused(name, _CUT_OFF) from None
+    except UndecodableError:
+        raise refused(name, "a length of more than five bytes") from None
     except _Invalid as problem:
         raise refused(name, str(problem)) from None
     if end > len(data):
@@ -232,7 +234,7 @@ def _length_reader(
 
     def read(data: memoryview, position: int) -> tuple[int, int]:
         if compact:
-            length, position = _uvarint(data, position)
+            length, position = uvarint(data, position)
             length -= 1
         else:
             length = fixed.unpack_from(data, position)[0]
@@ -254,14 +256,14 @@ def _tagged_section(known: Mapping[int, _Step], path: str, *, after: int = 0, li
         data = walk.data
         if data[position] == 0:
             return position + 1
-        count, at = _uvarint(data, position)
+        count, at = uvarint(data, position)
         walk.tagged_fields += count
         walk.tagged_copies += len(data) - position
         if walk.tagged_fields > limit or walk.tagged_copies > _TAGGED_COPIES_BYTES:
             raise _Invalid(f"{path}: {walk.tagged_fields} tagged fields, at most {limit} are accepted")
         for _ in range(count):
-            tag, at = _uvarint(data, at)
-            size, at = _uvarint(data, at)
+            tag, at = uvarint(data, at)
+            size, at = uvarint(data, at)
             end = at + size
             if end > len(data) or (tag in known and known[tag](walk, at) != end):
                 raise _Invalid(f"{path}: the tagged field {tag} has not {size} bytes")
@@ -269,15 +271,3 @@ def _tagged_section(known: Mapping[int, _Step], path: str, *, after: int = 0, li
         return at
 
     return check
-
-
-def _uvarint(data: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < _VARINT_BITS:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise _Invalid("a length of more than five bytes")

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
-from connectors.store.durable_file import replace_file, sync_directory
+from connectors.store.durable_file import replace_file, sync_path
 
 MANIFEST: Final = "rescue.json"
 _INCOMPLETE: Final = ".incomplete"
@@ -71,7 +71,7 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
             shutil.rmtree(incomplete)
         _copy(partition, incomplete, manifest)
         incomplete.rename(backup)
-        sync_directory(backup.parent)
+        sync_path(backup.parent)
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise UsageError(f"cannot write the backup {backup}: {reason}; choose another place with --backup") from None
@@ -121,7 +121,7 @@ def restore_backup(partition: Path, backup: Path) -> bool:
         publish_part(write_part(written, (backup / manifest.snapshot).read_bytes()))
     else:
         written.unlink()
-        sync_directory(partition)
+        sync_path(partition)
     return True
 
 
@@ -151,23 +151,15 @@ def publish_part(part: Path) -> None:
         OSError: it cannot be renamed; nothing has changed.
     """
     part.replace(part.with_name(part.name.removesuffix(".part")))
-    sync_directory(part.parent)
+    sync_path(part.parent)
 
 
 def _copy(partition: Path, target: Path, manifest: BackupManifest) -> None:
     target.mkdir(mode=0o700)
     for name in manifest.files:
         shutil.copy2(partition / name, target / name)
-        _sync_file(target / name)
+        sync_path(target / name)
     replace_file(target / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digests(partition: Path) -> dict[str, str]:

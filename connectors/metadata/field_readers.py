@@ -55,7 +55,7 @@ def read_body(reader: FieldReader, body: bytes) -> Values:
     return values
 
 
-def uvarint(data: bytes, position: int) -> tuple[int, int]:
+def uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Returns an unsigned varint of at most five bytes, and the position after it.
 
     Raises:

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
+from connectors.metadata.batch_writer import signed_varint
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, MergedSchema, merged_schemas
@@ -234,12 +235,7 @@ def is_text(value: bytes) -> bool:
 @lru_cache(maxsize=1 << 17)
 def zigzag(delta: int) -> bytes:
     """Returns the varint of an offset delta."""
-    out, value = bytearray(), delta << 1
-    while value >= _ONE_BYTE:
-        out.append(value & 0x7F | _ONE_BYTE)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return signed_varint(delta)
 
 
 def _learn(chunk: bytes, record: FramedRecord) -> None:

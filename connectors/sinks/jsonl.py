@@ -19,7 +19,7 @@ from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
-from connectors.store.durable_file import append, sync_directory
+from connectors.store.durable_file import append, sync_path
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert
 from rules.finding import Severity
@@ -119,7 +119,7 @@ class JsonlSink:
         try:
             self._lock(descriptor)
             if not existed:
-                sync_directory(self._path.parent)
+                sync_path(self._path.parent)
             self._catch_up(descriptor)
         except BaseException:
             os.close(descriptor)

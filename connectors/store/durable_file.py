@@ -59,13 +59,13 @@ def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND
             os.fsync(descriptor)
         temporary.replace(path)
         if synced is Synced.FILE_AND_FOLDER:
-            sync_directory(path.parent)
+            sync_path(path.parent)
     finally:
         os.close(descriptor)
 
 
-def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Syncs a folder, so that created and renamed names survive a power failure."""
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Syncs a file, or a folder, so that created and renamed names survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

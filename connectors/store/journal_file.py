@@ -18,7 +18,7 @@ from typing import Any, Final
 from connectors.errors import JournalError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store import sqlite_file
-from connectors.store.durable_file import sync_directory
+from connectors.store.durable_file import sync_path
 
 FILE: Final = "observations.db"
 _TABLES: Final = (
@@ -72,7 +72,7 @@ def put_in_place(unfinished: Path, path: Path) -> None:
         # SQLite would apply the log of a lost file to the new one.
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     unfinished.rename(path)
-    sync_directory(path.parent)
+    sync_path(path.parent)
 
 
 def begin_file(path: Path, journal_id: str, *, first: int) -> Path:

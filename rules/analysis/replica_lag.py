@@ -45,9 +45,7 @@ def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
-    if leader.last_fetch_ms is None or row.last_fetch_ms is None:
-        return None
-    return Millis(max(0, leader.last_fetch_ms - row.last_fetch_ms))
+    return age_ms(leader.last_fetch_ms, row.last_fetch_ms)
 
 
 def lag_ms(poll: Poll, row: Replica) -> Millis | None:
@@ -55,9 +53,12 @@ def lag_ms(poll: Poll, row: Replica) -> Millis | None:
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
-    if leader.last_caught_up_ms is None or row.last_caught_up_ms is None:
-        return None
-    return Millis(max(0, leader.last_caught_up_ms - row.last_caught_up_ms))
+    return age_ms(leader.last_caught_up_ms, row.last_caught_up_ms)
+
+
+def age_ms(leader_at_ms: Millis | None, at_ms: Millis | None) -> Millis | None:
+    """Returns how old the time of a row is by the leader's clock, which its own row has; None if one is not known."""
+    return None if leader_at_ms is None or at_ms is None else Millis(max(0, leader_at_ms - at_ms))
 
 
 def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:

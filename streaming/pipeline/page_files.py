@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, sync_directory
+from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, sync_path
 from rules.model.identifiers import Millis
 from streaming.replay.page_store import REFERENCE_BYTES, MissingPageError, page_reference
 
@@ -70,7 +70,7 @@ class PageFiles:
             now_ms: the time of the cluster's newest observation.
         """
         if self._unsynced:
-            sync_directory(self._folder)
+            sync_path(self._folder)
             self._unsynced = False
         self._needed.update(references)
         self._batches += 1

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.observations.observation import QuorumPolled
+from rules.analysis.replica_lag import age_ms
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.poll import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 
@@ -120,7 +121,7 @@ class CaughtUpTimes:
         before, self.at_ms = self.at_ms, {}
         found: dict[ReplicaKey, tuple[Outage, ...]] = {}
         for row in poll.voters:
-            age = _age(leader.last_caught_up_ms, row.last_caught_up_ms) if leader else None
+            age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms) if leader else None
             age = Millis(0) if row is leader else age
             known_ms = max(before.get(str(row.key), self.polled_since_ms), self.polled_since_ms)
             at_ms = known_ms if age is None else Millis(now_ms - age)
@@ -272,14 +273,10 @@ def _sample(replica: Replica, leader: Replica | None, now_ms: Millis) -> LagSamp
     if leader is None:
         return LagSample(observed_at_ms=now_ms, lag=None, lag_ms=None, fetch_age_ms=None)
     lag = _lag(leader.log_end_offset, replica.log_end_offset)
-    lag_ms = Millis(0) if lag == 0 else _age(leader.last_caught_up_ms, replica.last_caught_up_ms)
-    fetch_age_ms = _age(leader.last_fetch_ms, replica.last_fetch_ms)
+    lag_ms = Millis(0) if lag == 0 else age_ms(leader.last_caught_up_ms, replica.last_caught_up_ms)
+    fetch_age_ms = age_ms(leader.last_fetch_ms, replica.last_fetch_ms)
     return LagSample(observed_at_ms=now_ms, lag=lag, lag_ms=lag_ms, fetch_age_ms=fetch_age_ms)
 
 
 def _lag(leader: int | None, replica: int | None) -> int | None:
     return None if leader is None or replica is None else max(0, leader - replica)
-
-
-def _age(leader: Millis | None, replica: Millis | None) -> Millis | None:
-    return None if leader is None or replica is None else Millis(max(0, leader - replica))

@@ -136,10 +136,11 @@ def test_a_diverging_response_truncates_what_was_read_and_not_committed() -> Non
     assert accepted.committed is None
     assert tail.fetch_position(7) == FetchPosition(offset=3, epoch=1)
 
-    nothing = CommitBuffer(FetchPosition(offset=0, epoch=0))
-    nothing.accept(parse_fetch(answer(records=log, high_watermark=0)), now_ms=0)
-    nothing.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=0)), now_ms=0)
-    assert nothing.fetch_position(7) == FetchPosition(offset=0, epoch=0), "nothing was committed yet"
+    for read in (log, batch(0, 3, epoch=1)):
+        nothing = CommitBuffer(FetchPosition(offset=0, epoch=0))
+        nothing.accept(parse_fetch(answer(records=read, high_watermark=0)), now_ms=0)
+        nothing.accept(parse_fetch(answer(diverging_epoch=diverging, high_watermark=0)), now_ms=0)
+        assert nothing.fetch_position(7) == FetchPosition(offset=0, epoch=0), "nothing was committed yet"
 
 
 @pytest.mark.kip("D066")

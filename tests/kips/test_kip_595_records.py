@@ -34,7 +34,7 @@ def voters_record(*nodes: int) -> tuple[bytes, bytes]:
         {
             "voter_id": node,
             "voter_directory_id": bytes([node] * 16),
-            "endpoints": [{"name": "CONTROLLER", "host": f"c{node}", "port": 9093}],
+            "endpoints": [{"name": "CONTROLLER", "host": f"c{node}", "port": 9090 + node}],
             "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
         }
         for node in nodes
@@ -69,7 +69,7 @@ def test_the_voters_are_in_the_fetched_records() -> None:
     assert isinstance(record, VotersReplaced)
     assert isinstance(after, TopicCreated)
     assert [(one.key.id, str(one.endpoints[0])) for one in record.voters] == [
-        (node, f"c{node}:9093") for node in (5, 1, 4, 2, 3)
+        (node, f"c{node}:{9090 + node}") for node in (5, 1, 4, 2, 3)
     ]
 
 

@@ -192,7 +192,7 @@ def test_partitions_of_a_topic_are_one_alert_since_the_first_of_them() -> None:
     assert [each["partition"] for each in listed if isinstance(each, dict)] == [0, 1]
 
 
-@pytest.mark.kip("B034", "B048", "K025")
+@pytest.mark.kip("B011", "B034", "B048", "K025")
 def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     script, replay = recovering()
     (led,) = findings(replay.quorum(), STUCK)

@@ -95,7 +95,7 @@ def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None
     assert read(of_three_partitions(5, 0, TOPIC + tagged(t5=b"\0"))) == []
 
 
-@pytest.mark.kip("B016")
+@pytest.mark.kip("B016", "B052")
 @pytest.mark.parametrize("state", [False, True])
 def test_the_state_is_read_beside_fields_of_a_later_kafka(state: bool) -> None:
     """Such a record has none of the known layouts and is read field by field."""

@@ -73,6 +73,7 @@ def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observ
     assert key("3-NEW") not in quorum.committed.keys, "the node is a voter's, and the replica is none"
     (finding,) = findings(quorum, RULE)
     assert (finding.evidence["old_voter"], finding.evidence["new_replica"]) == ("3-UUID3", "3-NEW")
+    assert finding.evidence["voters_fetching"] == 2, "the dead voter stays one"
     rows = cluster_status(state_of(quorum)).replicas
     assert {row.directory_id for row in rows if row.committed_voter} == {"UUID1", "UUID2", "UUID3"}
 

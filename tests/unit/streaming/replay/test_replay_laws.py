@@ -27,7 +27,7 @@ STEP = st.sampled_from(
     [
         "leader", "kraft", "voters-3", "voters-2", "controller", "broker", "fence", "unfence", "unregister", "topic",
         "partition", "shrink", "unclean", "recovered", "remove", "clear-elr", "begin", "end", "abort", "noop",
-        "feature", "no-feature",
+        "feature", "no-feature", "upgrade",
     ]
 )  # fmt: skip
 OBSERVATION = st.sampled_from(["poll", "no-leader", "refused", "denied", "silence"])
@@ -61,6 +61,7 @@ def write(script: LogScript, step: str) -> None:
         "noop": lambda: script.noops(1),
         "feature": lambda: script.feature("group.version", 1),
         "no-feature": lambda: script.feature("group.version", 0),
+        "upgrade": lambda: script.feature("metadata.version", 29),
     }
     steps[step]()
 

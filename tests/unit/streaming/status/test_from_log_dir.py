@@ -44,7 +44,7 @@ def status(folder: Path, upto: AtOffset | AtTime | None = None) -> dict[str, Any
     return status_json(cluster_status(state_of(replay_log_dir(folder, upto))))
 
 
-@pytest.mark.kip("E080")
+@pytest.mark.kip("A064", "E080")
 def test_quorum_in_a_log_directory(stopped: Path) -> None:
     fields = status(stopped / "node-3")
 
@@ -62,7 +62,7 @@ def test_quorum_in_a_log_directory(stopped: Path) -> None:
     assert fields["brokers"] == {"registered": 1, "fenced": []}
     log = fields["log_dir"]
     assert (log["node_id"], log["directory_id"]) == (3, "Q6ZWoxLOS3O_aT7VKTK-sg")
-    assert log["quorum_state"]["leader_id"] == 2
+    assert (log["quorum_state"]["leader_id"], log["quorum_state"]["static_voters"]) == (2, [])
     assert (log["committed_below"], log["first_offset"], log["log_end_offset"], log["last_epoch"]) == (37, 37, 57, 1)
     assert [one["offset"] for one in log["voter_sets"]] == [-1, 2, 36, 36], "how many, and where the latest stands"
 

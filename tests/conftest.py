@@ -21,6 +21,8 @@ PROGRAMS = {
     "chromium-driver": "chromedriver",
     "prometheus": "promtool",
     "prometheus-alertmanager": "prometheus-alertmanager",
+    "krb5-kdc": "krb5kdc",
+    "krb5-admin-server": "kadmin.local",
 }
 """The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
 SKIP_REASON = "needs Debian's "

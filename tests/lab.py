@@ -31,11 +31,13 @@ class Lab(deploy.lab.lab.Lab):
         users: Sequence[str] | None = None,
         plaintext: Sequence[str] = (),
         listeners: Sequence[Listener] = (),
+        java_options: Sequence[str] = (),
         **options: Any,
     ) -> None:
         """`users`: beside the admin; `plaintext`: listeners of a secured quorum without TLS and login."""
         super().__init__(directory, **options)
         self.listeners = listeners
+        self.java_options = tuple(java_options)
         self._users, self._plaintext = users, plaintext
         self._security: Security | None = None
 
@@ -43,7 +45,7 @@ class Lab(deploy.lab.lab.Lab):
         if self._users is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._security = Security(self.directory / "security", self._users, plaintext=self._plaintext)
-            self.java_options = self._security.java_options
+            self.java_options += self._security.java_options
         return super().__enter__()
 
     @property

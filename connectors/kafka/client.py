@@ -17,6 +17,7 @@ from connectors.kafka.credentials import kafka_python_options, sasl_password, wi
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
+from connectors.kafka.kerberos import KerberosLogins
 from connectors.kafka.persistent_selector import TimeLimit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
@@ -32,8 +33,8 @@ from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
 _THROTTLE_MS = 1_000
 """Kafka's longest throttle time, the length of its quota window (quota.window.size.seconds)."""
-_LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
-"""SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""
+_LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
+"""SaslHandshake and one round of SaslAuthenticate, with GSSAPI three; SCRAM takes two."""
 _GRACE_S = 1.0
 MAX_CONNECTIONS = 512
 """Of one cluster: a node that reports other addresses in each answer must not take every file descriptor."""
@@ -62,6 +63,7 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         *,
         setup_s: float,
         work: WorkBudget,
+        kerberos: KerberosLogins,
     ) -> None:
         super().__init__(
             loop.net,
@@ -74,6 +76,7 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         self._loop = loop
         self._setup_s = setup_s
         self._work = work
+        self._kerberos = kerberos
         self._is_decoding = False
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
@@ -120,6 +123,8 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         # Read here because a listener with a session lifetime requires re-authentication on the same connection
         # (KIP-368).
         self.config.update(sasl_password(self._options))
+        if self.config["sasl_mechanism"] == "GSSAPI":
+            self.config.update(await self._kerberos.prepared(self.transport.host, self.config))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
 
     def _request_timed_out(
@@ -152,6 +157,7 @@ class Client:
         self.resolver = resolver
         self._rate_limiter = rate_limiter
         self._work = WorkBudget(loop)
+        self._kerberos = KerberosLogins(loop, timeout_s=self._setup_s)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff = AddressBackoff(loop.now)
         self._closed = False
@@ -257,7 +263,13 @@ class Client:
             await self._rate_limiter.acquire(self._loop)
             deadline = self._loop.now() + self._setup_s
             connection = _Connection(
-                self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s, work=self._work
+                self._loop,
+                address,
+                self._rate_limiter,
+                self._options,
+                setup_s=self._setup_s,
+                work=self._work,
+                kerberos=self._kerberos,
             )
             connection.connection_made(transport)
             await connection.initialize(timeout_at=deadline)

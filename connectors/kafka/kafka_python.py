@@ -12,6 +12,8 @@ with warnings.catch_warnings():
     from kafka import errors as kafka_errors
     from kafka.future import Future
     from kafka.net.connection import KafkaConnection
+    from kafka.net.sasl import register_sasl_mechanism
+    from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
     from kafka.net.sasl.oauth import AbstractTokenProvider
     from kafka.net.selector import KernelEvent, NetworkSelector, Task, TaskState
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -87,8 +89,10 @@ __all__ = [
     "SaslAuthenticateRequest",
     "SaslBytesRequest",
     "SaslHandshakeRequest",
+    "SaslMechanismGSSAPI",
     "Task",
     "TaskState",
     "kafka_errors",
     "limit_kafka_logging",
+    "register_sasl_mechanism",
 ]

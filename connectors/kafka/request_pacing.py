@@ -2,7 +2,7 @@
 
 Monitoring must not load a quorum, especially while the quorum has problems. The limit is a token bucket: rate and
 burst together cannot exceed `MAX_REQUESTS_PER_SECOND` in any second. ApiVersions and login count as requests: a
-connection acquires one token before its first request, and two or three more before it logs in.
+connection acquires one token before its first request, and two to four more before it logs in.
 """
 
 import time

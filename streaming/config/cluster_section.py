@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -110,11 +110,8 @@ class ClusterSection(ClusterDefaults):
         Raises:
             UsageError: a file cannot be read, or the mechanism needs a package that is not installed.
         """
-        if self.sasl_mechanism == "GSSAPI" and find_spec("gssapi") is None:
-            raise UsageError(
-                f"cluster {self.name}: sasl_mechanism GSSAPI needs the Python package gssapi, which is not installed: "
-                "install it beside kraftwatch"
-            )
+        if self.sasl_mechanism == "GSSAPI":
+            self._check_gssapi()
         for name in (*_FILES, "hosts_file"):
             path = getattr(self, name)
             if path is not None:
@@ -146,6 +143,15 @@ class ClusterSection(ClusterDefaults):
             log=self.metadata_log,
             max_snapshot_bytes=self.max_snapshot_bytes,
         )
+
+    def _check_gssapi(self) -> None:
+        try:
+            import_module("gssapi")
+        except (ImportError, OSError) as problem:  # OSError: without the library of Kerberos
+            raise UsageError(
+                f"cluster {self.name}: sasl_mechanism GSSAPI needs the Python package gssapi, which cannot be imported "
+                f"({problem}): install it beside kraftwatch"
+            ) from None
 
 
 def _text(secret: SecretStr | None) -> str | None:

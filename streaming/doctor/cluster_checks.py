@@ -37,7 +37,7 @@ _FIXES = {
     Reason.INVALID_RESPONSE: "find out what answers there: it sends what no Kafka node sends, and is refused",
     Reason.TOO_FEW_DESCRIPTORS: "raise the file descriptor limit of this process (ulimit -n; LimitNOFILE in systemd)",
     Reason.TLS_FAILED: "correct the TLS settings (security_protocol, ssl_cafile, ssl_certfile) or the bootstrap name",
-    Reason.NOT_AUTHENTICATED: "correct the login: security_protocol, sasl_mechanism, the user, its password or token",
+    Reason.NOT_AUTHENTICATED: "correct the login: security_protocol, sasl_mechanism, user, password, token or keytab",
     Reason.NOT_READY: "wait until a leader is elected; until then only users in super.users get an answer",
     Reason.WRONG_CLUSTER: "correct the address or the cluster_id",
 }
@@ -109,7 +109,8 @@ class ClusterChecks:
         section = self.section
         if section.sasl_mechanism is None:
             return "client certificate" if section.ssl_certfile is not None else "no login"
-        return f"{section.sasl_mechanism} as {section.access.principal or 'the principal of the token'}"
+        source = "Kerberos ticket" if section.sasl_mechanism == "GSSAPI" else "token"
+        return f"{section.sasl_mechanism} as {section.access.principal or f'the principal of the {source}'}"
 
     def _answering(self) -> list[ConnectivityCheck]:
         return [one for one in self.connectivity if isinstance(one.api_versions, ApiVersionsCheck)]
@@ -156,7 +157,7 @@ class ClusterChecks:
         if section.sasl_mechanism is None and section.ssl_certfile is None:
             access = replace(section.access, principal="User:ANONYMOUS")
         elif section.access.principal is None:
-            # Only Kafka knows the principal of a certificate or a token; its authorizer logs it.
+            # Only Kafka knows the principal of a certificate, a token or a ticket; its authorizer logs it.
             access = replace(section.access, principal="User:NAME")
             hint = ("# Replace User:NAME with the principal that the controllers' kafka-authorizer.log shows",)
         machine = Machine(replace(_settings(section), access=access))

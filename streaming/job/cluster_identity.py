@@ -30,7 +30,7 @@ RETRY_S = 30.0
 """Seconds between two questions to clusters that did not answer (`LateClusters`)."""
 
 _FIX = {
-    Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password or token)",
+    Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password, token or keytab)",
     Reason.TLS_FAILED: "correct the TLS settings (ssl_cafile, or the name that the certificate is for)",
 }
 """What to do about failures that a correct address does not fix."""

@@ -42,6 +42,7 @@ from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.history import UncleanElections
+from rules.model.identifiers import TopicId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_topic
 
@@ -59,9 +60,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
-    for one in sorted(quorum.history.unclean, key=lambda each: (each.topic or "", each.topic_id)):
+    worst: dict[TopicId, UncleanElections] = {}
+    for one in sorted(quorum.history.unclean, key=lambda each: (_severity(each).rank, each.last_timestamp_ms)):
         if newest - one.last_timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
-            yield _finding(quorum, one)
+            worst[one.topic_id] = one
+    for one in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
+        yield _finding(quorum, one)
 
 
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:

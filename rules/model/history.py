@@ -168,7 +168,7 @@ class Reconfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
-    """The remembered unclean elections of one topic's partitions (KIP-704), with the log's timestamps."""
+    """Unclean elections of one topic's partitions (KIP-704) within a few minutes, with the log's timestamps."""
 
     topic_id: TopicId
     topic: str | None

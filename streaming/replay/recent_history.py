@@ -32,6 +32,8 @@ STARTS = 256
 """The maximum number of starts of all controllers."""
 INTERRUPTIONS = 1_024
 """The maximum number of interruptions of all nodes: enough for all brokers of a large cluster to be interrupted."""
+EPISODE_MS = Millis(600_000)
+"""An unclean election that is later than this after the one before of its topic is another matter."""
 OF_A_NODE = 32
 """The maximum number of starts and of interruptions of one node: they must not displace those of the others."""
 PARTITIONS = 20
@@ -213,20 +215,30 @@ def with_elected_recovered(history: RecentHistory, one: ElectedRecovered) -> Rec
 
 
 def with_unclean(history: RecentHistory, elections: Iterable[UncleanElection]) -> RecentHistory:
-    """Adds unclean elections, summed by topic: one failed broker may cause thousands of them in a topic."""
-    topics = {one.topic_id: one for one in history.unclean}
+    """Adds unclean elections, summed by topic: one failed broker may cause thousands of them in a topic.
+
+    An election more than EPISODE_MS after the one before is not added to it: people know of that one by now.
+    """
+    ended: list[UncleanElections] = []
+    topics: dict[TopicId, UncleanElections] = {}
+    for known in history.unclean:
+        if (former := topics.pop(known.topic_id, None)) is not None:
+            ended.append(former)
+        topics[known.topic_id] = known
     newest = Millis(0)
     for one in elections:
         # The topic with the newest election is last.
-        topics[one.topic_id] = _with_election(topics.pop(one.topic_id, None), one)
+        previous = topics.pop(one.topic_id, None)
+        if previous is not None and previous.last_timestamp_ms < one.timestamp_ms - EPISODE_MS:
+            ended.append(previous)
+            previous = None
+        topics[one.topic_id] = _with_election(previous, one)
         newest = max(newest, one.timestamp_ms)
-    recent = [one for one in topics.values() if abs(one.last_timestamp_ms - newest) <= REMEMBERED_MS]
+    recent = [one for one in (*ended, *topics.values()) if abs(one.last_timestamp_ms - newest) <= REMEMBERED_MS]
     return replace(history, unclean=tuple(recent[-REMEMBERED:]))
 
 
 def _with_election(previous: UncleanElections | None, one: UncleanElection) -> UncleanElections:
-    if previous is not None and previous.last_timestamp_ms < one.timestamp_ms - REMEMBERED_MS:
-        previous = None
     leaders = () if one.leader is None else (one.leader,)
     return UncleanElections(
         topic_id=one.topic_id,

@@ -109,3 +109,12 @@ def test_one_election_of_another_replica_among_those_of_last_leaders_is_critical
 
     assert finding.severity is Severity.CRITICAL
     assert "Brokers 102 and 103 were elected; in sync before and not elected: 101." in finding.summary
+
+
+@pytest.mark.parametrize(("before_ms", "severity"), [(600_000, Severity.CRITICAL), (700_000, Severity.WARNING)])
+def test_an_election_of_the_last_leader_is_as_severe_as_the_one_before_only_while_that_still_fires(
+    before_ms: int, severity: Severity
+) -> None:
+    earlier = unclean(healthy(), 0, replicas=3, ago_ms=before_ms)
+    (finding,) = findings(unclean(earlier, 0, replicas=3, last_leader=True), RULE)
+    assert finding.severity is severity

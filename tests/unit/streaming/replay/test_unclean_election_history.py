@@ -7,7 +7,7 @@ import pytest
 from connectors.observations.log_event import LogEvent
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
-from streaming.replay.recent_history import PARTITIONS, REMEMBERED, REMEMBERED_MS
+from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED, REMEMBERED_MS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
 
@@ -129,6 +129,22 @@ def test_a_second_election_while_recovering_counts_only_if_it_passes_over_the_la
     one = of_orders(quorum)
     assert (one.elections, one.last_leaders, one.passed_over) == (2, 1, ids(101))
     assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101)), "the records of 101 stay lost"
+
+
+@pytest.mark.parametrize(("later_ms", "elections"), [(EPISODE_MS, [2]), (EPISODE_MS + 1, [1, 1])])
+def test_elections_of_a_topic_are_summed_only_if_they_follow_each_other_soon(
+    later_ms: int, elections: list[int]
+) -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [script.read()])
+    script.change("orders", 0, isr=(102, 103), recovering=False)
+    script.now_ms += later_ms - 1_000
+    script.change("orders", 0, isr=(101,), leader=101, recovering=True)
+    remembered = apply(again(replay.to_bytes()), [script.read()]).history.unclean
+
+    assert [one.elections for one in remembered] == elections
+    assert remembered[-1].last_timestamp_ms - remembered[0].first_timestamp_ms == later_ms
 
 
 def test_clean_elections_and_recoveries_are_not_recorded() -> None:

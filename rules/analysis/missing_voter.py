@@ -15,7 +15,7 @@ from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason
+from rules.model.monitoring import Answer, CertificateFault, Connection, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 
 _AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, PROBE_AGE)})
@@ -29,6 +29,8 @@ class VoterProcess(StrEnum):
     """Its recorded endpoint refuses connections: no process listens there."""
     HUNG = "hung"
     """It accepts connections and does not answer: a long pause, a deadlock, a stopped process or a blocked disk."""
+    NOT_REACHED = "not reached"
+    """Connections to it time out or have no route: its host is down or cut off, or it hangs and accepts no more."""
     RUNNING = "running"
     """A node of this cluster answers there."""
     UNKNOWN = "unknown"
@@ -51,6 +53,8 @@ def voter_process(quorum: Quorum, node: NodeId) -> VoterProcess:
         return VoterProcess.UNKNOWN
     if probe.connection is Connection.REFUSED:
         return VoterProcess.DOWN
+    if probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE) and quorum.vantage is Vantage.INSIDE:
+        return VoterProcess.NOT_REACHED
     if probe.connection is not Connection.ACCEPTED or other_responder(probe):
         return VoterProcess.UNKNOWN
     if probe.answer is Answer.NO_ANSWER or _times_out(quorum, str(endpoint)):

@@ -67,10 +67,10 @@ from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Resolution
+from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
-from rules.remedies.remedy_commands import describe_status, rescue_if_moved, restart_hung
+from rules.remedies.remedy_commands import describe_status, find_host, rescue_if_moved, restart_hung
 
 _STATES = {
     Liveness.FETCHING: "fetching",
@@ -101,7 +101,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         summary=_summary(quorum, state, statuses),
         evidence=_evidence(quorum, state, statuses),
         remedy=_remedy(quorum, state, statuses),
-        starts=tuple(each.voter.key.id for each in statuses if not each.reachable or _is_hung(quorum, each)),
+        starts=tuple(each.voter.key.id for each in statuses if not each.reachable or _does_not_answer(quorum, each)),
     )
 
 
@@ -109,7 +109,20 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
     last = "" if quorum.poll is None else f" The last leader was controller {quorum.poll.leader_id}."
-    return f"No leader{since}: no metadata change is possible. {_voters(quorum, state, statuses)}{last}"
+    voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum, statuses)}"
+    return f"No leader{since}: no metadata change is possible. {voters}{last}"
+
+
+def _uncommitted_voters(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> str:
+    """Returns which votes are needed by the newest voter set of the last leader: replicas use it before it commits."""
+    poll = quorum.poll
+    if poll is None or not statuses or poll.voter_keys == {status.voter.key for status in statuses}:
+        return ""
+    nodes = sorted(key.id for key in poll.voter_keys)
+    return (
+        f" The last leader's change of the voters to {and_join(nodes)} may not be committed: with it "
+        f"{majority(len(nodes))} of these {len(nodes)} votes are needed."
+    )
 
 
 def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
@@ -121,11 +134,13 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     processes = {status.voter.key.id: voter_process(quorum, status.voter.key.id) for status in statuses}
     down = [node for node, process in processes.items() if process is VoterProcess.DOWN]
     hung = [node for node, process in processes.items() if process is VoterProcess.HUNG]
+    not_reached = [node for node, process in processes.items() if process is VoterProcess.NOT_REACHED]
     lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
     refused = [one for one in statuses if not one.can_lead]
     sentences = [
         *([f"{_controllers(down)} down (connections are refused)."] if down else []),
         *([f"{_controllers(hung)} hung (accepting connections, not answering)."] if hung else []),
+        *([f"{_controllers(not_reached)} not reached (connections time out or have no route)."] if not_reached else []),
         *([f"The recorded name of controller {and_join(lost)} does not resolve."] if lost else []),
         *(
             f"The certificate of controller {one.voter.key.id} {certificate_text(one.probe)}."
@@ -133,15 +148,20 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
             if one.probe
         ),
     ]
-    running = len(statuses) - len({*down, *hung, *lost, *(one.voter.key.id for one in refused)})
+    running = len(statuses) - len({*down, *hung, *not_reached, *lost, *(one.voter.key.id for one in refused)})
     needed = majority(len(statuses))
     if not sentences:
-        return f"All {len(statuses)} voters accept connections, and none of them wins an election."
+        accept = f"All {len(statuses)} voters accept connections, and none of them" if _all_accept(statuses) else ""
+        return f"{accept or f'None of the {len(statuses)} voters'} wins an election."
     return f"{' '.join(sentences)} {running} of {len(statuses)} voters can be reached; {needed} are needed."
 
 
-def _is_hung(quorum: Quorum, status: EndpointStatus) -> bool:
-    return voter_process(quorum, status.voter.key.id) is VoterProcess.HUNG
+def _all_accept(statuses: tuple[EndpointStatus, ...]) -> bool:
+    return all(one.probe is not None and one.probe.connection is Connection.ACCEPTED for one in statuses)
+
+
+def _does_not_answer(quorum: Quorum, status: EndpointStatus) -> bool:
+    return voter_process(quorum, status.voter.key.id) in (VoterProcess.HUNG, VoterProcess.NOT_REACHED)
 
 
 def _controllers(nodes: list[NodeId]) -> str:
@@ -194,7 +214,8 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     elif not statuses:
         steps = ["# Check in the controllers' logs why no election is won"]
     elif not steps:
-        steps = ["# Check in the controllers' logs why no election is won: the voters' endpoints accept connections"]
+        because = ": the voters' endpoints accept connections" if _all_accept(statuses) else ""
+        steps = [f"# Check in the controllers' logs why no election is won{because}"]
     if statuses:
         steps += _majority_steps(quorum, statuses)
     refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)
@@ -203,7 +224,7 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
 
 def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
     needed = majority(len(statuses))
-    if all(status.reachable and not _is_hung(quorum, status) for status in statuses):
+    if all(status.reachable and not _does_not_answer(quorum, status) for status in statuses):
         yield f"# Wait until one of the voters wins an election: it needs {needed} of the {len(statuses)} votes"
     else:
         yield (
@@ -240,8 +261,10 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
         yield from certificate_steps(status)
     elif status.faults:
         yield f"# Make {endpoint} reach controller {node} again"
-    elif _is_hung(quorum, status):
+    elif voter_process(quorum, node) is VoterProcess.HUNG:
         yield from restart_hung(node, f" at {endpoint}")
+    elif voter_process(quorum, node) is VoterProcess.NOT_REACHED:
+        yield from find_host(node, f" at {endpoint}")
 
 
 RULE = Rule(

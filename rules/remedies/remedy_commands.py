@@ -215,6 +215,8 @@ def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
             yield f"# Start controller {node} so that it listens{at}: connections are refused there"
         case VoterProcess.HUNG:
             yield from restart_hung(node, at)
+        case VoterProcess.NOT_REACHED:
+            yield from find_host(node, at)
         case VoterProcess.RUNNING:
             yield (
                 f"# Check in the log of controller {node} why it does not fetch from the leader: its process accepts "
@@ -257,6 +259,18 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
         "D waits for a disk"
     )
     yield f"# Then restart controller {node}"
+
+
+def find_host(node: NodeId, at: str) -> Iterable[str]:
+    """Yields the steps for a controller to which connections time out or have no route; `at`: ` at HOST:PORT`."""
+    yield (
+        f"# Check the host of controller {node}: connections{at} time out or have no route. It is down or cut off, or "
+        "the controller hangs and accepts none"
+    )
+    yield (
+        f"# If its host runs, take a thread dump of controller {node} before you restart it (jcmd PID Thread.print); "
+        "if that hangs too, check the state with ps: T is stopped (kill -CONT PID), D waits for a disk"
+    )
 
 
 def rescue_if_moved(quorum: Quorum) -> Iterable[str]:

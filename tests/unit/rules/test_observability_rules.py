@@ -39,6 +39,7 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_views,
 )
+from tests.unit.rules.test_voter_set_rules import removing
 
 ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
 NO_LEADER = ["critical no-leader: quorum"]
@@ -208,6 +209,29 @@ def test_a_controller_that_accepts_and_does_not_answer_is_hung() -> None:
     voters = finding.evidence["voters"]
     assert isinstance(voters, dict)
     assert [each["process"] for each in voters.values() if isinstance(each, dict)] == ["running", "hung", "running"]
+
+
+@pytest.mark.parametrize("connection", [Connection.TIMED_OUT, Connection.UNREACHABLE])
+def test_a_controller_to_which_connections_time_out_is_not_reached(connection: Connection) -> None:
+    """A process that hangs accepts connections only until its backlog is full."""
+    quorum = leaderless(probed(healthy(), 2, connection=connection, answer=Answer.NOT_ASKED), 3)
+    (finding,) = findings(quorum, "no-leader")
+    assert "Controller 2 is not reached (connections time out or have no route). 2 of 3 voters" in finding.summary
+    assert finding.remedy[0].startswith("# Check the host of controller 2: connections at c2.test:9093 time out")
+    assert finding.remedy[2].startswith("# Wait until 2 of the 3 voters run")
+    (outside,) = findings(replace(quorum, vantage=Vantage.OUTSIDE), "no-leader")
+    assert "None of the 3 voters wins an election." in outside.summary, "nothing is known of its process"
+
+
+def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> None:
+    """A removal that the leader appended and could not commit: its log and those that have it count by the new set."""
+    (finding,) = findings(leaderless(removing(healthy(), 1), 3), "no-leader")
+    assert finding.summary.endswith(
+        " The last leader's change of the voters to 2 and 3 may not be committed: with it 2 of these 2 votes are "
+        "needed. The last leader was controller 3."
+    )
+    (whole,) = findings(leaderless(healthy(), 3), "no-leader")
+    assert "may not be committed" not in whole.summary
 
 
 @pytest.mark.parametrize(

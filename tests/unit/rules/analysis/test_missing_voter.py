@@ -17,7 +17,7 @@ from tests.unit.rules.situation import endpoint, failing, healthy, name_not_foun
         (probed(healthy(), 1, answer=Answer.NO_ANSWER), VoterProcess.HUNG),
         (probed(healthy(), 1, answer=Answer.NOT_ALLOWED), VoterProcess.UNKNOWN),
         (probed(healthy(), 1, answered_by=2), VoterProcess.UNKNOWN),
-        (probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED), VoterProcess.UNKNOWN),
+        (probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED), VoterProcess.NOT_REACHED),
         (name_not_found(healthy(), 1), VoterProcess.UNKNOWN),
         (static(healthy()), VoterProcess.UNKNOWN),
         (probed(healthy(), 1, ago_ms=30_000), VoterProcess.RUNNING),

@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000
 
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
 	@SEED=$(SEED) COUNT=$(COUNT) HALF=$(HALF) $(BIN)/python -m tests.kill_campaign
+
+chaos: $(READY) ## overlap faults of every kind on a real quorum for HOURS= (1) by SEED= and judge each alert (root, nftables)
+	@SEED=$(SEED) HOURS=$(HOURS) $(BIN)/python -m tests.chaos
 
 bugs: $(READY) ## put the bugs of tests/bugs into a copy, one by one, and check that a test notices each: WORDS= of modules
 	@WORDS="$(WORDS)" $(BIN)/python -m tests.bugs

@@ -72,7 +72,9 @@ class Node:
     controller_port: int | None
     broker_port: int | None
     host: str = LOOPBACK
-    """The advertised host of its controller listener: 127.0.0.1 or a name of the lab. It always binds 127.0.0.1."""
+    """The advertised host of its controller listener: 127.0.0.1 or a name of the lab."""
+    bind: str = LOOPBACK
+    """The address at which its controller listener accepts connections."""
     version: str = KAFKA_VERSION
     """The Kafka version of its next start."""
     listeners: tuple[tuple[Listener, int], ...] = ()
@@ -168,7 +170,7 @@ class Node:
         roles, listeners, advertised = [], [], []
         if self.is_controller:
             roles.append("controller")
-            listeners.append(f"{CONTROLLER}://{LOOPBACK}:{self.controller_port}")
+            listeners.append(f"{CONTROLLER}://{self.bind}:{self.controller_port}")
             listeners += [f"{one.name}://{LOOPBACK}:{port}" for one, port in self.listeners]
             if is_dynamic(self.version):  # older versions refuse to start with it
                 advertised.append(f"{CONTROLLER}://{self.endpoint}")

@@ -72,6 +72,7 @@ def test_checkpoint_in_use_is_refused(lab: Lab, job: JobProcess, tmp_path: Path)
     assert "is still in use after 10 s: another kraftwatch holds its lock" in sentence
 
 
+@pytest.mark.long
 def test_job_starts_while_no_controller_name_resolves(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
     names = [lab.node(node).host for node in lab.controllers]

@@ -18,7 +18,7 @@ from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.kill_campaign.job_processes import VARIABLE
 from tests.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

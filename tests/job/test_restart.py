@@ -160,6 +160,7 @@ def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.long
 def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
     lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
 ) -> None:

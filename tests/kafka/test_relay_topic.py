@@ -122,6 +122,7 @@ def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
     assert (after.baseline, after.whole) == (surveyed.baseline, True), "most of the rows count"
 
 
+@pytest.mark.long
 def test_past_states_are_read_from_the_topic_on_any_machine(relay: RelayProcess, kafka: Lab, tmp_path: Path) -> None:
     """The relay's own journal has the same rows: both give the same answers."""
     relay.start()

@@ -409,6 +409,7 @@ def notified(alerts: Sequence[Alert], folder: Path) -> list[dict[str, Any]]:
         return [json.loads(request.body) for request in server.requests]
 
 
+@pytest.mark.long
 def test_voter_with_an_expired_certificate_cannot_be_elected_or_vote_and_is_reported(
     lab: Lab, tmp_path: Path, allowed: None
 ) -> None:

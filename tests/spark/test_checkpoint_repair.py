@@ -438,6 +438,7 @@ def test_spark_that_cannot_read_its_state_names_the_command(
     assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in failed[0]
 
 
+@pytest.mark.long
 def test_the_command_repairs_with_its_own_spark(spark: SparkSession, complete: Path, tmp_path: Path) -> None:
     checkpoint = damaged_copy(complete, tmp_path, power_failure)
     words = ["checkpoint", "repair", "--checkpoint", str(checkpoint.folder)]

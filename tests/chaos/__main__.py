@@ -1,0 +1,68 @@
+"""`make chaos SEED=n HOURS=h`: faults that overlap, on a real quorum with the real job, and an oracle.
+
+A seed chooses 3 or 5 controllers, one job or relays with a topic and a store, the faults, their overlap and their
+length. The oracle knows only what was done: it
+says which alerts must, may and must not fire, and what people must receive. Everything runs in a network namespace of
+its own, in which nftables (Debian's package) cuts single paths; that needs root. Exits with 1 if anything was missed,
+false, sent twice or not resolved.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.chaos.chaos_run import ChaosRun
+from tests.chaos.verdict import judge
+
+CONSOLE = Console(highlight=False, soft_wrap=True)
+_INSIDE = "KRAFTWATCH_CHAOS_NETWORK"
+
+
+def main() -> int:
+    """Runs one seed."""
+    if shutil.which("nft") is None:
+        CONSOLE.print("make chaos needs nft (Debian's package nftables) and root, to cut the paths between nodes")
+        return 2
+    if os.environ.get(_INSIDE) is None:
+        command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m"]
+        return subprocess.run([*command, "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
+    seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
+    folder = Path(tempfile.mkdtemp(prefix="kraftwatch-chaos-"))
+    began = time.monotonic()
+    run = ChaosRun(
+        folder=folder,
+        seed=seed,
+        controllers=5 if seed % 2 else 3,
+        shared=seed % 4 in (0, 1),
+        seconds=hours * 3_600,
+        say=lambda text: CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False),
+    )
+    course = run.run()
+    verdict = judge(course)
+    result = {"seed": seed, "hours": hours, "faults": run.counts, "run": run.problems, **asdict(verdict)}
+    (folder / "verdict.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    for name, count in sorted(run.counts.items()):
+        CONSOLE.print(f"{count:4} {name}", markup=False)
+    for rule, delays in sorted(verdict.delays.items()):
+        CONSOLE.print(f"{len(delays):4} {rule}: {max(delays):.0f} s at most after its beginning", markup=False)
+    for problem in (*(f"run: {each}" for each in run.problems), *verdict.problems):
+        CONSOLE.print(problem, style="red", markup=False)
+    fired = sum(each.state == "firing" for each in course.reported)
+    CONSOLE.print(
+        f"seed {seed}: {sum(run.counts.values())} faults, {fired} alerts, {len(course.notified)} notifications, "
+        f"{len(verdict.problems)} problems, {time.monotonic() - began:.0f} s; {folder}",
+        markup=False,
+    )
+    return 1 if verdict.problems or run.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""What a fault of a chaos run is, and what it acts on."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.chaos_lab import ChaosLab
+from tests.chaos.chaos_monitor import ChaosMonitor
+from tests.chaos.facts import Fact, FactLog, Kind
+
+RECONNECT_S = 15.0
+"""Kafka and the monitor connect again within this time after a path was mended."""
+STARTS_S = 30.0
+"""A controller may take so long from its start until it fetches, beside other work."""
+
+
+class NotNowError(Exception):
+    """A fault cannot begin or end yet: there is no leader, for example."""
+
+
+@dataclass(kw_only=True)
+class ChaosContext:
+    """What faults act on."""
+
+    lab: ChaosLab
+    monitor: ChaosMonitor
+    facts: FactLog
+    random: random.Random
+    folder: Path
+    leader: Callable[[], int | None]
+    """The leader that was seen last; None: nobody answers as leader."""
+
+    def require_leader(self) -> int:
+        """Returns the leader.
+
+        Raises:
+            NotNowError: there is none.
+        """
+        if (leader := self.leader()) is None:
+            raise NotNowError("there is no leader")
+        return leader
+
+    def follower(self, among: Sequence[int]) -> int:
+        """Returns one of these controllers that does not lead."""
+        leader = self.leader()
+        return self.random.choice([each for each in among if each != leader] or [*among])
+
+    def restart_controller(self, id_: int) -> None:
+        """Starts a controller without waiting; it is uncertain when it serves."""
+        self.lab.start(id_, wait=False)
+        self.facts.instant(Kind.STARTED, id_)
+        self.uncertain_for(id_, STARTS_S)
+
+    def monitor_off_for(self, seconds: float) -> None:
+        """Says that the monitor may observe or notify nothing for so long."""
+        fact = self.facts.begin(Kind.MONITOR_OFF)
+        fact.end = fact.start + seconds
+
+    def uncertain_for(self, id_: int, seconds: float) -> None:
+        """Says that from now on, for so long, nobody knows whether a controller serves."""
+        fact = self.facts.begin(Kind.UNCERTAIN, id_)
+        fact.end = fact.start + seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaosFault:
+    """A kind of fault."""
+
+    name: str
+    needs: Callable[[ChaosContext], Mapping[str, Sequence[int]]]
+    """Returns what a fault of this kind needs for itself, by name: all choices. One of each is chosen."""
+    run: Callable[[ChaosContext, int], Iterator[None]]
+    """Begins the fault with the chosen node, yields, and ends it when it is continued. May raise NotNowError."""
+    weight: int = 2
+    longest_s: float = 120.0
+
+
+@contextmanager
+def facts_while(context: ChaosContext, *facts: Fact) -> Iterator[None]:
+    """Ends facts at the end of the block."""
+    try:
+        yield
+    finally:
+        context.facts.end(*facts)
+
+
+def only(name: str) -> Callable[[ChaosContext], Mapping[str, Sequence[int]]]:
+    """Returns what a fault needs of which there is one."""
+    return lambda context: {name: (0,)}

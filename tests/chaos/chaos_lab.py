@@ -1,0 +1,67 @@
+"""ChaosLab: a quorum in which each path from a node to a controller can be broken by itself."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from deploy.lab.addresses import LOOPBACK
+from deploy.lab.jars import kafka_jars
+from deploy.lab.jvm import Jvm
+from deploy.lab.node import Node
+from tests.chaos.packet_filter import MONITOR, PacketFilter, address
+from tests.lab import Lab
+
+PROPERTIES = {
+    "broker.session.timeout.ms": "6000",
+    "min.insync.replicas": "1",
+}
+
+
+class ChaosLab(Lab):
+    """Each node and the monitor have a hosts file of their own, with an address of their own for each controller.
+
+    The lab's own requests and Kafka's tools use 127.0.0.1, which is never cut.
+    """
+
+    def __init__(self, directory: Path, *, controllers: int, brokers: int) -> None:
+        super().__init__(directory, controllers=controllers, brokers=brokers, named=True, properties=PROPERTIES)
+        self.filter = PacketFilter()
+        self._forgotten: set[int] = set()
+
+    @property
+    def monitor_hosts_file(self) -> Path:
+        """The hosts file of the monitor."""
+        return self._hosts_of(MONITOR)
+
+    def start(self, *ids: int, wait: bool = True) -> None:
+        self.write_hosts()
+        for node in self.layout.controllers:
+            # At the address that each node has for it.
+            node.bind = "0.0.0.0"
+        self.layout.configure()
+        for id_ in ids:
+            node = self.node(id_)
+            node.launch(self._jvm_at(node), supervised=True)
+        for id_ in ids if wait else ():
+            node = self.node(id_)
+            node.wait_for_start(self._jvm_at(node), self.connect, supervised=True, timeout_s=180)
+
+    def forget_names(self, nodes: Iterable[int]) -> None:
+        """From now on the names of these controllers, and only of these, do not resolve anywhere."""
+        self._forgotten = {*nodes}
+        self.write_hosts()
+
+    def write_hosts(self) -> None:
+        """Writes the hosts file of each node and of the monitor."""
+        for source in (*(node.id for node in self.layout), MONITOR):
+            names = [(address(source, each.id), each) for each in self.layout.controllers]
+            lines = [f"{place} {each.host}" for place, each in names if each.id not in self._forgotten]
+            file = self._hosts_of(source)
+            new = file.with_suffix(".new")
+            new.write_text("\n".join([f"{LOOPBACK} localhost", *lines]) + "\n", encoding="utf-8")
+            new.replace(file)
+
+    def _hosts_of(self, source: int) -> Path:
+        return self.directory / f"hosts-{source}"
+
+    def _jvm_at(self, node: Node) -> Jvm:
+        return Jvm(jars=kafka_jars(node.version), folder=self.directory, hosts_file=self._hosts_of(node.id))

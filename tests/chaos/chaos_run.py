@@ -1,0 +1,252 @@
+"""ChaosRun: a real quorum, the real job and its sinks, and faults that overlap, chosen by a seed."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from threading import Event, Thread
+
+from deploy.lab import LabError, kafka_requests
+from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
+from tests.chaos.chaos_lab import ChaosLab
+from tests.chaos.chaos_monitor import chaos_monitor
+from tests.chaos.cluster_faults import CLUSTER_FAULTS
+from tests.chaos.facts import Course, FactLog, LeaderSeen, Notified, Paged, Reported
+from tests.chaos.monitor_faults import MONITOR_FAULTS
+
+STEP_S = 2.0
+"""A fault that could not end yet is tried again after this time."""
+SETTLE_S = 240.0
+"""After the last fault everything must be resolved within this time."""
+PHASE_S = (120.0, 300.0)
+MOST_FAULTS = (1, 2, 3, 4)
+"""How many faults are active at most, by phase."""
+LENGTHS_S = ((2.0, 8.0), (15.0, 40.0), (60.0, 120.0), (60.0, 120.0))
+"""Shorter than a hold, about a hold, and long enough for an alert."""
+
+
+@dataclass(kw_only=True)
+class ActiveFault:
+    """A fault that has begun."""
+
+    fault: ChaosFault
+    node: int
+    steps: Iterator[None]
+    needs: frozenset[tuple[str, int]]
+    due: float
+    """When it ends, or is tried again."""
+    ending: bool = False
+
+
+@dataclass(kw_only=True)
+class ChaosRun:
+    """One run in a folder."""
+
+    folder: Path
+    seed: int
+    controllers: int
+    seconds: float
+    say: Callable[[str], None]
+    shared: bool = False
+    """Whether relays, a topic and a store stand between the cluster and the job."""
+    brokers: int = 3
+    faults: tuple[ChaosFault, ...] = (*CLUSTER_FAULTS, *MONITOR_FAULTS)
+    counts: dict[str, int] = field(default_factory=dict)
+    """How often each fault was injected."""
+    problems: list[str] = field(default_factory=list)
+    """What went wrong with the run itself."""
+    _active: list[ActiveFault] = field(default_factory=list)
+    _leaders: list[LeaderSeen] = field(default_factory=list)
+    _began: float = 0.0
+
+    def run(self) -> Course:
+        """Injects faults until the time is over, ends them, waits until nothing fires, returns what happened."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            lab = stack.enter_context(ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=self.brokers))
+            monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=self.shared))
+            stopped = Event()
+            watching = Thread(target=self._watch_leader, args=(lab, stopped), daemon=True)
+            watching.start()
+            stack.callback(stopped.set)
+            context = ChaosContext(
+                lab=lab,
+                monitor=monitor,
+                facts=FactLog(),
+                random=random.Random(self.seed),
+                folder=self.folder,
+                leader=lambda: self._leaders[-1].leader if self._leaders else None,
+            )
+            self._began = time.time()
+            self.say(f"the job watches {self.controllers} controllers and {self.brokers} brokers; {self.folder}")
+            try:
+                self._inject(context)
+                self._settle(context)
+            finally:
+                course = self._course(context)
+                context.facts.save(self.folder / "facts.jsonl")
+                self._save(course)
+            return course
+
+    # ---- faults
+
+    def _inject(self, context: ChaosContext) -> None:
+        end, phase_ends, most = self._began + self.seconds, 0.0, 1
+        next_at = time.time() + 10
+        while (now := time.time()) < end:
+            if now >= phase_ends:
+                most = context.random.choice(MOST_FAULTS)
+                phase_ends = now + context.random.uniform(*PHASE_S)
+                self.say(f"at most {most} faults at a time for {phase_ends - now:.0f} s")
+            self._continue_due(context)
+            self._supervise(context)
+            if len(self._active) < most and now >= next_at:
+                self._begin_one(context)
+                next_at = time.time() + context.random.expovariate(1 / 12)
+            time.sleep(0.2)
+
+    def _begin_one(self, context: ChaosContext) -> None:
+        taken = {need for each in self._active for need in each.needs}
+        possible: list[tuple[ChaosFault, Mapping[str, int]]] = []
+        for fault in self.faults:
+            chosen = {
+                name: context.random.choice(list(free))
+                for name, all_ in fault.needs(context).items()
+                if (free := [one for one in all_ if not _expanded(context, name, one) & taken])
+            }
+            if len(chosen) == len(fault.needs(context)):
+                possible += [(fault, chosen)] * fault.weight
+        if not possible:
+            return
+        fault, choice = context.random.choice(possible)
+        (first, node), *_ = choice.items()
+        if fault.name == "the leader is killed":
+            node = context.leader() or node
+        needs = {need for name, one in {**choice, first: node}.items() for need in _expanded(context, name, one)}
+        if needs & taken:
+            return
+        steps = fault.run(context, node)
+        length = min(fault.longest_s, context.random.uniform(*context.random.choice(LENGTHS_S)))
+        before = time.time()
+        try:
+            next(steps)
+        except NotNowError:
+            return
+        except StopIteration:
+            length = 0.0
+        except LabError as error:
+            self.problems.append(f"{fault.name} {node}: {error}")
+            return
+        self.counts[fault.name] = self.counts.get(fault.name, 0) + 1
+        subject = f" ({node})" if node else ""
+        self.say(f"{fault.name}{subject} for {length:.0f} s; {time.time() - before:.0f} s to begin")
+        self._active.append(
+            ActiveFault(fault=fault, node=node, steps=steps, needs=frozenset(needs), due=time.time() + length)
+        )
+
+    def _continue_due(self, context: ChaosContext) -> None:
+        for each in [one for one in self._active if one.due <= time.time()]:
+            try:
+                next(each.steps)
+                each.due, each.ending = time.time() + STEP_S, True
+            except StopIteration:
+                self._active.remove(each)
+                self.say(f"  ended: {each.fault.name}{f' ({each.node})' if each.node else ''}")
+            except LabError as error:
+                self._active.remove(each)
+                self.problems.append(f"the end of {each.fault.name} {each.node}: {error}")
+
+    def _supervise(self, context: ChaosContext) -> None:
+        """Starts a job again that has ended by itself."""
+        killed = any(need[0] == "job" for each in self._active for need in each.needs)
+        if not killed and context.monitor.restart_if_ended() is not None:
+            self.say("the job has ended and is started again")
+            self.counts["the job ended by itself"] = self.counts.get("the job ended by itself", 0) + 1
+            context.monitor_off_for(60.0)
+
+    def _settle(self, context: ChaosContext) -> None:
+        """Ends all faults, and waits until nothing fires and nobody waits for a notification."""
+        self.say("all faults end")
+        deadline = time.time() + SETTLE_S
+        for each in self._active:
+            each.due = 0.0
+        while self._active and time.time() < deadline:
+            self._continue_due(context)
+            time.sleep(0.2)
+        self.problems += [f"{each.fault.name} {each.node} did not end" for each in self._active]
+        context.monitor.await_start()
+        while context.monitor.job.firing() and time.time() < deadline:
+            self._supervise(context)
+            time.sleep(1)
+        time.sleep(20)
+
+    # ---- what happened
+
+    def _watch_leader(self, lab: ChaosLab, stopped: Event) -> None:
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            while not stopped.wait(1.0):
+                ports = [node.controller_port for node in lab.layout.controllers if node.running]
+                with suppress(LabError, OSError):
+                    found = [each for each in pool.map(_answer, ports) if each is not None]
+                    newest = max(found, key=lambda state: state.leader_epoch, default=None)
+                    leader = None if newest is None else newest.leader_id
+                    epoch = None if newest is None else newest.leader_epoch
+                    self._leaders.append(LeaderSeen(at=time.time(), leader=leader, epoch=epoch))
+
+    def _course(self, context: ChaosContext) -> Course:
+        job, sinks = context.monitor.job, context.monitor.sinks
+        return Course(
+            start=self._began,
+            end=time.time(),
+            controllers=context.lab.controllers,
+            facts=context.facts,
+            leaders=list(self._leaders),
+            reported=[_reported(each.line) for each in job.alerts()],
+            notified=[_notified(each) for each in list(sinks.webhook.documents)],
+            paged=[
+                Paged(at=each.t + time.time() - time.monotonic(), effect=each.effect, key=each.subject)
+                for each in list(sinks.services.pagerduty.accepted)
+            ],
+        )
+
+    def _save(self, course: Course) -> None:
+        for name, values in (("leaders", course.leaders), ("notified", course.notified), ("paged", course.paged)):
+            lines = (json.dumps(asdict(each), default=sorted) + "\n" for each in values)
+            (self.folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[str, int]]:
+    if name == "every broker":
+        return frozenset(("broker", each) for each in context.lab.brokers)
+    return frozenset({(name, node)})
+
+
+def _answer(port: int | None) -> kafka_requests.QuorumState | None:
+    return None if port is None else kafka_requests.quorum_state(port)
+
+
+def _reported(line: Mapping[str, str]) -> Reported:
+    times = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
+    names = ("rule", "subject", "state", "severity", "fingerprint")
+    return Reported(**{name: str(line[name]) for name in names}, **times)  # type: ignore[arg-type]
+
+
+def _notified(document: Mapping[str, object]) -> Notified:
+    alerts = document["alerts"]
+    assert isinstance(alerts, list)
+    return Notified(
+        incident=str(document["incident"]),
+        reason=str(document["reason"]),
+        severity=str(document["severity"]),
+        at=_seconds(str(document["sent_at"])),
+        firing=frozenset((str(one["rule"]), str(one["subject"])) for one in alerts if one["state"] == "firing"),
+    )
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,284 @@
+"""The faults of the monitored cluster: its controllers, their disks, names and paths, and its brokers."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from deploy.lab import LabError
+from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, NotNowError, facts_while, only
+from tests.chaos.facts import Kind
+from tests.chaos.packet_filter import MONITOR, BrokenPath, Cut
+
+_SLOW = """
+import os, signal, sys, time
+while True:
+    for number, seconds in ((signal.SIGSTOP, 0.35), (signal.SIGCONT, 0.15)):
+        os.kill(int(sys.argv[1]), number)
+        time.sleep(seconds)
+"""
+
+
+def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"controller": context.lab.controllers}
+
+
+def _brokers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"broker": context.lab.brokers}
+
+
+def _members(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """A controller, and the right to change the voters: one change at a time."""
+    return {"controller": context.lab.controllers, "membership": (0,)}
+
+
+def _kill_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
+        context.lab.kill(node)
+        yield
+        context.restart_controller(node)
+
+
+def _stop_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
+        context.lab.stop(node)
+        yield
+        context.restart_controller(node)
+
+
+def _pause_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
+        context.lab.pause(node)
+        yield
+        context.lab.resume(node)
+        context.uncertain_for(node, RECONNECT_S)
+
+
+def _slow_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    """The controller runs for 150 ms and is stopped for 350 ms, again and again."""
+    pid = context.lab.node(node).pid
+    with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
+        slowing = subprocess.Popen([sys.executable, "-S", "-c", _SLOW, str(pid)])
+        yield
+        slowing.kill()
+        slowing.wait()
+        context.lab.resume(node)
+        context.uncertain_for(node, RECONNECT_S)
+
+
+def _kill_leader(context: ChaosContext, node: int) -> Iterator[None]:
+    if context.require_leader() != node:
+        raise NotNowError("it does not lead")
+    yield from _kill_controller(context, node)
+
+
+def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    """The controller reaches nobody, and nobody but the monitor reaches it."""
+    others = [each for each in (*context.lab.controllers, *context.lab.brokers) if each != node]
+    cut = context.random.choice((*Cut,))
+    paths = [
+        *(BrokenPath(source=each, target=node, cut=cut) for each in others),
+        *(BrokenPath(source=node, target=each, cut=cut) for each in context.lab.controllers if each != node),
+    ]
+    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
+        context.lab.filter.break_paths(*paths)
+        yield
+        context.lab.filter.mend(*paths)
+        context.uncertain_for(node, RECONNECT_S)
+
+
+def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
+    """Requests of a controller arrive, answers do not; or nobody reaches it, and it reaches everybody."""
+    to_others = [each for each in context.lab.controllers if each != node]
+    if context.random.random() < 0.5:
+        paths = [BrokenPath(source=node, target=each, requests=False) for each in to_others]
+    else:
+        paths = [BrokenPath(source=each, target=node) for each in to_others]
+    with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
+        context.lab.filter.break_paths(*paths)
+        yield
+        context.lab.filter.mend(*paths)
+        context.uncertain_for(node, RECONNECT_S)
+
+
+def _cut_monitor_from_one(context: ChaosContext, node: int) -> Iterator[None]:
+    path = BrokenPath(source=MONITOR, target=node, cut=context.random.choice((*Cut,)))
+    with facts_while(context, context.facts.begin(Kind.UNSEEN, node)):
+        context.lab.filter.break_paths(path)
+        yield
+        context.lab.filter.mend(path)
+
+
+def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
+    cut = context.random.choice((*Cut,))
+    paths = [BrokenPath(source=MONITOR, target=each, cut=cut) for each in context.lab.controllers]
+    with facts_while(context, *(context.facts.begin(Kind.UNSEEN, each) for each in context.lab.controllers)):
+        context.lab.filter.break_paths(*paths)
+        yield
+        context.lab.filter.mend(*paths)
+
+
+def _replace_disk(context: ChaosContext, node: int) -> Iterator[None]:
+    """The controller starts with an empty disk; at the end its old voter is removed, and it is added."""
+    if context.require_leader() == node:
+        raise NotNowError("the leader's disk is replaced elsewhere")
+    lab = context.lab
+    before = lab.node(node).directory_id
+    new_disk = context.facts.begin(Kind.NEW_DISK, node)
+    lab.kill(node)
+    lab.wipe_disk(node)
+    context.restart_controller(node)
+    yield
+    yield from _until_done(context, lambda: lab.remove_controller(node, before))
+    yield from _until_done(context, lambda: lab.add_controller(node))
+    context.facts.end(new_disk)
+
+
+def _remove_voter(context: ChaosContext, node: int) -> Iterator[None]:
+    """A controller is removed from the voters, and added again."""
+    if context.require_leader() == node:
+        raise NotNowError("another controller is removed")
+    yield from _until_done(context, lambda: context.lab.remove_controller(node))
+    removed = context.facts.begin(Kind.REMOVED, node)
+    yield
+    yield from _until_done(context, lambda: context.lab.add_controller(node))
+    context.facts.end(removed)
+
+
+def _until_done(context: ChaosContext, change: Callable[[], None]) -> Iterator[None]:
+    """Tries a change of the voters again and again; it needs a leader that can commit."""
+    for _ in range(200):
+        try:
+            context.require_leader()
+            change()
+        except (LabError, NotNowError):
+            yield
+        else:
+            return
+    raise LabError("the voters cannot be changed")
+
+
+def _restore_old_disk(context: ChaosContext, node: int) -> Iterator[None]:
+    """A follower's log directory is copied while it is stopped; later the copy replaces the newer one."""
+    if context.require_leader() == node:
+        raise NotNowError("a follower's disk is restored")
+    lab, copy = context.lab, context.folder / f"copy-{node}"
+    silent = context.facts.begin(Kind.SILENT, node)
+    lab.kill(node)
+    shutil.copytree(lab.node(node).data, copy)
+    context.restart_controller(node)
+    context.facts.end(silent)
+    yield
+    old, silent = context.facts.begin(Kind.OLD_DISK, node), context.facts.begin(Kind.SILENT, node)
+    lab.kill(node)
+    shutil.rmtree(lab.node(node).data)
+    copy.rename(lab.node(node).data)
+    context.restart_controller(node)
+    context.facts.end(old, silent)
+
+
+def _move_endpoint(context: ChaosContext, node: int) -> Iterator[None]:
+    """A controller is started at another port, which it tells the leader."""
+    context.require_leader()
+    silent = context.facts.begin(Kind.SILENT, node)
+    moved = context.facts.begin(Kind.MOVED, node)
+    context.lab.kill(node)
+    context.lab.move_endpoint(node)
+    context.restart_controller(node)
+    context.facts.end(silent)
+    yield
+    yield from _until_done(context, lambda: _require_new_endpoint(context, node))
+    context.facts.end(moved)
+
+
+def _require_new_endpoint(context: ChaosContext, node: int) -> None:
+    state = context.lab.state
+    if state is None or context.lab.node(node).endpoint not in state.endpoints.get(node, ()):
+        raise NotNowError("the voter has its old endpoint")
+
+
+def _forget_names(context: ChaosContext, _: int) -> Iterator[None]:
+    """The name service loses the controllers' names."""
+    lab = context.lab
+    with facts_while(context, *(context.facts.begin(Kind.NAMELESS, each) for each in lab.controllers)):
+        lab.forget_names(lab.controllers)
+        yield
+        lab.forget_names(())
+
+
+def _kill_broker(context: ChaosContext, node: int) -> Iterator[None]:
+    with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
+        context.lab.kill(node)
+        yield
+        context.lab.start(node, wait=False)
+        context.facts.instant(Kind.STARTED, node)
+        yield from _until_unfenced(context, node)
+
+
+def _pause_broker(context: ChaosContext, node: int) -> Iterator[None]:
+    with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
+        context.lab.pause(node)
+        yield
+        context.lab.resume(node)
+        yield from _until_unfenced(context, node)
+
+
+def _cut_off_broker(context: ChaosContext, node: int) -> Iterator[None]:
+    paths = [
+        BrokenPath(source=node, target=each, cut=context.random.choice((*Cut,))) for each in context.lab.controllers
+    ]
+    with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
+        context.lab.filter.break_paths(*paths)
+        yield
+        context.lab.filter.mend(*paths)
+        yield from _until_unfenced(context, node)
+
+
+def _until_unfenced(context: ChaosContext, node: int) -> Iterator[None]:
+    for _ in range(60):
+        with suppress(LabError, OSError):
+            if context.lab.node(node).accepts_requests(context.lab.connect):
+                return
+        yield
+    raise LabError(f"broker {node} stays fenced")
+
+
+def _elect_uncleanly(context: ChaosContext, _: int) -> Iterator[None]:
+    """A partition of a new topic stays RECOVERING until the broker with the lost records is started."""
+    context.require_leader()
+    lab, topic = context.lab, f"topic-{len(context.facts.facts)}"
+    with facts_while(context, *(context.facts.begin(Kind.BROKER_UNCERTAIN, each) for each in lab.brokers)):
+        try:
+            unclean = lab.leave_partitions_recovering(topic)
+        except LabError:
+            lab.start(*(each for each in lab.brokers if not lab.node(each).running), wait=False)
+            yield from _until_unfenced(context, lab.brokers[0])
+            return
+    silent = context.facts.begin(Kind.BROKER_SILENT, unclean.killed_broker)
+    with facts_while(context, context.facts.begin(Kind.RECOVERING, topic), silent):
+        yield
+        lab.start(unclean.killed_broker, wait=False)
+        yield from _until_unfenced(context, unclean.killed_broker)
+
+
+CLUSTER_FAULTS = (
+    ChaosFault(name="a controller is killed", needs=_controllers, run=_kill_controller, weight=4),
+    ChaosFault(name="the leader is killed", needs=_controllers, run=_kill_leader, weight=4),
+    ChaosFault(name="a controller is stopped", needs=_controllers, run=_stop_controller),
+    ChaosFault(name="a controller is paused", needs=_controllers, run=_pause_controller, weight=4),
+    ChaosFault(name="a controller is slow", needs=_controllers, run=_slow_controller),
+    ChaosFault(name="a controller is cut off", needs=_controllers, run=_cut_off_controller, weight=4),
+    ChaosFault(name="a controller is cut off in one direction", needs=_controllers, run=_one_way_controller),
+    ChaosFault(name="the monitor is cut off from a controller", needs=_controllers, run=_cut_monitor_from_one),
+    ChaosFault(name="the monitor is cut off", needs=only("monitor"), run=_cut_monitor_from_all, weight=1),
+    ChaosFault(name="a disk is replaced", needs=_members, run=_replace_disk),
+    ChaosFault(name="a voter is removed and added", needs=_members, run=_remove_voter),
+    ChaosFault(name="an old copy of a disk is restored", needs=_members, run=_restore_old_disk),
+    ChaosFault(name="a controller moves to another port", needs=_members, run=_move_endpoint),
+    ChaosFault(name="the controllers' names are lost", needs=only("names"), run=_forget_names, weight=1),
+    ChaosFault(name="a broker is killed", needs=_brokers, run=_kill_broker),
+    ChaosFault(name="a broker is paused", needs=_brokers, run=_pause_broker),
+    ChaosFault(name="a broker is cut off", needs=_brokers, run=_cut_off_broker),
+    ChaosFault(name="an unclean election", needs=only("every broker"), run=_elect_uncleanly),
+)

@@ -1,0 +1,117 @@
+"""The oracle of `make chaos`: each kind of wrong report is noticed, and a right run has no problem."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.facts import Course, Fact, FactLog, Kind, LeaderSeen, Notified, Paged, Reported
+from tests.chaos.verdict import judge
+
+START = 1_790_000_000.0
+KILLED, STARTED = START + 200, START + 320
+"""Two of three controllers are killed, so that there is no leader, and are started."""
+END = START + 700
+
+
+def fact(kind: Kind, subject: object, start: float, end: float) -> Fact:
+    return Fact(kind=kind, subject=str(subject), start=start, end=end)
+
+
+def line(
+    state: str, at: float, *, rule: str = "no-leader", subject: str = "quorum", started: float = KILLED
+) -> Reported:
+    return Reported(
+        rule=rule,
+        subject=subject,
+        state=state,
+        severity="critical",
+        fingerprint=f"{rule} {subject}",
+        started_at=started,
+        observed_at=at,
+        sent_at=at,
+    )
+
+
+def notified(reason: str, at: float) -> Notified:
+    firing = frozenset({("no-leader", "quorum")}) if reason == "firing" else frozenset[tuple[str, str]]()
+    return Notified(incident="i1", reason=reason, severity="critical", at=at, firing=firing)
+
+
+FIRED, RESOLVED = line("firing", KILLED + 15), line("resolved", STARTED + 25)
+PAGED = (Paged(at=KILLED + 16, effect="opened", key="k1"), Paged(at=STARTED + 26, effect="resolved", key="k1"))
+RIGHT = Course(
+    start=START,
+    end=END,
+    controllers=(1, 2, 3),
+    facts=FactLog(
+        [
+            fact(Kind.SILENT, 1, KILLED, STARTED),
+            fact(Kind.SILENT, 2, KILLED, STARTED),
+            fact(Kind.UNCERTAIN, 1, STARTED, STARTED + 30),
+            fact(Kind.UNCERTAIN, 2, STARTED, STARTED + 30),
+        ]
+    ),
+    leaders=[
+        LeaderSeen(at=START + second, leader=None if KILLED <= START + second < STARTED + 15 else 3, epoch=1)
+        for second in range(700)
+    ],
+    reported=(FIRED, RESOLVED),
+    notified=(notified("firing", KILLED + 16), notified("resolved", STARTED + 26)),
+    paged=PAGED,
+)
+
+
+def test_a_run_in_which_everything_was_reported_has_no_problem() -> None:
+    verdict = judge(RIGHT)
+    assert list(verdict.problems) == []
+    assert verdict.delays == {"no-leader": [15.0]}
+
+
+@pytest.mark.parametrize(
+    ("course", "problem"),
+    [
+        (replace(RIGHT, reported=(), notified=(), paged=()), "missed: no-leader"),
+        (replace(RIGHT, reported=(replace(FIRED, sent_at=STARTED), RESOLVED)), "missed: no-leader"),
+        (replace(RIGHT, notified=(), paged=()), "were not notified"),
+        (replace(RIGHT, reported=(FIRED, line("resolved", STARTED - 30))), "but it was so from"),
+        (
+            replace(RIGHT, reported=(FIRED, RESOLVED, line("firing", START + 600, started=START + 590))),
+            "nothing that was done explains it",
+        ),
+        (
+            replace(RIGHT, reported=(line("firing", START + 190, started=START + 180), FIRED, RESOLVED)),
+            "false: critical no-leader",
+        ),
+        (
+            replace(RIGHT, reported=(FIRED, RESOLVED, line("firing", KILLED + 50, rule="broker-fenced", subject="b"))),
+            "broker-fenced b fires at the end",
+        ),
+        (
+            replace(RIGHT, reported=(FIRED, RESOLVED, line("firing", KILLED + 50, rule="snapshot-stale"))),
+            "false: critical snapshot-stale",
+        ),
+        (replace(RIGHT, reported=(FIRED, FIRED, RESOLVED)), "twice: the line of no-leader"),
+        (replace(RIGHT, paged=(PAGED[0], *PAGED)), "twice: PagerDuty k1"),
+        (replace(RIGHT, notified=(RIGHT.notified[0], *RIGHT.notified)), "twice: incident i1 firing"),
+        (replace(RIGHT, reported=(FIRED,)), "fires at the end"),
+        (replace(RIGHT, notified=RIGHT.notified[:1]), "told nothing of the end of incident i1"),
+        (replace(RIGHT, paged=PAGED[:1]), "PagerDuty k1 is open at the end"),
+        (replace(RIGHT, reported=(FIRED, line("resolved", STARTED + 250))), "resolved at"),
+    ],
+)
+def test_what_is_wrong_is_noticed(course: Course, problem: str) -> None:
+    problems = list(judge(course).problems)
+    assert [each for each in problems if problem in each], problems
+
+
+def test_an_alert_is_not_required_while_the_monitor_does_not_run_or_the_host_is_busy() -> None:
+    for kind in (Kind.MONITOR_OFF, Kind.BUSY, Kind.UNSEEN):
+        facts = FactLog([*RIGHT.facts.facts, fact(kind, 3, KILLED - 10, STARTED)])
+        course = replace(RIGHT, facts=facts, reported=(), notified=(), paged=())
+        assert list(judge(course).problems) == []
+
+
+def test_one_controller_that_is_silent_needs_no_alert_of_no_leader_but_of_the_tolerance() -> None:
+    leaders = [replace(each, leader=3) for each in RIGHT.leaders]
+    course = replace(RIGHT, facts=FactLog([RIGHT.facts.facts[0]]), leaders=leaders, reported=(), notified=(), paged=())
+    assert [each[:25] for each in judge(course).problems] == ["missed: failure-tolerance"]

@@ -4,6 +4,7 @@ One loop in one thread serves all clusters. Blocking work (name resolution) runs
 result.
 """
 
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,7 @@ class EventLoop:
         Raises:
             Exception: what the work raised.
         """
-        return await self._run_in(self._pool, work)
+        return await self._run_in(self._pool.submit, work)
 
     async def compute(self, work: Callable[[], T]) -> T:
         """Runs work that needs the CPU in a worker thread and returns its result. Name lookups do not wait for it.
@@ -153,9 +154,17 @@ class EventLoop:
         Raises:
             Exception: what the work raised.
         """
-        return await self._run_in(self._workers, work)
+        return await self._run_in(self._workers.submit, work)
 
-    async def _run_in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def run_in_daemon(self, work: Callable[[], T]) -> T:
+        """Runs blocking work in a thread of its own, for whose end the process does not wait; returns its result.
+
+        Raises:
+            Exception: what the work raised.
+        """
+        return await self._run_in(lambda run: threading.Thread(target=run, daemon=True).start(), work)
+
+    async def _run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
         done = Future()
 
         def run() -> None:
@@ -167,7 +176,7 @@ class EventLoop:
             else:
                 self.call_soon(lambda: done.success(result))
 
-        pool.submit(run)
+        start(run)
         value: T = await done
         return value
 

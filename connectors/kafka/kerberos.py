@@ -61,7 +61,7 @@ class KerberosLogins:
         try:
             while self._last is not None and not self._last.done:
                 await self._wait(self._last, deadline)
-            own = self._last = self._loop.spawn(self._loop.run_in_thread(lambda: KerberosLogin(**options)))
+            own = self._last = self._loop.spawn(self._loop.run_in_daemon(lambda: KerberosLogin(**options)))
             return {PREPARED_LOGIN: await self._loop.wait_for(own, deadline - self._loop.now())}
         except TimeoutError as problem:
             why = f"no answer from the KDC within {self._timeout_s:g} s"

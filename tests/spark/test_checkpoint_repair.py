@@ -80,7 +80,7 @@ class MonitoringRun(Pipeline):
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
         initial = initial_states(SETTINGS, self.ledger.history(), self.ledger.firing())
-        self.query.start(Step(SETTINGS, initial=initial))
+        self.query.start(Step(SETTINGS, initial=initial, spark_folder=self.checkpoint.pages))
 
     def close(self) -> None:
         self.stop()

@@ -12,8 +12,9 @@ What it means
 
 Evidence
     Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its
-    recorded endpoint, the state of its process (down, hung, running), the newest probe, and the end of its log; whether
-    an election could be won, for both explanations of a refused connection: the voter has only moved, or it is down.
+    recorded endpoint, the state of its process (down, hung, not reached, running), the newest probe, and the end of its
+    log; whether an election could be won, for both explanations of a refused connection: the voter has only moved, or
+    it is down.
 
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded
@@ -21,6 +22,7 @@ What to do
 
     1. Start the controllers that are down.
     2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
+       If connections to it time out, check its host first.
     3. Restore names and ports that were removed: the endpoints in the log count, not those in the configuration.
     4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
        trusted certificate authority.
@@ -28,10 +30,10 @@ What to do
        logs which voter rejects which vote request.
     6. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
        `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
-       list of this cluster. `kraftwatch what-if` predicts from the same copies who can be elected.
+       list of this cluster. `kraftwatch what-if` predicts from the copies who can be elected.
 
     If a host is lost and its disk is not, start the controller from that disk at the same endpoint. If so many voters
-    are gone for good, with their disks, that no majority can run again, there is no safe recovery: committed metadata
+    are gone for good, with their disks, that no majority can run, there is no safe recovery: committed metadata
     may be on the lost disks alone. An override of the voters' endpoints (KIP-1347, `kraftwatch rescue`) does not
     help: it needs a majority of the disks. `kraftwatch rescue plan` then prints which log is the most complete.
 
@@ -109,14 +111,17 @@ def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, 
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
     last = "" if quorum.poll is None else f" The last leader was controller {quorum.poll.leader_id}."
-    voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum, statuses)}"
+    voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
     return f"No leader{since}: no metadata change is possible. {voters}{last}"
 
 
-def _uncommitted_voters(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> str:
+def _uncommitted_voters(quorum: Quorum) -> str:
     """Returns which votes are needed by the newest voter set of the last leader: replicas use it before it commits."""
-    poll = quorum.poll
-    if poll is None or not statuses or poll.voter_keys == {status.voter.key for status in statuses}:
+    poll, committed = quorum.poll, quorum.committed
+    if poll is None or committed is None or poll.voter_keys == committed.keys:
+        return ""
+    if poll.high_watermark is None or poll.high_watermark <= committed.offset:
+        # The newest poll is from before the committed change.
         return ""
     nodes = sorted(key.id for key in poll.voter_keys)
     return (
@@ -151,8 +156,9 @@ def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     running = len(statuses) - len({*down, *hung, *not_reached, *lost, *(one.voter.key.id for one in refused)})
     needed = majority(len(statuses))
     if not sentences:
-        accept = f"All {len(statuses)} voters accept connections, and none of them" if _all_accept(statuses) else ""
-        return f"{accept or f'None of the {len(statuses)} voters'} wins an election."
+        if _all_accept(statuses):
+            return f"All {len(statuses)} voters accept connections, and none of them wins an election."
+        return f"None of the {len(statuses)} voters wins an election."
     return f"{' '.join(sentences)} {running} of {len(statuses)} voters can be reached; {needed} are needed."
 
 

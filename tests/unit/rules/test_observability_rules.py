@@ -234,6 +234,16 @@ def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> Non
     assert "may not be committed" not in whole.summary
 
 
+def test_a_change_of_the_voters_that_was_committed_after_the_newest_poll_is_not_called_uncommitted() -> None:
+    earlier = leaderless(removing(healthy(), 1), 3)
+    assert earlier.committed is not None
+    assert earlier.poll is not None
+    assert earlier.poll.high_watermark is not None
+    committed = replace(earlier.committed, offset=earlier.poll.high_watermark)
+    (finding,) = findings(replace(earlier, committed=committed), "no-leader")
+    assert "may not be committed" not in finding.summary
+
+
 @pytest.mark.parametrize(
     ("rule", "quorum"),
     [

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
-from rules.model.identifiers import Millis, TopicId
+from rules.model.identifiers import Millis
 
 _SECOND = 1_000
 _MINUTE = 60 * _SECOND
@@ -78,7 +78,7 @@ def first_steps(steps: Sequence[str]) -> list[str]:
     return [*steps[:MOST_ENTRIES], f"# Do the same for {more} more"] if more > 0 else [*steps]
 
 
-def topic_text(topic: str | None, topic_id: TopicId) -> str:
+def topic_text(topic: str | None, topic_id: str) -> str:
     """Returns a topic's name; `with id ID` if its name is unknown."""
     return topic or f"with id {topic_id}"
 

@@ -91,7 +91,7 @@ def _without_recovery_state(quorum: Quorum) -> bool:
 
 
 def _problem(need: Need, quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns one sentence that says why the need is not met; None if it is met, or always met where it applies."""
+    """Returns one sentence that says why the need is not met; None if it is met. Two are met wherever they apply."""
     match need:
         case Need.METADATA_LOG | Need.RECOVERY_STATE:
             return None

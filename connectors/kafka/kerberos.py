@@ -1,7 +1,7 @@
 """Logins with GSSAPI: a thread gets the Kerberos ticket, because libkrb5 waits 25 s for a KDC that does not answer.
 
 kafka-python 3.0.12 gets the ticket in the event loop, where nothing else runs meanwhile, for any cluster. Its errors
-do not say what Kerberos refused.
+do not name what Kerberos refused.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class KerberosLogin(SaslMechanismGSSAPI):  # type: ignore[misc]
         try:
             super().__init__(**options)
         except Exception as problem:
-            raise _failure(f"no Kerberos ticket for {_service(options)}: {_said(problem)}") from problem
+            raise _failure(f"no Kerberos ticket for {_service(options)}: {_status_text(problem)}") from problem
 
     def receive(self, auth_bytes: bytes) -> None:
         """Takes the node's answer.
@@ -39,7 +39,9 @@ class KerberosLogin(SaslMechanismGSSAPI):  # type: ignore[misc]
         try:
             super().receive(auth_bytes)
         except Exception as problem:
-            raise _failure(f"the node's answer to the Kerberos login is not valid: {_said(problem)}") from problem
+            raise _failure(
+                f"the node's answer to the Kerberos login is not valid: {_status_text(problem)}"
+            ) from problem
 
 
 class KerberosLogins:
@@ -89,8 +91,8 @@ def _service(options: Mapping[str, Any]) -> str:
     return f"{options['sasl_kerberos_service_name']}@{options.get('sasl_kerberos_domain_name') or options['host']}"
 
 
-def _said(problem: Exception) -> str:
-    """Returns what Kerberos says: the minor status of a `gssapi.exceptions.GSSError`, if it has one."""
+def _status_text(problem: Exception) -> str:
+    """Returns Kerberos's own words: the minor status of a `gssapi.exceptions.GSSError`, if it has one."""
     try:
         from gssapi.exceptions import GSSError  # an optional package
     except (ImportError, OSError):

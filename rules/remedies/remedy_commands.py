@@ -41,6 +41,7 @@ WHY_NOT_UP = (
 )
 """After the steps that start a controller."""
 WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
+_PROCESS_STATES = "T is stopped (kill -CONT PID), D waits for a disk"
 _STARTS = ("# Start controller", "# Start the controller", "# Then restart controller")
 _LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
@@ -254,10 +255,7 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
         f"# Controller {node} hangs, it accepts connections{at} and does not answer: take a thread dump on its host "
         "before you restart it (jcmd PID Thread.print, or jstack PID)"
     )
-    yield (
-        f"# If the thread dump of controller {node} hangs too, check its state with ps: T is stopped (kill -CONT PID), "
-        "D waits for a disk"
-    )
+    yield (f"# If the thread dump of controller {node} hangs too, check its state with ps: {_PROCESS_STATES}")
     yield f"# Then restart controller {node}"
 
 
@@ -269,7 +267,7 @@ def find_host(node: NodeId, at: str) -> Iterable[str]:
     )
     yield (
         f"# If its host runs, take a thread dump of controller {node} before you restart it (jcmd PID Thread.print); "
-        "if that hangs too, check the state with ps: T is stopped (kill -CONT PID), D waits for a disk"
+        f"if that hangs too, check the state with ps: {_PROCESS_STATES}"
     )
 
 

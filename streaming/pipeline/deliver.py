@@ -226,8 +226,8 @@ class Deliver:
             return self._stored(lambda: delivery.deliver(continued(alerts, self._ledger.newest), now_ms=now_ms))
         # Another job's ledger may have the same alerts with another beginning.
         seen = [*self._seen, *alerts]
-        new = self._ledger.newest
-        report = self._stored(lambda: delivery.deliver(continued(seen, new, every_rule=True), now_ms=now_ms))
+        newest = self._ledger.newest
+        report = self._stored(lambda: delivery.deliver(continued(seen, newest, every_rule=True), now_ms=now_ms))
         self._seen.clear()
         return report
 

@@ -8,7 +8,7 @@ from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.formatting import and_join, late_text, ms_text, plural
+from rules.formatting import and_join, late_text, ms_text, plural, topic_text
 from rules.model.history import Interruption, Recovery
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -142,7 +142,7 @@ def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
     for one in kept.interruptions:
         yield from _fencing(one)
     for unclean in kept.unclean:
-        topic, leaders = unclean.topic or f"with id {unclean.topic_id}", and_join(unclean.leaders)
+        topic, leaders = topic_text(unclean.topic, unclean.topic_id), and_join(unclean.leaders)
         yield TimelineEntry(
             at_ms=unclean.first_timestamp_ms,
             kind=EntryKind.UNCLEAN_ELECTION,
@@ -168,14 +168,14 @@ def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
 
 def _recoveries(observed: ObservedHistory) -> Iterator[TimelineEntry]:
     for ended in observed.events.ended_recoveries:
-        topic = ended.topic or f"with id {ended.topic_id}"
+        topic = topic_text(ended.topic, ended.topic_id)
         yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
         yield TimelineEntry(
             at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
         )
     oldest: dict[str, Recovery] = {}
     for one in observed.machine.quorum().recovering:
-        topic = one.topic or f"with id {one.topic_id}"
+        topic = topic_text(one.topic, one.topic_id)
         oldest[topic] = min(oldest.get(topic, one), one, key=lambda each: each.since_timestamp_ms)
     for topic, one in oldest.items():
         least = "at least since then: " if one.at_least else ""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from connectors.sinks.evidence_format import duration, visible
 from rules.alert import Alert, AlertState
-from rules.formatting import and_join, plural
+from rules.formatting import and_join, plural, topic_text
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.history_types import ElectionStatus, VoterChangeStatus
@@ -139,7 +139,7 @@ def _unclean_elections(status: ClusterStatus) -> Iterable[TimelineMark]:
 
 
 def _topic(name: str | None, topic_id: str) -> str:
-    return visible(name or f"with id {topic_id}")
+    return visible(topic_text(name, topic_id))
 
 
 def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:

@@ -11,7 +11,7 @@ from tests.chaos.chaos_monitor import ChaosMonitor
 from tests.chaos.facts import Fact, FactLog, Kind
 
 RECONNECT_S = 15.0
-"""Kafka and the monitor connect again within this time after a path was mended."""
+"""Kafka and the monitor connect again within this time after a path was restored."""
 STARTS_S = 30.0
 """A controller may take so long from its start until it fetches, beside other work."""
 
@@ -30,7 +30,7 @@ class ChaosContext:
     random: random.Random
     folder: Path
     leader: Callable[[], int | None]
-    """The leader that was seen last; None: nobody answers as leader."""
+    """The leader by the newest answer; None: nobody answers as leader."""
 
     def require_leader(self) -> int:
         """Returns the leader.

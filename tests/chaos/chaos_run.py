@@ -16,7 +16,7 @@ from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import chaos_monitor
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
-from tests.chaos.facts import Course, FactLog, LeaderSeen, Notified, Paged, Reported
+from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 
 STEP_S = 2.0
@@ -61,7 +61,7 @@ class ChaosRun:
     problems: list[str] = field(default_factory=list)
     """What went wrong with the run itself."""
     _active: list[ActiveFault] = field(default_factory=list)
-    _leaders: list[LeaderSeen] = field(default_factory=list)
+    _leaders: list[LeaderAnswer] = field(default_factory=list)
     _began: float = 0.0
 
     def run(self) -> Course:
@@ -196,7 +196,7 @@ class ChaosRun:
                     newest = max(found, key=lambda state: state.leader_epoch, default=None)
                     leader = None if newest is None else newest.leader_id
                     epoch = None if newest is None else newest.leader_epoch
-                    self._leaders.append(LeaderSeen(at=time.time(), leader=leader, epoch=epoch))
+                    self._leaders.append(LeaderAnswer(at=time.time(), leader=leader, epoch=epoch))
 
     def _course(self, context: ChaosContext) -> Course:
         job, sinks = context.monitor.job, context.monitor.sinks

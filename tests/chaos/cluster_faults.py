@@ -84,7 +84,7 @@ def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
     with facts_while(context, context.facts.begin(Kind.SILENT, node)):
         context.lab.filter.break_paths(*paths)
         yield
-        context.lab.filter.mend(*paths)
+        context.lab.filter.restore(*paths)
         context.uncertain_for(node, RECONNECT_S)
 
 
@@ -98,25 +98,25 @@ def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
     with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
         context.lab.filter.break_paths(*paths)
         yield
-        context.lab.filter.mend(*paths)
+        context.lab.filter.restore(*paths)
         context.uncertain_for(node, RECONNECT_S)
 
 
 def _cut_monitor_from_one(context: ChaosContext, node: int) -> Iterator[None]:
     path = BrokenPath(source=MONITOR, target=node, cut=context.random.choice((*Cut,)))
-    with facts_while(context, context.facts.begin(Kind.UNSEEN, node)):
+    with facts_while(context, context.facts.begin(Kind.NOT_OBSERVED, node)):
         context.lab.filter.break_paths(path)
         yield
-        context.lab.filter.mend(path)
+        context.lab.filter.restore(path)
 
 
 def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
     cut = context.random.choice((*Cut,))
     paths = [BrokenPath(source=MONITOR, target=each, cut=cut) for each in context.lab.controllers]
-    with facts_while(context, *(context.facts.begin(Kind.UNSEEN, each) for each in context.lab.controllers)):
+    with facts_while(context, *(context.facts.begin(Kind.NOT_OBSERVED, each) for each in context.lab.controllers)):
         context.lab.filter.break_paths(*paths)
         yield
-        context.lab.filter.mend(*paths)
+        context.lab.filter.restore(*paths)
 
 
 def _replace_disk(context: ChaosContext, node: int) -> Iterator[None]:
@@ -231,7 +231,7 @@ def _cut_off_broker(context: ChaosContext, node: int) -> Iterator[None]:
     with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
         context.lab.filter.break_paths(*paths)
         yield
-        context.lab.filter.mend(*paths)
+        context.lab.filter.restore(*paths)
         yield from _until_unfenced(context, node)
 
 

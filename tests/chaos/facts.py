@@ -15,7 +15,7 @@ class Kind(StrEnum):
     """A controller that serves no other controller: stopped, paused, or cut off in both directions."""
     UNCERTAIN = "uncertain"
     """A controller of which cannot be said whether it serves: cut off in one direction, or starting."""
-    UNSEEN = "unseen"
+    NOT_OBSERVED = "not observed"
     """A controller that the monitor cannot reach."""
     NEW_DISK = "new disk"
     """A voter whose disk was replaced: its controller is an observer."""
@@ -130,7 +130,7 @@ class Paged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderSeen:
+class LeaderAnswer:
     """Who led at a moment, as the leader itself answered at an address that is never cut; None: nobody answered."""
 
     at: float
@@ -146,7 +146,7 @@ class Course:
     end: float
     controllers: Sequence[int]
     facts: FactLog
-    leaders: Sequence[LeaderSeen]
+    leaders: Sequence[LeaderAnswer]
     reported: Sequence[Reported]
     notified: Sequence[Notified]
     paged: Sequence[Paged]

@@ -1,8 +1,8 @@
 """What must be reported, and what may be, from nothing but what was done. Imports nothing of the product.
 
 The moments of a run are checked second by second. A condition is certain if what was done leaves no doubt of it, and
-the monitor could see it. After it was certain for its hold and DETECTED_S without interruption, its alert must fire. An
-alert may fire only if what was done explains it, and must have resolved some time after the last explanation.
+the monitor could observe it. After it was certain for its hold and DETECTED_S without interruption, its alert must
+fire. An alert may fire only if what was done explains it, and must have resolved some time after the last explanation.
 """
 
 from bisect import bisect_left, bisect_right
@@ -46,16 +46,16 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "voter-disk-replaced": (_MEMBERS, ()),
     "observer-could-be-voter": (_MEMBERS, ()),
     "voter-change-stuck": ((), _MEMBERS),
-    "stale-voter-endpoint": ((Kind.MOVED, Kind.NAMELESS, Kind.SILENT, Kind.UNCERTAIN, Kind.UNSEEN), ()),
+    "stale-voter-endpoint": ((Kind.MOVED, Kind.NAMELESS, Kind.SILENT, Kind.UNCERTAIN, Kind.NOT_OBSERVED), ()),
     "broker-fenced": (_BROKERS, (*_CLUSTER, Kind.BUSY)),
     "broker-flapping": (_BROKERS, (*_CLUSTER, Kind.BUSY)),
     "observer-lagging": ((*_BROKERS, *_MEMBERS), (*_CLUSTER, Kind.BUSY)),
     "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
     "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
-    "monitor-blind": ((), (Kind.UNSEEN, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
+    "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
-    "views-disagree": ((), (Kind.UNCERTAIN, Kind.UNSEEN, Kind.SILENT)),
+    "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }
 """The facts that may cause an alert of each rule: those of the node that its subject names, and those of any. An alert
 of a rule that is not here is false."""
@@ -112,19 +112,19 @@ class Oracle:
         return len(self.voters(at)) // 2 + 1
 
     def has_leader(self, at: float) -> bool:
-        """Whether there is surely a leader: a majority serves, and one was seen."""
+        """Whether there is surely a leader: a majority serves, and one answered."""
         if at not in self._has_leader:
-            self._has_leader[at] = len(self.serving(at)) >= self.majority(at) and self.leader_seen(at)
+            self._has_leader[at] = len(self.serving(at)) >= self.majority(at) and self.leader_answers(at)
         return self._has_leader[at]
 
-    def leader_seen(self, at: float) -> bool:
+    def leader_answers(self, at: float) -> bool:
         """Whether the quorum itself answered around this moment that it has a leader."""
         near = self.course.leaders[bisect_left(self._times, at - 3) : bisect_right(self._times, at + 3)]
         return bool(near) and all(each.leader is not None for each in near)
 
     def observed(self, at: float) -> bool:
-        """Whether the monitor surely sees the cluster."""
-        return self._works(at) and not self._is(Kind.UNSEEN, at) and not self._is(Kind.NAMELESS, at)
+        """Whether the monitor surely observes the cluster."""
+        return self._works(at) and not self._is(Kind.NOT_OBSERVED, at) and not self._is(Kind.NAMELESS, at)
 
     def _works(self, at: float) -> bool:
         """Whether the monitor surely works."""
@@ -143,13 +143,13 @@ class Oracle:
             yield from self._long_enough("voter-disk-replaced", f"controller {node}", partial(self._has_new_disk, node))
             yield from self._long_enough("stale-voter-endpoint", f"voter {node}", partial(self._is_nameless, node))
             yield from self._long_enough(
-                "monitor-blind controller", f"controller {node}", partial(self._is_unseen, node)
+                "monitor-blind controller", f"controller {node}", partial(self._is_not_observed, node)
             )
         for broker in sorted({fact.subject for fact in course.facts.of(Kind.BROKER_SILENT)}):
             yield from self._long_enough("broker-fenced", f"broker {broker}", partial(self._is_fenced, broker))
         for fact in course.facts.of(Kind.RECOVERING):
             yield from self._long_enough("partition-stuck-recovering", fact.subject, partial(self._recovers, fact))
-        yield from self._long_enough("monitor-blind", "", self._all_unseen)
+        yield from self._long_enough("monitor-blind", "", self._none_observed)
         yield from self._long_enough("monitor-blind relay", "relay", self._no_relay)
 
     def _no_majority(self, at: float) -> bool:
@@ -175,18 +175,18 @@ class Oracle:
     def _recovers(self, fact: Fact, at: float) -> bool:
         return self.observed(at) and self.has_leader(at) and fact.is_so(at)
 
-    def _is_unseen(self, node: int, at: float) -> bool:
-        unseen = [each for each in self.course.controllers if self._is(Kind.UNSEEN, at, each)]
+    def _is_not_observed(self, node: int, at: float) -> bool:
+        missing = [each for each in self.course.controllers if self._is(Kind.NOT_OBSERVED, at, each)]
         named = self._works(at) and not self._is(Kind.NAMELESS, at)
-        return named and unseen == [node] and node in self.serving(at) and self.has_leader(at)
+        return named and missing == [node] and node in self.serving(at) and self.has_leader(at)
 
     def _is_nameless(self, node: int, at: float) -> bool:
-        seen = self._works(at) and not self._is(Kind.UNSEEN, at)
-        return seen and self.has_leader(at) and node in self.voters(at) and self._is(Kind.NAMELESS, at, node)
+        reached = self._works(at) and not self._is(Kind.NOT_OBSERVED, at)
+        return reached and self.has_leader(at) and node in self.voters(at) and self._is(Kind.NAMELESS, at, node)
 
-    def _all_unseen(self, at: float) -> bool:
-        unseen = all(self._is(Kind.UNSEEN, at, each) for each in self.course.controllers)
-        return unseen and self._works(at)
+    def _none_observed(self, at: float) -> bool:
+        cut_off = all(self._is(Kind.NOT_OBSERVED, at, each) for each in self.course.controllers)
+        return cut_off and self._works(at)
 
     def _no_relay(self, at: float) -> bool:
         works = not self._is(Kind.MONITOR_OFF, at) and not self._is(Kind.BUSY, at)

@@ -41,12 +41,12 @@ class PacketFilter:
     broken: list[BrokenPath] = field(default_factory=list)
 
     def break_paths(self, *paths: BrokenPath) -> None:
-        """Breaks paths, until they are mended one by one."""
+        """Breaks paths, until they are restored one by one."""
         self.broken += paths
         self._write()
 
-    def mend(self, *paths: BrokenPath) -> None:
-        """Mends paths that were broken by these values."""
+    def restore(self, *paths: BrokenPath) -> None:
+        """Restores paths that were broken by these values."""
         for path in paths:
             self.broken.remove(path)
         self._write()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.facts import Course, Fact, FactLog, Kind, LeaderSeen, Notified, Paged, Reported
+from tests.chaos.facts import Course, Fact, FactLog, Kind, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.verdict import judge
 
 START = 1_790_000_000.0
@@ -52,7 +52,7 @@ RIGHT = Course(
         ]
     ),
     leaders=[
-        LeaderSeen(at=START + second, leader=None if KILLED <= START + second < STARTED + 15 else 3, epoch=1)
+        LeaderAnswer(at=START + second, leader=None if KILLED <= START + second < STARTED + 15 else 3, epoch=1)
         for second in range(700)
     ],
     reported=(FIRED, RESOLVED),
@@ -94,7 +94,7 @@ def test_a_run_in_which_everything_was_reported_has_no_problem() -> None:
         (replace(RIGHT, paged=(PAGED[0], *PAGED)), "twice: PagerDuty k1"),
         (replace(RIGHT, notified=(RIGHT.notified[0], *RIGHT.notified)), "twice: incident i1 firing"),
         (replace(RIGHT, reported=(FIRED,)), "fires at the end"),
-        (replace(RIGHT, notified=RIGHT.notified[:1]), "told nothing of the end of incident i1"),
+        (replace(RIGHT, notified=RIGHT.notified[:1]), "not notified of the end of incident i1"),
         (replace(RIGHT, paged=PAGED[:1]), "PagerDuty k1 is open at the end"),
         (replace(RIGHT, reported=(FIRED, line("resolved", STARTED + 250))), "resolved at"),
     ],
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_noticed(course: Course, problem: str) -> None:
 
 
 def test_an_alert_is_not_required_while_the_monitor_does_not_run_or_the_host_is_busy() -> None:
-    for kind in (Kind.MONITOR_OFF, Kind.BUSY, Kind.UNSEEN):
+    for kind in (Kind.MONITOR_OFF, Kind.BUSY, Kind.NOT_OBSERVED):
         facts = FactLog([*RIGHT.facts.facts, fact(kind, 3, KILLED - 10, STARTED)])
         course = replace(RIGHT, facts=facts, reported=(), notified=(), paged=())
         assert list(judge(course).problems) == []

@@ -59,17 +59,17 @@ def _require(course: Course, expected: Expected, verdict: Verdict) -> None:
         verdict.missed.append(f"{text}: no alert at {_time(expected.due)}")
         return
     verdict.delays.setdefault(expected.rule, []).append(alert.sent_at - expected.since)
-    told_by = expected.due + DELIVERED_S
-    off = any(each.overlaps(expected.since, told_by) for each in course.facts.of(Kind.MONITOR_OFF))
-    if not expected.people or off or expected.until < told_by:
+    notified_by = expected.due + DELIVERED_S
+    off = any(each.overlaps(expected.since, notified_by) for each in course.facts.of(Kind.MONITOR_OFF))
+    if not expected.people or off or expected.until < notified_by:
         return
     if not any(
         rule == expected.rule and expected.subject in subject
         for each in course.notified
-        if each.at <= told_by
+        if each.at <= notified_by
         for rule, subject in each.firing
     ):
-        verdict.missed.append(f"{text}: people were not notified until {_time(told_by)}")
+        verdict.missed.append(f"{text}: people were not notified until {_time(notified_by)}")
 
 
 def _is_open(course: Course, alert: Reported, at: float) -> bool:
@@ -143,7 +143,7 @@ def _still_open(course: Course) -> Iterator[str]:
     incidents = {each.incident: each for each in course.notified}
     for incident, last in incidents.items():
         if last.reason != "resolved":
-            yield f"people were told nothing of the end of incident {incident} ({sorted(last.firing)})"
+            yield f"people were not notified of the end of incident {incident} ({sorted(last.firing)})"
     for key in dict.fromkeys(each.key for each in course.paged):
         effects = [each.effect for each in course.paged if each.key == key and each.effect != "dropped"]
         if effects[-1:] != ["resolved"]:

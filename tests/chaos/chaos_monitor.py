@@ -1,11 +1,9 @@
 """What watches the quorum in a chaos run: one job that gathers itself, or two relays, a topic, a store and a job."""
 
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,6 @@ from tests.chaos.oracle import HOLD_S
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess
-from tests.kill_campaign.campaign_job import ROOT, STARTUP
-from tests.kill_campaign.instrumentation import SETTINGS, Settings
-from tests.kill_campaign.job_processes import VARIABLE
 from tests.postgres_server import PostgresServer
 
 CLUSTER = "chaos"
@@ -73,7 +68,9 @@ def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool) -> Iterator[Chao
     """Starts everything that watches the quorum; returns once the job observes it."""
     with ExitStack() as stack:
         sinks = stack.enter_context(counted_sinks(folder))
-        job = ConfiguredJob(folder=folder / "job", name=CLUSTER, bootstrap=(), environment=_environment(folder, sinks))
+        job = ConfiguredJob(
+            folder=folder / "job", name=CLUSTER, bootstrap=(), environment=sinks.services.instrument(folder)
+        )
         cluster = section(CLUSTER, lab, hosts_file=str(lab.monitor_hosts_file), cluster_id=lab.cluster_id)
         config: dict[str, Any] = {
             "clusters": [cluster],
@@ -100,15 +97,3 @@ def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict
     monitor.topic, monitor.store, monitor.relays = topic, store, relays
     relay_section = {**relays[0].section, "folder": str(folder / "no-relay")}
     return {"source": "kafka", "relay": relay_section, "store": store.database("kraftwatch").url}
-
-
-def _environment(folder: Path, sinks: CountedSinks) -> Mapping[str, str]:
-    """The job's PagerDuty and Slack have the addresses of the doubles, as in the kill campaign."""
-    services = sinks.services
-    settings = Settings(
-        pagerduty_url=services.pagerduty.server.url,
-        slack_url=f"{services.slack.server.url}/api/",
-        ca_file=services.ca_file,
-    )
-    (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
-    return {VARIABLE: str(folder), "PYTHONPATH": os.pathsep.join((str(STARTUP), str(ROOT)))}

@@ -40,7 +40,6 @@ class ActiveFault:
     needs: frozenset[tuple[str, int]]
     due: float
     """When it ends, or is tried again."""
-    ending: bool = False
 
 
 @dataclass(kw_only=True)
@@ -114,22 +113,18 @@ class ChaosRun:
         taken = {need for each in self._active for need in each.needs}
         possible: list[tuple[ChaosFault, Mapping[str, int]]] = []
         for fault in self.faults:
-            chosen = {
-                name: context.random.choice(list(free))
-                for name, all_ in fault.needs(context).items()
-                if (free := [one for one in all_ if not _expanded(context, name, one) & taken])
+            free = {
+                name: [one for one in choices if not _expanded(context, name, one) & taken]
+                for name, choices in fault.needs(context).items()
             }
-            if len(chosen) == len(fault.needs(context)):
+            if all(free.values()):
+                chosen = {name: context.random.choice(choices) for name, choices in free.items()}
                 possible += [(fault, chosen)] * fault.weight
         if not possible:
             return
         fault, choice = context.random.choice(possible)
-        (first, node), *_ = choice.items()
-        if fault.name == "the leader is killed":
-            node = context.leader() or node
-        needs = {need for name, one in {**choice, first: node}.items() for need in _expanded(context, name, one)}
-        if needs & taken:
-            return
+        node, *_ = choice.values()
+        needs = {need for name, one in choice.items() for need in _expanded(context, name, one)}
         steps = fault.run(context, node)
         length = min(fault.longest_s, context.random.uniform(*context.random.choice(LENGTHS_S)))
         before = time.time()
@@ -153,7 +148,7 @@ class ChaosRun:
         for each in [one for one in self._active if one.due <= time.time()]:
             try:
                 next(each.steps)
-                each.due, each.ending = time.time() + STEP_S, True
+                each.due = time.time() + STEP_S
             except StopIteration:
                 self._active.remove(each)
                 self.say(f"  ended: {each.fault.name}{f' ({each.node})' if each.node else ''}")

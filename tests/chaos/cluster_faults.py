@@ -24,6 +24,11 @@ def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     return {"controller": context.lab.controllers}
 
 
+def _leader(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    leader = context.leader()
+    return {"controller": () if leader is None else (leader,)}
+
+
 def _brokers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     return {"broker": context.lab.brokers}
 
@@ -65,12 +70,6 @@ def _slow_controller(context: ChaosContext, node: int) -> Iterator[None]:
         slowing.wait()
         context.lab.resume(node)
         context.uncertain_for(node, RECONNECT_S)
-
-
-def _kill_leader(context: ChaosContext, node: int) -> Iterator[None]:
-    if context.require_leader() != node:
-        raise NotNowError("it does not lead")
-    yield from _kill_controller(context, node)
 
 
 def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
@@ -264,7 +263,7 @@ def _elect_uncleanly(context: ChaosContext, _: int) -> Iterator[None]:
 
 CLUSTER_FAULTS = (
     ChaosFault(name="a controller is killed", needs=_controllers, run=_kill_controller, weight=4),
-    ChaosFault(name="the leader is killed", needs=_controllers, run=_kill_leader, weight=4),
+    ChaosFault(name="the leader is killed", needs=_leader, run=_kill_controller, weight=4),
     ChaosFault(name="a controller is stopped", needs=_controllers, run=_stop_controller),
     ChaosFault(name="a controller is paused", needs=_controllers, run=_pause_controller, weight=4),
     ChaosFault(name="a controller is slow", needs=_controllers, run=_slow_controller),

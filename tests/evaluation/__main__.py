@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -31,9 +30,6 @@ from tests.evaluation.evaluated_quorum import CLUSTER, EvaluatedQuorum, sections
 from tests.evaluation.evaluation_run import EvaluationRun
 from tests.evaluation.quorum_faults import FAULTS, THRESHOLDS
 from tests.job.configured_job import ConfiguredJob
-from tests.kill_campaign.campaign_job import ROOT, STARTUP
-from tests.kill_campaign.instrumentation import SETTINGS, Settings
-from tests.kill_campaign.job_processes import VARIABLE
 
 CLEAR_S = 3.0
 CONSOLE = Console(highlight=False, soft_wrap=True)
@@ -99,14 +95,7 @@ def started(folder: Path, stack: ExitStack, quorum: EvaluatedQuorum) -> Evaluati
 
 def _job(folder: Path, clusters: list[dict[str, Any]], sinks: CountedSinks) -> ConfiguredJob:
     """Returns the job; its PagerDuty and Slack have the addresses of the doubles, as in the kill campaign."""
-    services = sinks.services
-    settings = Settings(
-        pagerduty_url=services.pagerduty.server.url,
-        slack_url=f"{services.slack.server.url}/api/",
-        ca_file=services.ca_file,
-    )
-    (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
-    environment = {VARIABLE: str(folder), "PYTHONPATH": os.pathsep.join((str(STARTUP), str(ROOT)))}
+    environment = sinks.services.instrument(folder)
     job = ConfiguredJob(folder=folder / "job", name=CLUSTER, bootstrap=(), environment=environment)
     thresholds: dict[str, dict[str, float]] = {}
     for key, value in THRESHOLDS.items():

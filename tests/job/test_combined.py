@@ -1,9 +1,6 @@
 """A combined node is a controller and a broker in one process, with one disk."""
 
-import json
-import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,9 +10,6 @@ from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.conftest import HOLDS, await_fetches_of_all_voters
 from tests.job.job_state import wait_until_delivered, wait_until_resolved
-from tests.kill_campaign.campaign_job import ROOT, STARTUP
-from tests.kill_campaign.instrumentation import SETTINGS, Settings
-from tests.kill_campaign.job_processes import VARIABLE
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -36,14 +30,7 @@ def sinks(folder: Path) -> Iterator[CountedSinks]:
 
 @pytest.fixture(scope="module")
 def job(folder: Path, lab: Lab, sinks: CountedSinks) -> Iterator[ConfiguredJob]:
-    services = sinks.services
-    settings = Settings(
-        pagerduty_url=services.pagerduty.server.url,
-        slack_url=f"{services.slack.server.url}/api/",
-        ca_file=services.ca_file,
-    )
-    (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
-    environment = {VARIABLE: str(folder), "PYTHONPATH": os.pathsep.join((str(STARTUP), str(ROOT)))}
+    environment = sinks.services.instrument(folder)
     job = ConfiguredJob(folder=folder / "job", name="test", bootstrap=(), environment=environment)
     configure(job, lab, sinks, "voter-disk-replaced", "no-leader")
     with job:

@@ -18,12 +18,9 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.kill_campaign import job_processes
-from tests.kill_campaign.job_processes import VARIABLE
 from tests.kill_campaign.kill_point import Role
 from tests.kill_campaign.sink_services import PAGERDUTY, SLACK
 
-ROOT = Path(__file__).parents[2]
-STARTUP = Path(__file__).parent / "startup"
 END_S = 90.0
 """Within this time the job must end after a process that it needs was killed."""
 
@@ -61,8 +58,7 @@ class CampaignJob:
     def start(self) -> None:
         """Starts the job and waits for nothing."""
         self.starts += 1
-        path = os.pathsep.join((str(STARTUP), str(ROOT)))
-        environment = {**os.environ, VARIABLE: str(self.folder), "PYTHONPATH": path}
+        environment = {**os.environ, **job_processes.environment(self.folder)}
         command = [sys.executable, "-m", "streaming", "run", "--config", str(self._config)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

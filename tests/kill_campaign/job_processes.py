@@ -19,6 +19,12 @@ _ROLES = (
 )
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Returns the environment variables with which the job of this folder is started, and is instrumented."""
+    startup = Path(__file__).parent / "startup"
+    return {VARIABLE: str(folder), "PYTHONPATH": os.pathsep.join((str(startup), str(startup.parents[2])))}
+
+
 def pids(folder: Path) -> list[int]:
     """Returns the processes of the job in this folder that have not ended."""
     marker = f"{VARIABLE}={folder}\0".encode()

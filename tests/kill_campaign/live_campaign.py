@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,7 +23,6 @@ from tests.kill_campaign import delivery_log
 from tests.kill_campaign.campaign_job import CampaignJob
 from tests.kill_campaign.campaign_result import CampaignResult, Report
 from tests.kill_campaign.delivery_check import check_file, check_people_sinks
-from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.kill_campaign.kill_execution import CampaignStuckError, KillExecution
 from tests.kill_campaign.kill_plan import PlannedKill, plan
 from tests.kill_campaign.live_fault import THRESHOLDS, LiveFault, await_healthy, choose_fault
@@ -81,12 +80,7 @@ class LiveCampaign:
             return self._result(execution, services, time.monotonic() - began)
 
     def _job(self, lab: Lab, services: SinkServices) -> CampaignJob:
-        settings = Settings(
-            pagerduty_url=services.pagerduty.server.url,
-            slack_url=f"{services.slack.server.url}/api/",
-            ca_file=services.ca_file,
-        )
-        (self._folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
+        services.write_settings(self._folder)
         config = {"clusters": [{"name": CLUSTER, "bootstrap": lab.bootstrap}], "thresholds": THRESHOLDS}
         return CampaignJob(self._folder, config, repeat=REPEAT)
 

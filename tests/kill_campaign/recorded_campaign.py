@@ -4,10 +4,9 @@ Its transitions must equal those of an uninterrupted run. The wall clock of the 
 silences and storms of incidents take place within minutes.
 """
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from tests.kill_campaign import delivery_log, recording
 from tests.kill_campaign.campaign_job import CampaignJob
 from tests.kill_campaign.campaign_result import CampaignResult, Report
 from tests.kill_campaign.delivery_check import check_file, check_people_sinks
-from tests.kill_campaign.instrumentation import SETTINGS, Settings, wall_ms
+from tests.kill_campaign.instrumentation import Settings, wall_ms
 from tests.kill_campaign.kill_execution import CampaignStuckError, KillExecution
 from tests.kill_campaign.kill_plan import PlannedKill, plan
 from tests.kill_campaign.kill_point import Role
@@ -109,15 +108,9 @@ class RecordedCampaign:
             return self._result(execution, services, expected, time.monotonic() - began)
 
     def _job(self, folder: Path, services: SinkServices) -> tuple[CampaignJob, Settings]:
-        settings = Settings(
-            pagerduty_url=services.pagerduty.server.url,
-            slack_url=f"{services.slack.server.url}/api/",
-            ca_file=services.ca_file,
-            recording=str(self._file),
-            clock_from_s=time.time(),
-            clock_factor=CLOCK_FACTOR,
+        settings = services.write_settings(
+            folder, recording=str(self._file), clock_from_s=time.time(), clock_factor=CLOCK_FACTOR
         )
-        (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
         clusters = [
             {
                 "name": cluster.name,

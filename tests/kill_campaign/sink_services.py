@@ -5,10 +5,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from tests.kill_campaign import job_processes
+from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.slack_double import SlackDouble
@@ -87,6 +90,22 @@ class SinkServices:
     def named(self, sink: str) -> SinkService:
         """Returns the service of a sink."""
         return {PAGERDUTY: self.pagerduty, SLACK: self.slack}[sink]
+
+    def write_settings(self, folder: Path, **others: Any) -> Settings:
+        """Writes the settings with which the job of this folder sends to these services; returns them."""
+        settings = Settings(
+            pagerduty_url=self.pagerduty.server.url,
+            slack_url=f"{self.slack.server.url}/api/",
+            ca_file=self.ca_file,
+            **others,
+        )
+        (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
+        return settings
+
+    def instrument(self, folder: Path) -> dict[str, str]:
+        """Returns the environment variables of a job of this folder that sends to these services."""
+        self.write_settings(folder)
+        return job_processes.environment(folder)
 
 
 @contextmanager

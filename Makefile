@@ -81,7 +81,7 @@ screenshots: $(READY) ## update the screenshots of the web page (needs Debian's 
 	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## update goldens and generated documentation; review every diff
-	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts
+	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts tests/kips/test_whole_outputs.py tests/unit/streaming/replay/test_log_scenarios.py
 	@$(BIN)/python -m tests.rule_pages
 	@$(BIN)/python -m tests.configuration_page
 	@$(BIN)/python -m tests.metric_page

@@ -10,14 +10,14 @@ BUGS = (
         "connectors/kafka/messages.py",
         "partition=0,\n        current_leader_epoch=leader_epoch,\n        fetch",
         "partition=1,\n        current_leader_epoch=leader_epoch,\n        fetch",
-        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D004",
     ),
     Bug(
         "connectors/kafka/messages.py",
         "TOPIC_ID = UUID(int=1)",
         "TOPIC_ID = UUID(int=0)",
-        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D005",
     ),
     Bug(
@@ -115,7 +115,7 @@ BUGS = (
         "connectors/kafka/messages.py",
         "        current_leader_epoch=leader_epoch,\n        fetch_offset",
         "        current_leader_epoch=last_epoch,\n        fetch_offset",
-        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D032",
     ),
     Bug(

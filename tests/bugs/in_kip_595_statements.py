@@ -188,14 +188,14 @@ BUGS = (
         "connectors/kafka/messages.py",
         "        max_wait_ms=max_wait_ms,\n        min_bytes=1,",
         "        max_wait_ms=0,\n        min_bytes=1,",
-        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D068",
     ),
     Bug(
         "connectors/kafka/messages.py",
         "        min_bytes=1,\n",
         "        min_bytes=0,\n",
-        "tests/unit/connectors/kafka/test_messages.py::test_fetch_has_replica_id_minus_one_in_every_version",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D068",
     ),
     Bug(

@@ -374,7 +374,7 @@ BUGS = (
         "connectors/kafka/messages.py",
         "PartitionData(partition_index=0)\n    return Desc",
         "PartitionData(partition_index=1)\n    return Desc",
-        "tests/unit/connectors/kafka/test_messages.py::test_poll_requests_the_metadata_partition",
+        "tests/unit/connectors/kafka/test_messages.py::test_poll_requests_the_metadata_partition_in_every_version",
         rows="A115 D084",
     ),
 )

@@ -1,6 +1,7 @@
 """Conversion of records to events: every record that rules need, and absent values as None."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,18 +40,25 @@ from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD,
 AT = RecordPosition(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
 UUID = bytes(range(16))
 PRINTED = "AAECAwQFBgcICQoLDA0ODw"
+REVERSED = "Dw4NDAsKCQgHBgUEAwIBAA"
 LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 1}
 ENDPOINT = Endpoint(listener="CONTROLLER", host="c1.test", port=9093)
 FEATURE = {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 30}
 SUPPORTED = FeatureRange(name="metadata.version", lowest=7, highest=30)
+LISTENERS = [LISTENER, {"name": "INTERNAL", "host": "fd00::3", "port": 40_123, "security_protocol": 3}]
+ENDPOINTS = (ENDPOINT, Endpoint(listener="INTERNAL", host="fd00::3", port=40_123))
+FEATURES = [FEATURE, {"name": "kraft.version", "min_supported_version": 0, "max_supported_version": 1}]
+ALL_SUPPORTED = (FeatureRange(name="kraft.version", lowest=0, highest=1), SUPPORTED)
 
 
 def one(value: bytes | tuple[bytes, bytes]) -> Event:
-    """Returns the event of a log that holds one record."""
-    payload = batch([value], base_offset=8, epoch=3, timestamp=1000)
-    table = decode_records(payload, base_offset=8, last_offset=8, leader_epoch=3, high_watermark=9)
-    event, _ = table.events()
-    return event
+    """Returns the event of a record. The log holds it three times: a repeated one is read in another way."""
+    payload = batch([value] * 3, base_offset=8, epoch=3, timestamp=1000)
+    table = decode_records(payload, base_offset=8, last_offset=10, leader_epoch=3, high_watermark=11)
+    *events, _ = table.events()
+    offsets = (replace(AT, offset=Offset(8 + number)) for number in range(3))
+    assert events == [replace(events[0], at=at) for at in offsets]  # type: ignore[arg-type]
+    return events[0]
 
 
 def body_with(type_: FieldType, given: Mapping[str, Any]) -> bytes:
@@ -76,7 +84,12 @@ def raft(kind: int, version: int, **given: Any) -> Event:
 NODES = (NodeId(1), NodeId(2))
 
 
-@pytest.mark.kip("A056", "B029", "B032")
+def nodes(*ids: int) -> tuple[NodeId, ...]:
+    return tuple(map(NodeId, ids))
+
+
+@pytest.mark.kip("A054", "A055", "A056", "B006", "B016", "B029", "B030", "B032", "B033", "B035", "C005", "C024", "D014")
+@pytest.mark.kip("D018", "D120", "K026")
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
@@ -84,7 +97,15 @@ NODES = (NodeId(1), NodeId(2))
             raft(2, 0, leader_id=2, voters=[{"voter_id": 1}, {"voter_id": 2}]),
             LeaderChanged(at=AT, leader_id=NodeId(2), voter_ids=NODES),
         ),
+        (
+            raft(
+                2, 0, leader_id=0, voters=[{"voter_id": 4}, {"voter_id": 0}, {"voter_id": 2}],
+                granting_voters=[{"voter_id": 2}, {"voter_id": 0}],
+            ),
+            LeaderChanged(at=AT, leader_id=NodeId(0), voter_ids=nodes(4, 0, 2), granting_voter_ids=nodes(2, 0)),
+        ),
         (raft(5, 0, kraft_version=1), KRaftVersionSet(at=AT, version=1)),
+        (raft(5, 0, kraft_version=0), KRaftVersionSet(at=AT, version=0)),
         (
             metadata(12, 0, name="metadata.version", feature_level=29),
             FeatureLevelSet(at=AT, name="metadata.version", level=29),
@@ -93,6 +114,22 @@ NODES = (NodeId(1), NodeId(2))
             metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[LISTENER], features=[FEATURE]),
             ControllerRegistered(
                 at=AT, id=NodeId(1), incarnation_id=PRINTED, endpoints=(ENDPOINT,), features=(SUPPORTED,)
+            ),
+        ),
+        (
+            metadata(27, 0, controller_id=0, incarnation_id=UUID, end_points=LISTENERS, features=FEATURES),
+            ControllerRegistered(
+                at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, features=ALL_SUPPORTED
+            ),
+        ),
+        (
+            metadata(
+                0, 3, broker_id=0, incarnation_id=UUID, end_points=LISTENERS, features=FEATURES, fenced=True,
+                in_controlled_shutdown=True, rack="r",
+            ),
+            BrokerRegistered(
+                at=AT, id=NodeId(0), incarnation_id=PRINTED, endpoints=ENDPOINTS, fenced=True,
+                in_controlled_shutdown=True, features=ALL_SUPPORTED,
             ),
         ),
         (
@@ -125,6 +162,10 @@ NODES = (NodeId(1), NodeId(2))
             metadata(17, 1, broker_id=4, in_controlled_shutdown=1),
             BrokerChanged(at=AT, id=NodeId(4), fenced=None, in_controlled_shutdown=True),
         ),
+        (
+            metadata(17, 1, broker_id=0, fenced=1, in_controlled_shutdown=0),
+            BrokerChanged(at=AT, id=NodeId(0), fenced=True, in_controlled_shutdown=None),
+        ),
         (metadata(7, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=True, in_controlled_shutdown=None)),
         (metadata(8, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None)),
         (metadata(1, 0, broker_id=4), BrokerUnregistered(at=AT, id=NodeId(4))),
@@ -145,6 +186,16 @@ NODES = (NodeId(1), NodeId(2))
             ),
         ),
         (
+            metadata(
+                3, 0, topic_id=UUID, partition_id=0, replicas=[5, 0, 3], isr=[3, 0], leader=0, leader_epoch=12,
+                partition_epoch=13, removing_replicas=[5], adding_replicas=[3],
+            ),
+            PartitionSet(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=nodes(5, 0, 3), isr=nodes(3, 0), elr=(),
+                leader=NodeId(0), partition_leader_epoch=12, recovering=False, partition_epoch=13,
+            ),
+        ),
+        (
             metadata(3, 0, topic_id=UUID, replicas=[1, 2], leader=-1),
             PartitionSet(
                 at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(),
@@ -159,6 +210,23 @@ NODES = (NodeId(1), NodeId(2))
             PartitionChanged(
                 at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=(NodeId(2),), elr=(),
                 leader=NodeId(2), leader_set=True, recovering=True, last_known_elr=(NodeId(1),),
+            ),
+        ),
+        (
+            metadata(
+                5, 2, topic_id=UUID, partition_id=6, isr=[3, 0], leader=0, replicas=[5, 0, 3], removing_replicas=[5],
+                adding_replicas=[3], leader_recovery_state=0, eligible_leader_replicas=[5], last_known_elr=[4],
+            ),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=nodes(5, 0, 3), isr=nodes(3, 0),
+                elr=nodes(5), leader=NodeId(0), leader_set=True, recovering=False, last_known_elr=nodes(4),
+            ),
+        ),
+        (
+            metadata(5, 0, topic_id=UUID, partition_id=6),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=None, isr=None, elr=None,
+                leader=None, leader_set=False, recovering=None,
             ),
         ),
         (
@@ -182,22 +250,26 @@ def test_a_record_gives_its_event(event: Event, expected: Event) -> None:
     assert event == expected
 
 
-@pytest.mark.kip("A056", "C002", "C028", "E003")
+@pytest.mark.kip("A017", "A056", "C001", "C002", "C004", "C005", "C028", "D014", "E002", "E003", "K003")
 def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -> None:
     feature = {"min_supported_version": 0, "max_supported_version": 1}
+    other = {"min_supported_version": 1, "max_supported_version": 2}
     voters = [
-        {"voter_id": 1, "voter_directory_id": UUID, "endpoints": [LISTENER], "kraft_version_feature": feature},
+        {"voter_id": 1, "voter_directory_id": UUID, "endpoints": LISTENERS, "kraft_version_feature": feature},
+        {"voter_id": 4, "voter_directory_id": UUID[::-1], "endpoints": [LISTENER], "kraft_version_feature": other},
         {"voter_id": 2, "voter_directory_id": bytes(16), "endpoints": [], "kraft_version_feature": feature},
     ]
 
     event = raft(6, 0, voters=voters)
 
     assert isinstance(event, VotersReplaced)
-    assert {str(voter.kraft_versions) for voter in event.voters} == {"kraft.version 0-1"}
+    ranges = ["kraft.version 0-1", "kraft.version 1-2", "kraft.version 0-1"]
+    assert [str(voter.kraft_versions) for voter in event.voters] == ranges
     assert event == VotersReplaced(
         at=AT,
         voters=(
-            Voter(key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId(PRINTED)), endpoints=(ENDPOINT,)),
+            Voter(key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId(PRINTED)), endpoints=ENDPOINTS),
+            Voter(key=ReplicaKey(id=NodeId(4), directory_id=DirectoryId(REVERSED)), endpoints=(ENDPOINT,)),
             Voter(key=ReplicaKey(id=NodeId(2), directory_id=None), endpoints=()),
         ),
     )

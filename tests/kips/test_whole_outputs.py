@@ -1,0 +1,225 @@
+"""All that is shown of a quorum, in whole: fields of `--json`, tables and metrics of six situations, log directories.
+
+`make goldens` rewrites the goldens: read each difference.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rules.evaluate import RULES, thresholds_for
+from rules.model.history import ControllerStart, Election, VoterChange
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.poll import OBSERVER_SESSION_MS
+from rules.model.quorum import Quorum
+from streaming.status.build_status import cluster_status
+from streaming.status.from_journal import recorded_state
+from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.log_dir_status import log_dir_lines
+from streaming.status.status_json import status_json
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.rules.situation import (
+    NOW,
+    adding,
+    endpoint,
+    forced_change,
+    healthy,
+    history,
+    key,
+    leaderless,
+    name_not_found,
+    observer,
+    recovering,
+    refuses,
+    registered,
+    registered_elsewhere,
+    row,
+    static,
+    unclean,
+    voter_not_fetching,
+    voters_lagging,
+    with_broker,
+    with_certificates,
+)
+from tests.unit.streaming.metrics.exposition import MetricsFixture
+from tests.unit.streaming.status.statuses import partitions, replication, status
+from tests.unit.streaming.status.test_status_fields import in_the_kips_sample
+from tests.unit.streaming.status.test_status_tables import printed
+
+GOLDENS = Path(__file__).parent / "goldens"
+REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
+
+
+def with_history(quorum: Quorum) -> Quorum:
+    """An election of each kind, a change of the voters, a start of a controller; no two numbers are equal."""
+    elections = (
+        Election(
+            leader_id=NodeId(2),
+            leader_epoch=Epoch(5),
+            offset=Offset(8_001),
+            timestamp_ms=Millis(NOW - 600_000),
+            voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
+            granting_voter_ids=(NodeId(1), NodeId(2)),
+        ),
+        Election(
+            leader_id=NodeId(3),
+            leader_epoch=Epoch(7),
+            offset=Offset(9_002),
+            timestamp_ms=Millis(NOW - 300_000),
+            previous_leader_id=NodeId(2),
+            previous_epoch=Epoch(5),
+            voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
+            granting_voter_ids=(NodeId(1), NodeId(3)),
+        ),
+    )
+    change = VoterChange(
+        added=(key(3),),
+        removed=(key(5),),
+        moved=(NodeId(1),),
+        offset=Offset(9_003),
+        leader_epoch=Epoch(6),
+        timestamp_ms=Millis(NOW - 250_000),
+    )
+    start = ControllerStart(
+        id=NodeId(1),
+        incarnation_id="new",
+        offset=Offset(9_004),
+        timestamp_ms=Millis(NOW - 200_000),
+        replaced_incarnation_id="old",
+    )
+    return replace(
+        quorum, history=replace(quorum.history, elections=elections, voter_changes=(change,), starts=(start,))
+    )
+
+
+def in_the_middle_of_everything() -> Quorum:
+    """Voter 2's disk was replaced, voter 4 is being added, voter 3 moves; partitions of two topics are recovering."""
+    quorum = adding(observer(voter_not_fetching(healthy(3), 2, end=9_100, epoch=5), 2, directory="newDirOf2"), 4)
+    quorum = observer(quorum, 6, fetched_ago_ms=400, lags=(900,) * 30)
+    assert quorum.poll is not None
+    moved = (endpoint(3, port=19_093), Endpoint(listener="INTERNAL", host="fd00::3", port=40_123))
+    quorum = replace(
+        quorum,
+        poll=replace(quorum.poll, high_watermark=Offset(9_950), nodes={**quorum.poll.nodes, NodeId(3): moved}),
+        high_watermark=Offset(9_950),
+        last_offset=Offset(9_949),
+    )
+    quorum = with_broker(registered(with_certificates(quorum, days={1: 9.5}), 9), 101, fenced=True)
+    quorum = recovering(quorum, 0, 3, replicas=(101, 102, 103), for_ms=61_000)
+    quorum = recovering(
+        quorum, 7, topic=None, topic_id=TopicId("b3RoZXItdG9waWMtaWQhIQ"), leader=None, at_least=True, previous_isr=None
+    )
+    return forced_change(unclean(with_history(quorum), 0, 3), before=(1, 2), after=(1, 2, 3))
+
+
+def of_five() -> Quorum:
+    """Voter 1 does not fetch, voter 2 lags, the name of 3 is lost and 4 has moved; 5 leads."""
+    quorum = registered_elsewhere(name_not_found(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 3), 4)
+    assert quorum.poll is not None
+    unheard = replace(row(key(4), end=None), last_fetch_ms=None, last_caught_up_ms=None)
+    voters = tuple(unheard if each.key.id == 4 else each for each in quorum.poll.voters)
+    histories = {**quorum.histories, key(4): history(key(4), end=9_700, epoch=6)}
+    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
+
+
+SITUATIONS = {
+    "the-sample-of-kip-595": in_the_kips_sample(),
+    "in-the-middle-of-everything": in_the_middle_of_everything(),
+    "of-five-voters": of_five(),
+    "leaderless": leaderless(refuses(healthy(3), 1, 3), 2),
+    "static": static(healthy(3)),
+    "not-observed": Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)),
+}
+
+
+def leaves(value: Any, name: str = "") -> Iterator[str]:
+    """Yields a line for each value of JSON: `replicas.0.lag = 0`."""
+    if isinstance(value, dict) and value:
+        for each, inner in value.items():
+            yield from leaves(inner, f"{name}.{each}" if name else each)
+    elif isinstance(value, list) and value:
+        for number, inner in enumerate(value):
+            yield from leaves(inner, f"{name}.{number}")
+    else:
+        yield f"{name} = {value!r}"
+
+
+def compare_with(golden: str, lines: Iterable[str]) -> None:
+    """Asserts that the golden has these lines; writes them before if goldens are rewritten."""
+    path, text = GOLDENS / f"{golden}.txt", "".join(f"{line.rstrip()}\n" for line in lines)
+    if REWRITE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.kip("A008", "A012", "A014", "A017", "A040", "A049", "A055", "A064", "A080", "A093", "A094", "A095", "A096")
+@pytest.mark.kip("A098", "A100", "A106", "A108", "C023", "C024", "C028", "C029", "D016", "D030", "D058", "D083", "D097")
+@pytest.mark.kip("D098", "D099", "D100", "D101", "D132", "D143", "E002", "E012", "E071", "E076", "E080", "K008", "K014")
+@pytest.mark.kip("K018", "K024", "K031", "K037")
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_fields_of_status_and_replication_and_partitions(situation: str) -> None:
+    quorum = SITUATIONS[situation]
+    shown = status(quorum)
+    compare_with(f"{situation}.fields", leaves(shown))
+    for of_part in (replication(quorum), partitions(quorum)):
+        assert {name: shown[name] for name in of_part if name in shown} == {
+            name: value for name, value in of_part.items() if name in shown
+        }, "the same values as in the whole status"
+    assert {*replication(quorum)} - {*shown} == {"described_at"}
+    assert {*partitions(quorum)} <= {*shown}
+
+
+@pytest.mark.kip("A049", "A093", "A096", "A098", "A106", "A108", "C023", "C029", "D016", "D030", "D097", "D098", "D099")
+@pytest.mark.kip("D100", "D101", "E012", "E071", "E080", "K008", "K014", "K018", "K024", "K037")
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_tables_of_status_and_replication_and_partitions(situation: str) -> None:
+    tables = (printed(SITUATIONS[situation], what, width=160) for what in ("status", "replication", "partitions"))
+    compare_with(f"{situation}.tables", (line for table in tables for line in table.splitlines()))
+
+
+@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108", "D116", "K031")
+def test_metrics_of_two_clusters(tmp_path: Path) -> None:
+    other = replace(of_five(), cluster="other")
+    running = MetricsFixture(tmp_path, ("prod", "other")).batch(in_the_middle_of_everything(), other)
+
+    compare_with("metrics", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
+
+
+@pytest.mark.kip("A103", "D102", "D107")
+def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Path) -> None:
+    quorums = (replace(SITUATIONS[name], cluster=name, now_ms=NOW) for name in ("leaderless", "static"))
+    running = MetricsFixture(tmp_path, ("leaderless", "static")).batch(*quorums)
+
+    compare_with("metrics-of-others", sorted(line for line in running.text().splitlines() if 'cluster="' in line))
+
+
+@pytest.mark.kip("A013", "A014", "A018", "A043", "A057", "A062", "A063", "A064", "A065", "D020", "D023", "D081", "D104")
+@pytest.mark.kip("E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002")
+@pytest.mark.parametrize("node", [1, 2, 3, 101])
+def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
+    """Of three controllers and a broker of a real Kafka; one of them has a snapshot."""
+    replayed = replay_log_dir(stopped_quorum(tmp_path) / f"node-{node}")
+    thresholds, contents = thresholds_for({}), replayed.contents
+    state = recorded_state(replayed.machine, replayed.newest_ms, thresholds, missing=contents.missing, log_dir=contents)
+    shown = cluster_status(state)
+    assert shown.log_dir is not None
+    printed_lines = (f"{name}: {value}" for name, value in log_dir_lines(shown.log_dir))
+    lines = [*leaves(status_json(replace(shown, age_ms=Millis(0)))), *printed_lines]
+
+    compare_with(f"log-directory-of-node-{node}", [line.replace(str(tmp_path), "FOLDER") for line in lines])
+
+
+@pytest.mark.kip("B047", "D008", "D009", "D010", "D011", "D012", "D016", "D088", "E005", "K035", "K036", "K038")
+def test_thresholds_of_all_rules() -> None:
+    """And how long Kafka lists an observer that no longer fetches."""
+    lines = [
+        f"{rule.id}.{one.name} = {one.default:g} {one.unit}: {one.meaning}"
+        for rule in RULES.values()
+        for one in rule.thresholds
+    ]
+    compare_with("thresholds", [*lines, f"an observer is listed for {OBSERVER_SESSION_MS} ms"])

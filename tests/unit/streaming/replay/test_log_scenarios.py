@@ -1,0 +1,287 @@
+"""Scenarios of a log: all that changed in what is known after each observation.
+
+Each scenario is replayed twice: at once, and stored and restored after each observation.
+`make goldens` rewrites them: read each difference.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from connectors.observations.log_event import (
+    BrokerUnregistered,
+    ElrCleared,
+    LogEvent,
+    PartitionChanged,
+    TopicRemoved,
+    VotersReplaced,
+)
+from rules.model.history import Recovery
+from rules.model.identifiers import NodeId, ReplicaKey, TopicId
+from rules.model.monitoring import ObservationSource, Reason
+from rules.model.quorum import Quorum
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
+from streaming.replay.decoded_row import DecodedRow
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    again,
+    endpoint,
+    failed,
+    ids,
+    key,
+    machine,
+    poll,
+    replica,
+    voter,
+)
+
+GOLDENS = Path(__file__).parent / "log_scenarios"
+REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
+UNREPORTED = {"now_ms", "log_seen_at_ms", "observed_at_ms", "samples", "bootstrap", "access", "vantage"}
+"""What changes with each observation, or never."""
+Step = tuple[str, DecodedRow]
+
+
+def values(of: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yields each value inside of one, with its name: `poll.voters.1.log_end_offset`."""
+    if isinstance(of, ReplicaKey):
+        yield name, str(of)
+    elif is_dataclass(of) and not isinstance(of, type):
+        for each in fields(of):
+            if not each.name.startswith("_") and each.name not in UNREPORTED:
+                yield from values(getattr(of, each.name), f"{name}.{each.name}" if name else each.name)
+    elif isinstance(of, Mapping):
+        for each, inner in of.items():
+            yield from values(inner, f"{name}.{each}")
+    elif isinstance(of, tuple) and any(is_dataclass(inner) and not isinstance(inner, ReplicaKey) for inner in of):
+        for number, inner in enumerate(of):
+            yield from values(inner, f"{name}.{identity(inner) or number}")
+    else:
+        text = f"[{', '.join(map(str, of))}]" if isinstance(of, tuple) else str(of)
+        yield name, text
+
+
+def identity(of: object) -> str:
+    """Returns what distinguishes a value from the others of its list; empty: only its place."""
+    if isinstance(of, Recovery):
+        return f"{of.topic_id}-{of.partition}"
+    return str(getattr(of, "key", getattr(of, "topic_id", "")))
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield f"  {name}: {before.get(name, '')} -> {after.get(name, '')}"
+
+
+def changes(steps: Iterator[Step]) -> Iterator[str]:
+    at_once, restored = machine(), machine()
+    known = dict(values(at_once.quorum()))
+    for title, row in steps:
+        for each in (at_once, restored):
+            each.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+        restored = again(restored.to_bytes())
+        quorum: Quorum = at_once.quorum()
+        assert restored.quorum() == quorum
+        yield title
+        yield from differences(known, known := dict(values(quorum)))
+
+
+def recoveries() -> Iterator[Step]:
+    """KIP-704: two partitions of a topic, and one of another topic."""
+    script = LogScript()
+    script.leader(1)
+    for topic in ("orders", "other"):
+        script.topic(topic)
+        script.partition(topic, 0, 101, 102, 103, elr=())
+    script.partition("orders", 7, 101, 102)
+    yield "three partitions, recovered", script.read()
+    script.change("orders", 0, isr=(101,), elr=(102,))
+    yield "the ISR shrinks", script.read()
+    script.change("orders", 0, isr=(103,), elr=(), leader=103, recovering=True)
+    yield "an unclean election of orders-0", script.read()
+    script.change("orders", 0, isr=(103,))
+    script.change("orders", 7, leader=102)
+    yield "the same ISR again, and a clean election of orders-7", script.read()
+    script.change("orders", 0, isr=(102,), leader=102)
+    yield "a second unclean election: the state is not repeated", script.read()
+    nobody = PartitionChanged(
+        at=script.at(),
+        topic_id=TopicId("id-of-orders"),
+        partition=0,
+        replicas=None,
+        isr=(),
+        elr=None,
+        leader=None,
+        leader_set=True,
+        recovering=None,
+    )
+    script.write(nobody)
+    yield "orders-0 has no leader and an empty ISR", script.read()
+    script.change("orders", 0, isr=(102,), leader=102)
+    yield "the same leader is back", script.read()
+    script.change("orders", 0, replicas=(101, 102, 104))
+    yield "a reassignment adds a replica and removes one", script.read()
+    script.change("orders", 0, isr=(102, 101))
+    yield "the ISR grows while recovering", script.read()
+    script.change("other", 0, isr=(102,), leader=102, recovering=True)
+    script.change("orders", 7, isr=(101,), leader=101, recovering=True)
+    yield "unclean elections of two partitions", script.read()
+    script.change("orders", 0, leader=101, recovering=False)
+    yield "another leader and the end of the recovery in one record", script.read()
+    script.change("other", 0, isr=(101, 102), recovering=False)
+    yield "the end of a recovery, with a growing ISR", script.read()
+    script.change("orders", 0, recovering=True)
+    yield "recovering without an election", script.read()
+    script.write(ElrCleared(at=script.at(), topic="orders"))
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-other")))
+    yield "the ELR is cleared, and the other topic removed", script.read()
+    script.begin()
+    script.change("orders", 7, isr=(101, 102), recovering=False)
+    script.change("orders", 0, recovering=False)
+    yield "a transaction begins", script.read()
+    script.leader(2, 5)
+    yield "a new leader within the transaction", script.read()
+    script.end(aborted=True)
+    yield "the transaction is aborted", script.read()
+    script.begin()
+    script.change("orders", 7, isr=(101, 102), recovering=False)
+    script.end()
+    yield "a transaction that ends", script.read()
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
+    script.topic("orders")
+    yield "the topic is removed, and created again", script.read()
+    snapshot: list[LogEvent] = [
+        script.topic("later"),
+        script.partition("later", 1, 101, 102, elr=(103,), recovering=True),
+    ]
+    script.events.clear()
+    for number, row in enumerate(script.snapshot(snapshot, end_offset=90, chunks=2), 1):
+        yield f"part {number} of a snapshot with a recovering partition", row
+    script.offset = 90
+    script.change("later", 1, isr=(102,), leader=102)
+    yield "a change after the snapshot", script.read()
+
+
+def moved(name: str, port: int) -> Voter:
+    return replace(voter(name), endpoints=(endpoint(key(name).id, port), replace(endpoint(9), listener="INTERNAL")))
+
+
+def voter_changes() -> Iterator[Step]:
+    """KIP-853: voters are added, removed, moved and replaced; the log is truncated; a snapshot replaces it."""
+    script = LogScript()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    yield "three voters", script.read()
+    rows = [replica("1-a", 20), replica("2-b", 20, 100, 200), replica("3-c", 18, 300, 400)]
+    yield "a poll", script.row(poll(*rows, hw=3))
+    observers = (replica("3-z", 20, 10, 20),)
+    gone = replica("3-c", 18, 20_000, 20_000)
+    yield "disk 3 is replaced", script.row(poll(*rows[:2], gone, hw=3, observers=observers))
+    script.voters("1-a", "2-b")
+    yield "voter 3-c is removed, and the record is not committed", script.read(behind=2)
+    script.noops(2)
+    yield "it is committed", script.read()
+    yield "the leader's set has 3-z", script.row(poll(*rows[:2], *observers, hw=6))
+    script.voters("1-a", "2-b", "3-z")
+    yield "3-z is added", script.read()
+    changed = VotersReplaced(at=script.at(), voters=(voter("1-a"), moved("2-b", 19_093), voter("3-z")))
+    script.write(changed)
+    yield "voter 2 moves", script.read()
+    script.voters("2-b", "3-z")
+    yield "the leader is removed", script.read()
+    yield "it still answers", script.row(poll(*rows[1:2], *observers, leader=1, hw=9, observers=rows[:1]))
+    script.leader(2, 4)
+    yield "another leader", script.read()
+    script.voters("3-z", "4-d", "5-e")
+    yield "several voters at once", script.read()
+    script.epoch, script.offset = 6, 10
+    script.voters("2-b", "3-z")
+    yield "committed records are overwritten", script.read()
+    no_leader = failed(Reason.NO_LEADER, "c1:9093", ObservationSource.QUORUM)
+    yield "no leader", script.row(no_leader, failed(Reason.NO_LEADER, "c2:9093", ObservationSource.QUORUM))
+    script.leader(3, 7)
+    yield "a leader", script.read()
+    yield "its poll", script.row(poll(replica("2-b", None, None, None), replica("3-z", 12), leader=3, epoch=7, hw=None))
+    yield "an older leader's poll", script.row(poll(replica("2-b", 12), replica("3-z", 12), leader=2, epoch=6, hw=11))
+    yield "two leaders of an epoch", script.row(poll(replica("2-b", 12), replica("3-z", 12), leader=2, epoch=7, hw=12))
+    yield "a lower high watermark", script.row(poll(replica("2-b", 12), replica("3-z", 12), leader=3, epoch=7, hw=11))
+    snapshot: list[LogEvent] = [
+        script.kraft(1),
+        script.voters("1-a", "2-b"),
+        script.controller(1),
+        script.feature("metadata.version", 29),
+    ]
+    script.events.clear()
+    for number, row in enumerate(script.snapshot(snapshot, end_offset=50, chunks=2), 1):
+        yield f"part {number} of a snapshot", row
+    script.offset = 50
+    script.voters("1-a", "2-b", "3-y")
+    yield "a voter is added after the snapshot", script.read()
+
+
+def registrations() -> Iterator[Step]:
+    """Nodes register, are fenced, shut down, start again and leave; features are set and removed."""
+    script = LogScript()
+    supported = (FeatureRange(name="metadata.version", lowest=7, highest=29),)
+    script.leader(1)
+    script.feature("metadata.version", 27)
+    script.feature("group.version", 1)
+    script.controller(1, features=supported)
+    script.controller(2)
+    script.broker(101, features=supported)
+    script.broker(102)
+    yield "two controllers and two brokers, fenced", script.read()
+    script.broker_change(101, fenced=False)
+    script.broker_change(102, fenced=False)
+    yield "the brokers are unfenced", script.read()
+    script.broker_change(101, shutdown=True)
+    yield "broker 101 shuts down", script.read()
+    script.broker_change(101, fenced=True)
+    script.broker_change(102, fenced=True)
+    yield "both are fenced", script.read()
+    script.broker(101, features=(replace(supported[0], highest=30),))
+    script.broker_change(102, fenced=False)
+    yield "101 starts again with another version, and 102 is unfenced", script.read()
+    script.broker_change(101, fenced=False)
+    yield "101 is unfenced", script.read()
+    first = script.controller(2, 19_093)
+    second = script.controller(2, 9_093)
+    returned = script.at()
+    script.write(replace(first, at=returned))
+    yield "controller 2 starts twice, and the first process registers again", script.read()
+    script.write(replace(second, at=script.at()))
+    script.feature("group.version", 0)
+    script.feature("metadata.version", 29)
+    yield "the second one too; a feature is removed, and metadata.version raised", script.read()
+    script.write(BrokerUnregistered(at=script.at(), id=NodeId(102)))
+    yield "broker 102 is unregistered", script.read()
+    voters = script.leader(1, 3)
+    script.events[-1] = replace(voters, voter_ids=ids(1, 2, 3), granting_voter_ids=ids(1, 3))
+    script.leader(2, 8)
+    yield "two elections", script.read()
+
+
+SCENARIOS: dict[str, Callable[[], Iterator[Step]]] = {
+    each.__name__.replace("_", "-"): each for each in (recoveries, voter_changes, registrations)
+}
+
+
+@pytest.mark.kip("A017", "A021", "A022", "A023", "A024", "A025", "A026", "A027", "A028", "A043", "A044", "A045", "A046")
+@pytest.mark.kip("A047", "A048", "A050", "A051", "A057", "A058", "A070", "A081", "B002", "B005", "B007", "B009")
+@pytest.mark.kip("B010", "B014", "B016", "B024", "B026", "B031", "B033", "B034", "B035", "B036", "B037", "B038", "B039")
+@pytest.mark.kip("B040", "B041", "B042", "B043", "B044", "B045", "B046", "B048", "B051", "B052", "D052", "D055", "D118")
+@pytest.mark.kip("D120", "D121", "D122", "D145", "E002", "E045", "E046", "E047", "E078", "E096", "E097", "K003")
+@pytest.mark.kip("K008", "K010", "K011", "K024", "K033", "K043", "K044", "K045", "K046", "K047", "K048")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_changes_with_each_observation(scenario: str) -> None:
+    path = GOLDENS / f"{scenario}.txt"
+    text = "".join(f"{line.rstrip()}\n" for line in changes(SCENARIOS[scenario]()))
+    if REWRITE:
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text

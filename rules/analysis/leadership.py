@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import VIEW_AGE, is_current, views_within
+from rules.analysis.replica_lag import same_replica
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
@@ -195,7 +196,17 @@ def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
     voters = {voter.key.id: voter for voter in quorum.voters}
     if not voters:
         return {view.endpoint for view in following}
-    return {view.node for view in following if view.node in voters and _accepts(quorum, voters[view.node])}
+    voting = {node for node, voter in voters.items() if _accepts(quorum, voter) and not _is_replaced(quorum, voter)}
+    return {view.node for view in following if view.node in voting}
+
+
+def _is_replaced(quorum: Quorum, voter: Voter) -> bool:
+    """Returns whether a replica with the voter's id and another directory fetched later: its process has no vote."""
+    if quorum.poll is None:
+        return False
+    rows = quorum.poll.rows_by_id.get(voter.key.id, ())
+    newest = max(rows, key=lambda row: row.last_fetch_ms or 0, default=None)
+    return newest is not None and not same_replica(newest.key, voter.key)
 
 
 def _accepts(quorum: Quorum, voter: Voter) -> bool:

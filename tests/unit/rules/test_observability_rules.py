@@ -39,6 +39,7 @@ from tests.unit.rules.situation import (
     with_certificates,
     with_views,
 )
+from tests.unit.rules.test_voter_disk_replaced import replaced
 from tests.unit.rules.test_voter_set_rules import removing
 
 ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
@@ -396,6 +397,8 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
         with_unreachable_leader(healthy(), 1, 2, reason=Reason.REFUSED),
         # The others cannot reach one another at their recorded endpoints: they could not have elected another leader.
         with_unreachable_leader(name_not_found(healthy(), 1), 1, 2),
+        # One of them has a new disk, and no vote.
+        with_unreachable_leader(replaced(), 1, 2),
         # They report no leader, or different ones, or did so too long ago.
         with_unreachable_leader(with_views(healthy(), view(1, leader=None), view(2, leader=None)), 1, 2),
         with_unreachable_leader(with_views(healthy(), view(2, leader=1)), 1, 2),
@@ -411,6 +414,7 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
         "two-of-five",
         "refused",
         "unreachable",
+        "new-disk",
         "no-leader",
         "two",
         "old-epoch",

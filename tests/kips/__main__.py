@@ -1,7 +1,8 @@
 """`make rows`: which facts of the KIPs (`rows.txt`) a test cites, which are excused, and which are open.
 
-A test cites a fact with `@pytest.mark.kip("D050")`; `not-covered.md` excuses facts that no test can prove, each with
-the reason. Exits with 1 if a fact of decoding, replay, alerts or views is open, or if a citation or an excuse is wrong.
+A test cites a fact with `@pytest.mark.kip("D050")`, and a module with `pytestmark` the facts that its tests prove
+together; `not-covered.md` excuses facts that no test can prove, each with the reason. Exits with 1 if a fact of
+decoding, replay, alerts or views is open, or if a citation or an excuse is wrong.
 """
 
 import ast
@@ -18,15 +19,19 @@ _EXCUSE = re.compile(r"- ([A-K]\d{3}(?:, [A-K]\d{3})*): \S")
 
 
 def cited(module: str) -> set[str]:
-    """Returns the numbers that the tests of a module cite."""
-    calls = (
-        mark
-        for node in ast.walk(ast.parse(module))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-        for mark in node.decorator_list
-        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.kip"
-    )
-    return {str(argument.value) for mark in calls for argument in mark.args if isinstance(argument, ast.Constant)}
+    """Returns the numbers that the tests of a module cite, and those that it cites as a whole (`pytestmark`)."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            found.update(number for mark in node.decorator_list for number in _rows_of(mark))
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            found.update(_rows_of(node.value))
+    return found
+
+
+def _rows_of(mark: ast.expr) -> Iterable[str]:
+    if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.kip":
+        yield from (str(argument.value) for argument in mark.args if isinstance(argument, ast.Constant))
 
 
 def counted(name: str, numbers: Iterable[str], tested: set[str], excused: set[str]) -> str:

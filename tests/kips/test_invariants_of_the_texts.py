@@ -63,7 +63,7 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
     assert said.startswith("critical The leader epoch went back")
 
 
-@pytest.mark.kip("D052", "K043")
+@pytest.mark.kip("A087", "D025", "D052", "K043")
 @pytest.mark.parametrize("leaders", [((1, 5), (2, 5)), ((1, 5), (2, 6), (3, 5))], ids=["at once", "in a former epoch"])
 def test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical(leaders: tuple[tuple[int, int], ...]) -> None:
     script, replay = LogScript(), machine()

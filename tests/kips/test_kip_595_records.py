@@ -55,8 +55,10 @@ def test_only_the_control_bit_marks_a_control_record() -> None:
 
     assert isinstance(events(as_raft)[0], KRaftVersionSet)
     assert isinstance(events(as_data)[0], Undecodable), "the same key and value, and no control record"
-    with_append_time = batch_of(record(TOPIC, 0), 1, attributes=0x08)
-    assert isinstance(events(with_append_time)[0], TopicCreated), "another bit does not make it one"
+    for other in (0x08, 0x10, 0x40, 0x80):
+        with_other_bit = batch_of(record(TOPIC, 0), 1, attributes=other)
+        assert isinstance(events(with_other_bit)[0], TopicCreated), "another bit does not make it one"
+        assert isinstance(events(batch([(key_, value)], attributes=other))[0], KRaftVersionSet)
 
 
 @pytest.mark.kip("A056", "D014", "D078", "E003")

@@ -103,6 +103,10 @@ def test_meta_properties_identify_a_metadata_log_dir(
             of_disk.meta_properties, version=None, cluster_id=None, directory_id=DirectoryId(directory)
         )
 
+    properties.write_text("version=1\nnode.id=2\n")
+    assert replay_log_dir(folder).contents.meta_properties == replace(
+        of_disk.meta_properties, version=1, cluster_id=None, directory_id=None
+    ), "formatted before directories had ids"
     properties.unlink()
 
     assert replay_log_dir(folder).contents.meta_properties is None
@@ -110,7 +114,7 @@ def test_meta_properties_identify_a_metadata_log_dir(
         make_plan([replay_log_dir(folder)], None)
 
 
-@pytest.mark.kip("A054")
+@pytest.mark.kip("A054", "A104")
 def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_ids_from_version_1() -> None:
     def said(version: int) -> dict[str, object]:
         one, two = ({"voter_id": node, "voter_directory_id": bytes([node] * 16)} for node in (1, 2))

@@ -84,6 +84,19 @@ def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record(
     assert left(second, third).best == (second.key,)
 
 
+@pytest.mark.kip("A037")
+def test_an_addition_that_only_some_have_may_leave_nobody_electable() -> None:
+    """Controller 1 of three added a fourth, and stopped with it when only 2 had the record."""
+    second, third = disk(2, 11, 1, 2, 3, 4), disk(3, 10, 1, 2, 3)
+
+    forecast = forecast_election(map(restarted, (second, third)))
+
+    assert [(one.key.id, len(one.reached), one.needed) for one in forecast.candidates] == [(2, 2, 3), (3, 1, 2)]
+    assert not forecast.electable
+    with_first = forecast_election(map(restarted, (disk(1, 11, 1, 2, 3, 4), second, third)))
+    assert [one.wins for one in with_first.candidates] == [True, True, False]
+
+
 def restarted(one: StoppedDisk) -> RestartedController:
     """Returns a controller that starts with this disk, at the endpoint that the others dial."""
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)

@@ -36,6 +36,8 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
+pytestmark = pytest.mark.kip("D045", "D060", "E047")
+
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
 LAGGING = broker_lagging(healthy(), 101)

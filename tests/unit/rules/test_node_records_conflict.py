@@ -8,6 +8,8 @@ from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static
 
+pytestmark = pytest.mark.kip("C027")
+
 RULE = "node-records-conflict"
 
 

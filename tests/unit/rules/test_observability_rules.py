@@ -42,6 +42,8 @@ from tests.unit.rules.situation import (
 from tests.unit.rules.test_voter_disk_replaced import replaced
 from tests.unit.rules.test_voter_set_rules import removing
 
+pytestmark = pytest.mark.kip("D034", "D043", "D083", "D088", "D089", "D091", "D094", "E010", "E073", "E093")
+
 ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
 NO_LEADER = ["critical no-leader: quorum"]
 BLIND = ["critical monitor-blind: quorum"]

@@ -22,6 +22,8 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
 )
 
+pytestmark = pytest.mark.kip("A012", "A069", "A080", "A096", "A109", "D140", "D142", "K031")
+
 RULE = "observer-could-be-voter"
 
 

@@ -20,6 +20,8 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
+pytestmark = pytest.mark.kip("B003", "B011", "B047", "B048", "B049", "K025")
+
 RULE = "partition-stuck-recovering"
 
 

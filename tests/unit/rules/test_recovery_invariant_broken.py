@@ -7,6 +7,8 @@ from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, TOPIC, finding_lines, findings, healthy, recovering, unknown
 
+pytestmark = pytest.mark.kip("B005", "B009", "B024", "B037", "B040", "B042", "B043", "B051", "K047")
+
 RULE = "recovery-invariant-broken"
 
 

@@ -35,6 +35,28 @@ from tests.unit.rules.situation import (
     with_certificates,
 )
 
+pytestmark = pytest.mark.kip(
+    "C026",
+    "C027",
+    "C028",
+    "D028",
+    "D131",
+    "D132",
+    "E005",
+    "E009",
+    "E013",
+    "E014",
+    "E015",
+    "E071",
+    "E072",
+    "E073",
+    "E074",
+    "E090",
+    "E091",
+    "E092",
+    "K022",
+)
+
 RULE = "stale-voter-endpoint"
 
 

@@ -17,6 +17,8 @@ from tests.unit.rules.situation import (
     unknown,
 )
 
+pytestmark = pytest.mark.kip("B002", "B003", "B005", "B010", "B048")
+
 RULE = "unclean-election"
 FIRES = [f"critical {RULE}: topic orders"]
 

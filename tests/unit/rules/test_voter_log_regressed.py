@@ -19,6 +19,8 @@ from tests.unit.rules.situation import (
     unknown,
 )
 
+pytestmark = pytest.mark.kip("A004", "D093")
+
 RULE = "voter-log-regressed"
 HOUR_MS = 3_600_000
 

@@ -32,6 +32,10 @@ from tests.unit.rules.situation import (
     voters_lagging,
 )
 
+pytestmark = pytest.mark.kip(
+    "A011", "A021", "A024", "A026", "A027", "A028", "A101", "A102", "E078", "K008", "K033", "K045"
+)
+
 ID = "voter-change-stuck"
 STUCK = f"warning {ID}: quorum"
 

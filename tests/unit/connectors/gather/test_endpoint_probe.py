@@ -32,6 +32,8 @@ from tests.unit.connectors.kafka.fake_node import (
     sends_bytes,
 )
 
+pytestmark = pytest.mark.kip("C026", "D028", "D034", "D091", "E073")
+
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 

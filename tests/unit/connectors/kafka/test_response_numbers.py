@@ -19,6 +19,8 @@ from connectors.kafka.kafka_python import (
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
 from rules.model.monitoring import Reason
 
+pytestmark = pytest.mark.kip("A094", "D021", "D022", "D023", "D069", "D070", "D085", "K016")
+
 QUORUM = DescribeQuorumResponse.TopicData.PartitionData
 FETCH = FetchResponse.FetchableTopicResponse.PartitionData
 PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot

@@ -19,6 +19,10 @@ from connectors.logdir.log_dir_reader import voter_sets_in_files
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 
+pytestmark = pytest.mark.kip(
+    "A002", "A013", "A018", "A062", "A063", "A064", "A065", "D004", "D020", "D023", "E049", "K001", "K002", "K016"
+)
+
 OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))
 
 

@@ -13,6 +13,8 @@ from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum, write_log_dir
 
+pytestmark = pytest.mark.kip("A043", "A044", "A057", "D121", "E043", "E044", "E097")
+
 
 def read_all(folder: Path, upto: PointInTime | None = None) -> list[LogDirItem]:
     with open_files(folder / PARTITION) as files:

@@ -8,6 +8,8 @@ from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail,
 from connectors.metadata.value_limits import LARGEST_OFFSET
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, noop, tinylog
 
+pytestmark = pytest.mark.kip("D018", "D019", "D022")
+
 
 @pytest.mark.kip("D019")
 def test_a_batch_has_its_position_offsets_and_header_fields() -> None:

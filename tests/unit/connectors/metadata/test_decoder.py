@@ -42,6 +42,8 @@ from tests.unit.connectors.metadata.metadata_bytes import (
     varint,
 )
 
+pytestmark = pytest.mark.kip("D018", "D019", "D078", "A043", "A044")
+
 TOPIC = bytes(range(16))
 CHANGE = data(5, 2, bytes(4) + TOPIC)
 CHANGED = data(17, 0, bytes(12))

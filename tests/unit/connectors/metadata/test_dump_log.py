@@ -33,6 +33,8 @@ from tests.unit.connectors.metadata.metadata_bytes import (
 )
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 
+pytestmark = pytest.mark.kip("A018", "A054", "A056", "A104", "C002", "D018", "D019")
+
 
 def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[DumpedRecord]:
     return [entry for entry in dump_records(segment, kafka=kafka, secrets=secrets) if isinstance(entry, DumpedRecord)]

@@ -12,6 +12,24 @@ from rules.analysis.restart_election import LastElection, RestartedController, f
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
 
+pytestmark = pytest.mark.kip(
+    "A008",
+    "A009",
+    "A010",
+    "A037",
+    "A038",
+    "A039",
+    "A087",
+    "D049",
+    "D050",
+    "D051",
+    "E006",
+    "E072",
+    "K007",
+    "K022",
+    "K023",
+)
+
 OLD, NEW = "old", "new"
 
 

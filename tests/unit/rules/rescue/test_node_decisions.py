@@ -11,6 +11,8 @@ from rules.model.voter_set import Voter, VoterSet, majority
 from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions, start_order
 from rules.rescue.surviving_disks import StoppedDisk
 
+pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E036", "E037", "E038", "E051", "E057")
+
 APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
 
 

@@ -9,6 +9,8 @@ from rules.model.voter_set import Voter, VoterSet
 from rules.rescue.surviving_disks import StoppedDisk, disk_survival, overrides_in
 from tests.unit.rules.situation import endpoint, key
 
+pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E051", "E078")
+
 
 def voters(*nodes: int, offset: int = 2, host: str | None = None) -> VoterSet:
     return VoterSet(

@@ -18,6 +18,8 @@ from rules.rescue.voter_override import (
 )
 from tests.unit.rules.situation import endpoint, key, registration
 
+pytestmark = pytest.mark.kip("E009", "E019", "E020", "E021", "E022", "E023", "E041", "E075", "E076")
+
 HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
 LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
 

@@ -21,6 +21,8 @@ from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, 
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
 
+pytestmark = pytest.mark.kip("K048")
+
 THRESHOLDS = thresholds_for({})
 ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
 

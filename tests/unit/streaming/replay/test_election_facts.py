@@ -13,6 +13,8 @@ from streaming.replay.machine import Machine
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
+pytestmark = pytest.mark.kip("A054", "A055", "A070", "A087", "D052", "D055", "D145", "K007")
+
 
 def won(script: LogScript, leader: int, epoch: int, *, voters: tuple[int, ...], votes: tuple[int, ...]) -> None:
     script.epoch = epoch
@@ -35,6 +37,16 @@ def test_votes_of_an_election_are_kept_across_a_restart() -> None:
 
     assert (election.voter_ids, election.granting_voter_ids) == (ids(1, 2, 3), ids(2, 3))
     assert replay.quorum().invariant_violations == ()
+
+
+def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal() -> None:
+    script, replay = LogScript(), machine()
+    won(script, 2, 1, voters=(1, 2, 3), votes=(1, 2, 9))
+
+    quorum = apply(replay, [script.read()])
+
+    assert quorum.invariant_violations == ()
+    assert [one.granting_voter_ids for one in elections(quorum)] == [ids(1, 2, 9)]
 
 
 @pytest.mark.kip("A054", "A055", "A010")

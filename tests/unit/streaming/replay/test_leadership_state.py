@@ -7,6 +7,8 @@ from rules.model.monitoring import Invariant, Reason
 from streaming.replay.leadership_state import LEADERLESS_REPORT_MS, LOWER_MS, UNCONFIRMED_MS, Leadership
 from tests.unit.streaming.replay.log_script import LogScript, apply, failed, machine, poll, replica
 
+pytestmark = pytest.mark.kip("A041", "D021", "D052", "D087", "D088", "D102", "D103", "K044")
+
 NOW = Millis(1_700_000_000_000)
 
 

@@ -11,6 +11,8 @@ from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, key, machine, poll, replica
 
+pytestmark = pytest.mark.kip("A004", "A017", "A081", "D093", "K024")
+
 
 def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[QuorumPolled]:
     """Returns a poll for each (log end of voter 2, high watermark)."""

@@ -23,6 +23,10 @@ from tests.unit.streaming.replay.log_script import (
     replica,
 )
 
+pytestmark = pytest.mark.kip(
+    "A022", "A046", "D017", "D118", "D119", "D120", "D122", "E045", "E046", "E047", "E096", "K046"
+)
+
 
 @pytest.mark.kip("E002")
 def test_the_voters_record_is_the_whole_committed_set() -> None:

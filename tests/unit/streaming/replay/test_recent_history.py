@@ -4,6 +4,8 @@ import json
 import zlib
 from dataclasses import replace
 
+import pytest
+
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
@@ -11,6 +13,8 @@ from streaming.replay import state_codec
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, endpoint, key, machine, poll, replica, voter
+
+pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
 
 
 def test_an_election_is_recorded_once_with_the_logs_time() -> None:

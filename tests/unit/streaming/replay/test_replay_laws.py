@@ -23,6 +23,8 @@ from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.stored_state import stored_values
 
+pytestmark = pytest.mark.kip("D118", "D119", "D122", "K046", "K048")
+
 STEP = st.sampled_from(
     [
         "leader", "kraft", "voters-3", "voters-2", "controller", "broker", "fence", "unfence", "unregister", "topic",

@@ -21,6 +21,25 @@ from rules.model.identifiers import TopicId
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, machine
 
+pytestmark = pytest.mark.kip(
+    "B002",
+    "B005",
+    "B007",
+    "B010",
+    "B014",
+    "B033",
+    "B034",
+    "B036",
+    "B038",
+    "B039",
+    "B041",
+    "B044",
+    "B045",
+    "B046",
+    "D118",
+    "K047",
+)
+
 
 def started() -> tuple[LogScript, Machine]:
     script, replay = LogScript(), machine()

@@ -267,6 +267,24 @@ def test_several_events_of_one_partition_are_replayed_alike(steps: list[Step]) -
         apart.check()
 
 
+@pytest.mark.kip("B016", "D118", "D119", "D120")
+@pytest.mark.parametrize("again_from", range(4))
+def test_a_run_that_was_applied_is_delivered_again_without_effect(again_from: int) -> None:
+    replays, script = Replays(), Script(snapshot=False)
+    events = script.events([step("set"), step("change", leader=2), step("change", isr=(NodeId(2),)), step("change")])
+    end = Offset(events[-1].at.offset)  # type: ignore[union-attr]
+    advanced = LogAdvanced(last_offset=end, leader_epoch=None, high_watermark=Offset(end + 1), newest_timestamp_ms=None)
+    replays.apply(DecodedEvents([*runs_of(events), advanced]))
+    replays.check()
+    once = replays.by_run.log.partitions.topics[TOPICS[0]].partitions[3]
+
+    replays.apply(DecodedEvents([*runs_of(events[again_from:]), advanced]))
+
+    replays.check()
+    assert replays.by_run.log.partitions.topics[TOPICS[0]].partitions[3] == once
+    assert once.partition_epoch == 3
+
+
 @given(st.lists(st.lists(STEPS, max_size=12), min_size=1, max_size=3), st.lists(STEPS, max_size=12))
 def test_a_random_snapshot_replaces_the_log_alike(pieces: list[list[Step]], before: list[Step]) -> None:
     replays = Replays()

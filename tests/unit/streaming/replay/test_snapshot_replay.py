@@ -15,6 +15,8 @@ from streaming.replay.registrations import keep_alive_since
 from tests.unit.rules.situation import NOW, broker
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, key, machine, poll, replica
 
+pytestmark = pytest.mark.kip("A043", "A044", "A057", "B031", "D121", "D122", "E043", "E097", "K006", "K048")
+
 
 def started() -> tuple[LogScript, Machine]:
     """A quorum of three at offset 102 with broker 101, polled."""

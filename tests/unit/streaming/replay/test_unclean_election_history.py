@@ -10,6 +10,8 @@ from rules.model.quorum import Quorum
 from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED, REMEMBERED_MS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
+pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
+
 
 def with_orders() -> LogScript:
     script = LogScript()

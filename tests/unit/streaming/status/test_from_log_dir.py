@@ -28,6 +28,8 @@ from tests.unit.connectors.logdir.log_dirs import (
     write_quorum_state,
 )
 
+pytestmark = pytest.mark.kip("A013", "A062", "A064", "A065", "D104", "E043", "E044", "E051", "E076", "E080")
+
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:

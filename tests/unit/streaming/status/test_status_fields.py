@@ -33,6 +33,30 @@ from tests.unit.rules.situation import (
 )
 from tests.unit.streaming.status.statuses import partitions, replication, status
 
+pytestmark = pytest.mark.kip(
+    "A012",
+    "A055",
+    "A093",
+    "A096",
+    "A098",
+    "A103",
+    "A106",
+    "A108",
+    "D058",
+    "D097",
+    "D098",
+    "D099",
+    "D100",
+    "D101",
+    "D143",
+    "E012",
+    "E071",
+    "K008",
+    "K014",
+    "K018",
+    "K037",
+)
+
 
 def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     """The leader's latest set."""

@@ -29,6 +29,10 @@ from tests.unit.streaming.status import statuses
 from tests.unit.streaming.status.statuses import state_of
 from tests.unit.streaming.status.test_status_fields import in_the_kips_sample
 
+pytestmark = pytest.mark.kip(
+    "A098", "A106", "A108", "D097", "D098", "D099", "D100", "E071", "E076", "K014", "K018", "K037"
+)
+
 SITUATIONS = {
     "healthy": healthy(3),
     "stale": name_not_found(healthy(3), 1, 2),

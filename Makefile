@@ -71,8 +71,8 @@ hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
 	@SEED=$(SEED) COUNT=$(COUNT) HALF=$(HALF) $(BIN)/python -m tests.kill_campaign
 
-chaos: $(READY) ## overlap faults of every kind on a real quorum for HOURS= (1) by SEED= and judge each alert (root, nftables)
-	@SEED=$(SEED) HOURS=$(HOURS) $(BIN)/python -m tests.chaos
+chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert (root, nftables)
+	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" $(BIN)/python -m tests.chaos
 
 bugs: $(READY) ## put the bugs of tests/bugs into a copy, one by one, and check that a test notices each: WORDS= of modules
 	@WORDS="$(WORDS)" $(BIN)/python -m tests.bugs

@@ -1,7 +1,7 @@
-"""`make chaos SEED=n HOURS=h`: faults that overlap, on a real quorum with the real job, and an oracle.
+"""`make chaos SEED=n HOURS=h [FAULTS=WORD,...]`: overlapping faults, a real quorum, the real job, and an oracle.
 
-A seed chooses 3 or 5 controllers, one job or relays with a topic and a store, the faults, their overlap and their
-length. The oracle knows only what was done: it
+A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, the faults, their
+overlap and their length; FAULTS selects the faults whose names contain a word. The oracle knows only what was done: it
 says which alerts must, may and must not fire, and what people must receive. Everything runs in a network namespace of
 its own, in which nftables (Debian's package) cuts single paths; that needs root. Exits with 1 if anything was missed,
 false, sent twice or not resolved.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.chaos.chaos_run import ChaosRun
+from tests.chaos.chaos_run import ALL_FAULTS, ChaosRun
 from tests.chaos.verdict import judge
 
 CONSOLE = Console(highlight=False, soft_wrap=True)
@@ -35,6 +35,8 @@ def main() -> int:
         command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m"]
         return subprocess.run([*command, "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
+    only = [word.strip() for word in os.environ.get("FAULTS", "").split(",") if word.strip()]
+    faults = [fault for fault in ALL_FAULTS if not only or any(word in fault.name for word in only)]
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-chaos-"))
     began = time.monotonic()
     run = ChaosRun(
@@ -42,7 +44,9 @@ def main() -> int:
         seed=seed,
         controllers=5 if seed % 2 else 3,
         shared=seed % 4 in (0, 1),
+        jobs=2 if seed % 4 == 0 else 1,
         seconds=hours * 3_600,
+        faults=faults,
         say=lambda text: CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False),
     )
     course = run.run()

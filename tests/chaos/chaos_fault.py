@@ -3,13 +3,15 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import ChaosMonitor
 from tests.chaos.facts import Fact, FactLog, Kind
 
+TAKEOVER_S = 40.0
+"""Within this time a standby notifies instead of a job that is killed, stopped or cut off, beside other work."""
 RECONNECT_S = 15.0
 """Kafka and the monitor connect again within this time after a path was restored."""
 STARTS_S = 30.0
@@ -31,6 +33,9 @@ class ChaosContext:
     folder: Path
     leader: Callable[[], int | None]
     """The leader by the newest answer; None: nobody answers as leader."""
+    _jobs_off: set[int] = field(default_factory=set)
+    _no_job: Fact | None = None
+    """No job works, since its beginning."""
 
     def require_leader(self) -> int:
         """Returns the leader.
@@ -57,6 +62,25 @@ class ChaosContext:
         """Says that the monitor may observe or notify nothing for so long."""
         fact = self.facts.begin(Kind.MONITOR_OFF)
         fact.end = fact.start + seconds
+
+    @contextmanager
+    def job_off(self, number: int) -> Iterator[None]:
+        """A job does nothing meanwhile: the monitor is off until the standby has taken over, if there is one."""
+        jobs = self.monitor.jobs
+        if len(jobs) > 1 and self.monitor.active() in (number, None):
+            self.monitor_off_for(TAKEOVER_S)
+        self._jobs_off.add(number)
+        if len(self._jobs_off) == len(jobs):
+            self._no_job = self.facts.begin(Kind.MONITOR_OFF)
+        try:
+            yield
+        finally:
+            self._jobs_off.discard(number)
+            if self._no_job is not None:
+                self.facts.end(self._no_job)
+                self._no_job = None
+                if len(jobs) > 1:
+                    self.monitor_off_for(TAKEOVER_S)
 
     def uncertain_for(self, id_: int, seconds: float) -> None:
         """Says that from now on, for so long, nobody knows whether a controller serves."""

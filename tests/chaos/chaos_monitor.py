@@ -1,19 +1,22 @@
-"""What watches the quorum in a chaos run: one job that gathers itself, or two relays, a topic, a store and a job."""
+"""What watches the quorum in a chaos run: one job that gathers itself, or two relays, a topic, a store and jobs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import JobProcessError
+from streaming.demo.job_process import AlertLine, JobProcessError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.oracle import HOLD_S
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
+from tests.kill_campaign.shared_campaign import notifies
+from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
 CLUSTER = "chaos"
@@ -29,33 +32,37 @@ THRESHOLDS = {
 
 
 @dataclass(kw_only=True)
-class ChaosMonitor:
-    """A job with its sinks; relays, topic and store if it is shared."""
+class ChaosJob:
+    """A job that is started again, as a supervisor does."""
 
-    folder: Path
-    job: ConfiguredJob
-    sinks: CountedSinks
-    relays: Sequence[RelayProcess] = ()
-    topic: Lab | None = None
-    store: PostgresServer | None = None
+    process: ConfiguredJob
+    network: OwnNetwork | None = None
+    """Its own network, if there are two jobs."""
+    ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """What it reaches from there: store, topic and sinks."""
     _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
     """Lives as long as the run: a job is stopped when the thread that started it ends."""
     _starting: Future[None] | None = None
 
-    def start_job(self) -> Future[None]:
-        """Starts the job again, as a supervisor does; the result is there when it observes."""
+    @property
+    def folder(self) -> Path:
+        """The folder by which its processes are found."""
+        return self.process.folder
+
+    def start(self) -> Future[None]:
+        """Starts it again; the result is there when it observes."""
         self._starting = self._starter.submit(self._start)
         return self._starting
 
     def _start(self) -> None:
-        self.job.stop()
+        self.process.stop()
         with suppress(JobProcessError):
-            self.job.start()
+            self.process.start()
 
     def restart_if_ended(self) -> Future[None] | None:
-        """Starts a job that has ended by itself; None if there is nothing to start."""
+        """Starts it if it has ended by itself; None if there is nothing to start."""
         starting = self._starting is not None and not self._starting.done()
-        return self.start_job() if not starting and self.job.has_ended else None
+        return self.start() if not starting and self.process.has_ended else None
 
     def await_start(self) -> None:
         """Waits for a start that has not ended."""
@@ -63,26 +70,63 @@ class ChaosMonitor:
             self._starting.result()
 
 
+@dataclass(kw_only=True)
+class ChaosMonitor:
+    """Jobs with their sinks; relays, topic and store if they are shared."""
+
+    sinks: CountedSinks
+    jobs: Mapping[int, ChaosJob] = field(default_factory=dict)
+    """Numbered from 1."""
+    relays: Sequence[RelayProcess] = ()
+    topic: Lab | None = None
+    store: PostgresServer | None = None
+
+    def active(self) -> int | None:
+        """Returns the job that notifies; None if none says so."""
+        return next((number for number, job in self.jobs.items() if notifies(job.process) == 1), None)
+
+    def alerts(self) -> Sequence[AlertLine]:
+        """Returns the lines of the file that all jobs write."""
+        return self.jobs[1].process.alerts()
+
+    def firing(self) -> Sequence[AlertLine]:
+        """Returns the alerts that are active by these lines."""
+        return self.jobs[1].process.firing()
+
+
 @contextmanager
-def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool) -> Iterator[ChaosMonitor]:
+def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool, jobs: int) -> Iterator[ChaosMonitor]:
     """Starts everything that watches the quorum; returns once the job observes it."""
     with ExitStack() as stack:
-        sinks = stack.enter_context(counted_sinks(folder))
-        job = ConfiguredJob(
-            folder=folder / "job", name=CLUSTER, bootstrap=(), environment=sinks.services.instrument(folder)
-        )
+        monitor = ChaosMonitor(sinks=stack.enter_context(counted_sinks(folder)))
         cluster = section(CLUSTER, lab, hosts_file=str(lab.monitor_hosts_file), cluster_id=lab.cluster_id)
-        config: dict[str, Any] = {
-            "clusters": [cluster],
-            "sinks": [f"jsonl:{job.jsonl}", *sinks.entries],
-            "thresholds": THRESHOLDS,
-        }
-        monitor = ChaosMonitor(folder=folder, job=job, sinks=sinks)
+        config = {"clusters": [cluster], "thresholds": THRESHOLDS}
         if shared:
             config |= _shared(folder, stack, monitor, cluster)
-        job.write_config(**config)
-        stack.enter_context(job)
+        monitor.jobs = {number: _job(folder / f"job-{number}", monitor, stack, jobs) for number in range(1, jobs + 1)}
+        for job in monitor.jobs.values():
+            job.process.write_config(**config, sinks=[f"jsonl:{monitor.jobs[1].process.jsonl}", *monitor.sinks.entries])
+            stack.enter_context(job.process)
         yield monitor
+
+
+def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> ChaosJob:
+    """Returns a job, in a network of its own if there are several."""
+    folder.mkdir()
+    environment = monitor.sinks.services.instrument(folder)
+    if jobs == 1:
+        return ChaosJob(process=ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment))
+    assert monitor.store is not None
+    assert monitor.topic is not None
+    ports = {
+        "store": [monitor.store.port],
+        "topic": [int(each.rpartition(":")[2]) for each in monitor.topic.broker_bootstrap],
+        "sinks": [int(each.rstrip("/").rpartition(":")[2]) for each in monitor.sinks.urls],
+    }
+    network = stack.enter_context(OwnNetwork())
+    network.reach(*chain.from_iterable(ports.values()))
+    process = SeparateJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment, network=network)
+    return ChaosJob(process=process, network=network, ports=ports)
 
 
 def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict[str, Any]) -> Mapping[str, Any]:

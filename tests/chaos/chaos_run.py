@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -19,6 +19,7 @@ from tests.chaos.cluster_faults import CLUSTER_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 
+ALL_FAULTS = (*CLUSTER_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
@@ -52,9 +53,10 @@ class ChaosRun:
     seconds: float
     say: Callable[[str], None]
     shared: bool = False
-    """Whether relays, a topic and a store stand between the cluster and the job."""
+    """Whether relays, a topic and a store stand between the cluster and the jobs."""
+    jobs: int = 1
     brokers: int = 3
-    faults: tuple[ChaosFault, ...] = (*CLUSTER_FAULTS, *MONITOR_FAULTS)
+    faults: Sequence[ChaosFault] = ALL_FAULTS
     counts: dict[str, int] = field(default_factory=dict)
     """How often each fault was injected."""
     problems: list[str] = field(default_factory=list)
@@ -68,7 +70,7 @@ class ChaosRun:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             lab = stack.enter_context(ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=self.brokers))
-            monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=self.shared))
+            monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=self.shared, jobs=self.jobs))
             stopped = Event()
             watching = Thread(target=self._watch_leader, args=(lab, stopped), daemon=True)
             watching.start()
@@ -82,7 +84,8 @@ class ChaosRun:
                 leader=lambda: self._leaders[-1].leader if self._leaders else None,
             )
             self._began = time.time()
-            self.say(f"the job watches {self.controllers} controllers and {self.brokers} brokers; {self.folder}")
+            jobs = f"{self.jobs} {'jobs watch' if self.jobs > 1 else 'job watches'}"
+            self.say(f"{jobs} {self.controllers} controllers and {self.brokers} brokers; {self.folder}")
             try:
                 self._inject(context)
                 self._settle(context)
@@ -157,12 +160,13 @@ class ChaosRun:
                 self.problems.append(f"the end of {each.fault.name} {each.node}: {error}")
 
     def _supervise(self, context: ChaosContext) -> None:
-        """Starts a job again that has ended by itself."""
-        killed = any(need[0] == "job" for each in self._active for need in each.needs)
-        if not killed and context.monitor.restart_if_ended() is not None:
-            self.say("the job has ended and is started again")
-            self.counts["the job ended by itself"] = self.counts.get("the job ended by itself", 0) + 1
-            context.monitor_off_for(60.0)
+        """Starts jobs again that have ended by themselves."""
+        taken = {need for each in self._active for need in each.needs}
+        for number, job in context.monitor.jobs.items():
+            if ("job", number) not in taken and job.restart_if_ended() is not None:
+                self.say(f"job {number} has ended and is started again")
+                self.counts["a job ended by itself"] = self.counts.get("a job ended by itself", 0) + 1
+                context.monitor_off_for(60.0)
 
     def _settle(self, context: ChaosContext) -> None:
         """Ends all faults, and waits until nothing fires and nobody waits for a notification."""
@@ -174,8 +178,9 @@ class ChaosRun:
             self._continue_due(context)
             time.sleep(0.2)
         self.problems += [f"{each.fault.name} {each.node} did not end" for each in self._active]
-        context.monitor.await_start()
-        while context.monitor.job.firing() and time.time() < deadline:
+        for job in context.monitor.jobs.values():
+            job.await_start()
+        while context.monitor.firing() and time.time() < deadline:
             self._supervise(context)
             time.sleep(1)
         time.sleep(20)
@@ -194,14 +199,14 @@ class ChaosRun:
                     self._leaders.append(LeaderAnswer(at=time.time(), leader=leader, epoch=epoch))
 
     def _course(self, context: ChaosContext) -> Course:
-        job, sinks = context.monitor.job, context.monitor.sinks
+        monitor, sinks = context.monitor, context.monitor.sinks
         return Course(
             start=self._began,
             end=time.time(),
             controllers=context.lab.controllers,
             facts=context.facts,
             leaders=list(self._leaders),
-            reported=[_reported(each.line) for each in job.alerts()],
+            reported=[_reported(each.line) for each in monitor.alerts()],
             notified=[_notified(each) for each in list(sinks.webhook.documents)],
             paged=[
                 Paged(at=each.t + time.time() - time.monotonic(), effect=each.effect, key=each.subject)

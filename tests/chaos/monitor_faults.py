@@ -21,8 +21,16 @@ def _relays(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     return {"relay": range(len(context.monitor.relays))}
 
 
+def _jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"job": [*context.monitor.jobs]}
+
+
 def _gatherer(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": () if context.monitor.relays else (0,)}
+    return {"job": () if context.monitor.relays else [*context.monitor.jobs]}
+
+
+def _separate_jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"job": [number for number, job in context.monitor.jobs.items() if job.network is not None]}
 
 
 def _topic(context: ChaosContext) -> Mapping[str, Sequence[int]]:
@@ -33,27 +41,39 @@ def _store(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     return {"store": () if context.monitor.store is None else (0,)}
 
 
-def _kill_job(context: ChaosContext, _: int) -> Iterator[None]:
+def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
     """The job's processes are killed, and the job is started again."""
-    with facts_while(context, context.facts.begin(Kind.MONITOR_OFF)):
-        job_processes.kill_group(context.folder)
+    job = context.monitor.jobs[number]
+    with context.job_off(number):
+        job_processes.kill_group(job.folder)
         yield
-        starting = context.monitor.start_job()
+        starting = job.start()
         while not starting.done():
             yield
 
 
-def _pause_job(context: ChaosContext, _: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.MONITOR_OFF)):
-        pids = job_processes.pids(context.folder)
+def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
+    with context.job_off(number):
+        pids = job_processes.pids(context.monitor.jobs[number].folder)
         _signal(pids, signal.SIGSTOP)
         yield
         _signal(pids, signal.SIGCONT)
 
 
-def _kill_gatherer(context: ChaosContext, _: int) -> Iterator[None]:
+def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
+    """One of two jobs reaches its store, the topic or the sinks no longer, or several of them."""
+    job = context.monitor.jobs[number]
+    assert job.network is not None
+    places = context.random.choice((*([each] for each in job.ports), [*job.ports]))
+    with context.job_off(number):
+        job.network.cut(*(port for place in places for port in job.ports[place]))
+        yield
+        job.network.restore()
+
+
+def _kill_gatherer(context: ChaosContext, number: int) -> Iterator[None]:
     """The job starts it again."""
-    _signal(job_processes.with_role(context.folder, Role.GATHERER), signal.SIGKILL)
+    _signal(job_processes.with_role(context.monitor.jobs[number].folder, Role.GATHERER), signal.SIGKILL)
     context.monitor_off_for(STARTS_S)
     yield
 
@@ -117,8 +137,9 @@ def _busy_host(context: ChaosContext, _: int) -> Iterator[None]:
 
 
 MONITOR_FAULTS = (
-    ChaosFault(name="the job is killed", needs=only("job"), run=_kill_job, weight=3, longest_s=40),
-    ChaosFault(name="the job is paused", needs=only("job"), run=_pause_job, weight=1, longest_s=60),
+    ChaosFault(name="a job is killed", needs=_jobs, run=_kill_job, weight=3, longest_s=40),
+    ChaosFault(name="a job is paused", needs=_jobs, run=_pause_job, weight=1, longest_s=60),
+    ChaosFault(name="a job is cut off", needs=_separate_jobs, run=_cut_off_job, weight=3),
     ChaosFault(name="the gatherer is killed", needs=_gatherer, run=_kill_gatherer, weight=1),
     ChaosFault(name="a relay is killed", needs=_relays, run=_kill_relay),
     ChaosFault(name="the topic's broker is paused", needs=_topic, run=_pause_topic, longest_s=60),

@@ -35,6 +35,12 @@ class CountedSinks:
     entries: list[dict[str, Any]] = field(default_factory=list)
     """The sinks of the job's configuration."""
 
+    @property
+    def urls(self) -> Sequence[str]:
+        """The URLs of all sinks."""
+        services = [each.server.url for each in (self.services.pagerduty, self.services.slack)]
+        return [*services, *(one["url"] for entry in self.entries for one in entry.values() if "url" in one)]
+
     def marks(self) -> tuple[int, int, int, int]:
         """Returns how many calls each sink got so far."""
         slack, pagerduty = self.services.slack.accepted, self.services.pagerduty.accepted

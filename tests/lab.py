@@ -2,9 +2,23 @@
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 import deploy.lab.lab
 from deploy.lab import LabError, kafka_requests
@@ -18,6 +32,7 @@ _TIMED_OUT = "TimeoutException"
 """In the output of Kafka's tool when the leader answers REQUEST_TIMED_OUT."""
 TIMED_OUT_CHANGE_S = 10.0
 """How long a change may still take after that answer."""
+ADMIN_S = 30.0
 _QUORUM_TOOL = "kafka-metadata-quorum"
 
 
@@ -67,6 +82,33 @@ class Lab(deploy.lab.lab.Lab):
     @property
     def login(self) -> Mapping[str, str | int]:
         return {} if self._security is None or BROKER in self._plaintext else self._security.client()
+
+    def allow_monitoring(self, *principals: str) -> None:
+        """Grants these principals the permissions of docs/security.md."""
+        permissions = [
+            AclBinding(
+                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL,
+                principal, "*", operation, AclPermissionType.ALLOW,
+            )
+            for principal in principals
+            for operation in (AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION)
+        ]  # fmt: skip
+        self._administer(lambda client: client.create_acls(permissions))
+
+    def set_scram_password(
+        self, user: str, password: str, mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_256
+    ) -> None:
+        """Creates a SCRAM user, or changes its password."""
+        upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+        self._administer(lambda client: client.alter_user_scram_credentials([upsertion]))
+
+    def _administer(self, request: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+        client = AdminClient(self._client())  # a variable, because requests end when the client is garbage-collected
+        try:
+            for done in request(client).values():
+                done.result(ADMIN_S)
+        except (KafkaException, TimeoutError) as error:
+            raise LabError(f"the request of the admin failed: {error}") from error
 
     @property
     def admin_options(self) -> Sequence[str]:

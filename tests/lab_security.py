@@ -87,6 +87,7 @@ class Security:
             "".join(f"{key}={value}\n" for key, value in self._client().items()), encoding="utf-8"
         )
         self._context = ssl.create_default_context(cafile=str(self.ca_file))
+        self._context.load_cert_chain(self.server_file)
 
     def node_properties(self) -> dict[str, str]:
         """Returns the security properties of a node, including those of Kafka's tools when they use its file."""
@@ -103,8 +104,6 @@ class Security:
             f"listener.name.{BROKER.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{PLAIN_WITHOUT_TLS.name.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{OAUTHBEARER.name.lower()}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.server_file),
             "authorizer.class.name": _AUTHORIZER,
             "super.users": ";".join([f"User:{ADMIN}", *([_ANONYMOUS] if self.plaintext else [])]),
             **self._client(),
@@ -156,6 +155,8 @@ class Security:
             "sasl.jaas.config": f"{self._jaas(ADMIN)};",
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.ca_file),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.server_file),
         }
 
     def _jaas(self, user: str) -> str:

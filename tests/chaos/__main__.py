@@ -1,10 +1,10 @@
 """`make chaos SEED=n HOURS=h [FAULTS=WORD,...]`: overlapping faults, a real quorum, the real job, and an oracle.
 
-A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, the faults, their
-overlap and their length; FAULTS selects the faults whose names contain a word. The oracle knows only what was done: it
-says which alerts must, may and must not fire, and what people must receive. Everything runs in a network namespace of
-its own, in which nftables (Debian's package) cuts single paths; that needs root. Exits with 1 if anything was missed,
-false, sent twice or not resolved.
+A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, a quorum with or
+without TLS and logins, the faults, their overlap and their length; FAULTS selects the faults whose names contain a
+word. The oracle knows only what was done: it says which alerts must, may and must not fire, and what people must
+receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths; that
+needs root. Exits with 1 if anything was missed, false, sent twice or not resolved.
 """
 
 import json
@@ -45,6 +45,7 @@ def main() -> int:
         controllers=5 if seed % 2 else 3,
         shared=seed % 4 in (0, 1),
         jobs=2 if seed % 4 == 0 else 1,
+        secured=seed % 3 == 0,
         seconds=hours * 3_600,
         faults=faults,
         say=lambda text: CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False),

@@ -99,7 +99,8 @@ def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool, jobs: int) -> It
     """Starts everything that watches the quorum; returns once the job observes it."""
     with ExitStack() as stack:
         monitor = ChaosMonitor(sinks=stack.enter_context(counted_sinks(folder)))
-        cluster = section(CLUSTER, lab, hosts_file=str(lab.monitor_hosts_file), cluster_id=lab.cluster_id)
+        fixed = {"hosts_file": str(lab.monitor_hosts_file), "cluster_id": lab.cluster_id}
+        cluster = section(CLUSTER, lab, **fixed, **lab.monitor_login())
         config = {"clusters": [cluster], "thresholds": THRESHOLDS}
         if shared:
             config |= _shared(folder, stack, monitor, cluster)

@@ -18,8 +18,9 @@ from tests.chaos.chaos_monitor import chaos_monitor
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
+from tests.chaos.security_faults import SECURITY_FAULTS
 
-ALL_FAULTS = (*CLUSTER_FAULTS, *MONITOR_FAULTS)
+ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
@@ -55,6 +56,8 @@ class ChaosRun:
     shared: bool = False
     """Whether relays, a topic and a store stand between the cluster and the jobs."""
     jobs: int = 1
+    secured: bool = False
+    """Whether the quorum requires certificates and logins."""
     brokers: int = 3
     faults: Sequence[ChaosFault] = ALL_FAULTS
     counts: dict[str, int] = field(default_factory=dict)
@@ -69,7 +72,9 @@ class ChaosRun:
         """Injects faults until the time is over, ends them, waits until nothing fires, returns what happened."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            lab = stack.enter_context(ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=self.brokers))
+            lab = stack.enter_context(
+                ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=self.brokers, secured=self.secured)
+            )
             monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=self.shared, jobs=self.jobs))
             stopped = Event()
             watching = Thread(target=self._watch_leader, args=(lab, stopped), daemon=True)
@@ -85,7 +90,8 @@ class ChaosRun:
             )
             self._began = time.time()
             jobs = f"{self.jobs} {'jobs watch' if self.jobs > 1 else 'job watches'}"
-            self.say(f"{jobs} {self.controllers} controllers and {self.brokers} brokers; {self.folder}")
+            secured = " with TLS and logins" if self.secured else ""
+            self.say(f"{jobs} {self.controllers} controllers and {self.brokers} brokers{secured}; {self.folder}")
             try:
                 self._inject(context)
                 self._settle(context)
@@ -188,11 +194,14 @@ class ChaosRun:
     # ---- what happened
 
     def _watch_leader(self, lab: ChaosLab, stopped: Event) -> None:
+        def answer(port: int | None) -> kafka_requests.QuorumState | None:
+            return None if port is None else kafka_requests.quorum_state(port, connect=lab.connect)
+
         with ThreadPoolExecutor(max_workers=8) as pool:
             while not stopped.wait(1.0):
                 ports = [node.controller_port for node in lab.layout.controllers if node.running]
                 with suppress(LabError, OSError):
-                    found = [each for each in pool.map(_answer, ports) if each is not None]
+                    found = [each for each in pool.map(answer, ports) if each is not None]
                     newest = max(found, key=lambda state: state.leader_epoch, default=None)
                     leader = None if newest is None else newest.leader_id
                     epoch = None if newest is None else newest.leader_epoch
@@ -224,10 +233,6 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
     if name == "every broker":
         return frozenset(("broker", each) for each in context.lab.brokers)
     return frozenset({(name, node)})
-
-
-def _answer(port: int | None) -> kafka_requests.QuorumState | None:
-    return None if port is None else kafka_requests.quorum_state(port)
 
 
 def _reported(line: Mapping[str, str]) -> Reported:

@@ -29,6 +29,7 @@ HOLD_S = {
     "monitor-blind": 20.0,
     "monitor-blind controller": 60.0,
     "monitor-blind relay": 60.0,
+    "certificate-expiring": 20.0,
 }
 """The holds of the run's configuration."""
 KEEPS_FIRING_S = {"unclean-election": 60.0, "voter-log-regressed": 60.0, "node-restarting": 120.0, "epoch-churn": 120.0}
@@ -55,6 +56,7 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
+    "certificate-expiring": ((), (Kind.EXPIRING, Kind.BAD_CERTIFICATE)),
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }
 """The facts that may cause an alert of each rule: those of the node that its subject names, and those of any. An alert
@@ -140,6 +142,7 @@ class Oracle:
         yield from self._long_enough("failure-tolerance", "", self._no_tolerance)
         for node in course.controllers:
             yield from self._long_enough("voter-lagging", f"voter {node}", partial(self._lags, node))
+            yield from self._long_enough("certificate-expiring", "", partial(self._has_old_certificate, node))
             yield from self._long_enough("voter-disk-replaced", f"controller {node}", partial(self._has_new_disk, node))
             yield from self._long_enough("stale-voter-endpoint", f"voter {node}", partial(self._is_nameless, node))
             yield from self._long_enough(
@@ -163,6 +166,10 @@ class Oracle:
         lost = len(self.voters(at)) - self.majority(at)
         silent = self._is(Kind.SILENT, at, node) and not self._is(Kind.NEW_DISK, at, node)
         return self.observed(at) and self.has_leader(at) and silent and len(self.absent(at)) < lost
+
+    def _has_old_certificate(self, node: int, at: float) -> bool:
+        expires = self._is(Kind.EXPIRING, at, node) and not self._is(Kind.REMOVED, at, node)
+        return expires and self.observed(at) and self.has_leader(at) and node in self.serving(at)
 
     def _has_new_disk(self, node: int, at: float) -> bool:
         running = not self._is(Kind.SILENT, at, node) and not self._is(Kind.UNCERTAIN, at, node)

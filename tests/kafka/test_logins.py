@@ -12,17 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import ScramMechanism
 from typer.testing import CliRunner, Result
 
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
@@ -57,31 +47,10 @@ PRINCIPALS = ("User:CN=monitor", "User:ANONYMOUS", "User:clear", "User:scram", "
 def lab(shared_lab: Callable[..., Lab]) -> Lab:
     """Starts one node on which each principal has the permissions that the monitor needs."""
     started = shared_lab(controllers=0, combined=1, brokers=0, users=["clear"], listeners=LISTENERS)
-    permissions = [
-        AclBinding(
-            ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL,
-            principal, "*", operation, AclPermissionType.ALLOW,
-        )
-        for principal in PRINCIPALS
-        for operation in (AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION)
-    ]  # fmt: skip
-    client = admin(started)  # a variable, because requests end when the client is garbage-collected
-    for done in client.create_acls(permissions).values():
-        done.result(30)
+    started.allow_monitoring(*PRINCIPALS)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        set_password(started, mechanism, PASSWORD)
+        started.set_scram_password("scram", PASSWORD, mechanism)
     return started
-
-
-def admin(lab: Lab) -> AdminClient:
-    return AdminClient({"bootstrap.servers": lab.broker_bootstrap[0], "log_level": 0, **lab.login})
-
-
-def set_password(lab: Lab, mechanism: ScramMechanism, password: str) -> None:
-    upsertion = UserScramCredentialUpsertion("scram", ScramCredentialInfo(mechanism, 4096), password.encode())
-    client = admin(lab)  # a variable, because requests end when the client is garbage-collected
-    for done in client.alter_user_scram_credentials([upsertion]).values():
-        done.result(30)
 
 
 class LoginConfigs:
@@ -387,7 +356,7 @@ def test_expired_session_is_renewed_with_the_current_password_and_token(logins: 
 
         eventually(lambda: polls_are_recorded(0), within_s=60)
         changed_ms = newest_ms(gatherer)
-        set_password(logins.lab, ScramMechanism.SCRAM_SHA_512, WRONG_PASSWORD)
+        logins.lab.set_scram_password("scram", WRONG_PASSWORD, ScramMechanism.SCRAM_SHA_512)
         logins.file("session-token", logins.token_for("bearer", lifetime_s=-120))
 
         def logins_are_rejected() -> None:
@@ -401,7 +370,7 @@ def test_expired_session_is_renewed_with_the_current_password_and_token(logins: 
         try:
             eventually(lambda: polls_are_recorded(fixed_ms), within_s=60)
         finally:
-            set_password(logins.lab, ScramMechanism.SCRAM_SHA_512, PASSWORD)
+            logins.lab.set_scram_password("scram", PASSWORD, ScramMechanism.SCRAM_SHA_512)
     for path in tmp_path.rglob("*"):
         if path.is_file():
             logins.assert_without_secrets(path.read_bytes(), str(path))

@@ -81,7 +81,7 @@ def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
         *(BrokenPath(source=node, target=each, cut=cut) for each in context.lab.controllers if each != node),
     ]
     with facts_while(context, context.facts.begin(Kind.SILENT, node)):
-        context.lab.filter.break_paths(*paths)
+        context.lab.filter.change(*paths)
         yield
         context.lab.filter.restore(*paths)
         context.uncertain_for(node, RECONNECT_S)
@@ -95,7 +95,7 @@ def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
     else:
         paths = [BrokenPath(source=each, target=node) for each in to_others]
     with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
-        context.lab.filter.break_paths(*paths)
+        context.lab.filter.change(*paths)
         yield
         context.lab.filter.restore(*paths)
         context.uncertain_for(node, RECONNECT_S)
@@ -104,7 +104,7 @@ def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
 def _cut_monitor_from_one(context: ChaosContext, node: int) -> Iterator[None]:
     path = BrokenPath(source=MONITOR, target=node, cut=context.random.choice((*Cut,)))
     with facts_while(context, context.facts.begin(Kind.NOT_OBSERVED, node)):
-        context.lab.filter.break_paths(path)
+        context.lab.filter.change(path)
         yield
         context.lab.filter.restore(path)
 
@@ -113,7 +113,7 @@ def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
     cut = context.random.choice((*Cut,))
     paths = [BrokenPath(source=MONITOR, target=each, cut=cut) for each in context.lab.controllers]
     with facts_while(context, *(context.facts.begin(Kind.NOT_OBSERVED, each) for each in context.lab.controllers)):
-        context.lab.filter.break_paths(*paths)
+        context.lab.filter.change(*paths)
         yield
         context.lab.filter.restore(*paths)
 
@@ -228,7 +228,7 @@ def _cut_off_broker(context: ChaosContext, node: int) -> Iterator[None]:
         BrokenPath(source=node, target=each, cut=context.random.choice((*Cut,))) for each in context.lab.controllers
     ]
     with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
-        context.lab.filter.break_paths(*paths)
+        context.lab.filter.change(*paths)
         yield
         context.lab.filter.restore(*paths)
         yield from _until_unfenced(context, node)

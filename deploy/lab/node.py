@@ -79,6 +79,8 @@ class Node:
     """The Kafka version of its next start."""
     listeners: tuple[tuple[Listener, int], ...] = ()
     """Additional listeners of its controller role, each with its port."""
+    disk: Path | None = None
+    """The folder of its log directory, if it is not `folder`."""
     process: ChildProcess | None = field(default=None, repr=False)
 
     @property
@@ -120,7 +122,7 @@ class Node:
     @property
     def data(self) -> Path:
         """Its only log directory: metadata log, partitions, meta.properties."""
-        return self.folder / "data"
+        return (self.disk or self.folder) / "data"
 
     @property
     def metadata_log(self) -> Path:

@@ -3,8 +3,8 @@
 A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and one or two jobs, a quorum with or
 without TLS and logins, the faults, their overlap and their length; FAULTS selects the faults whose names contain a
 word. The oracle knows only what was done: it says which alerts must, may and must not fire, and what people must
-receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths; that
-needs root. Exits with 1 if anything was missed, false, sent twice or not resolved.
+receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths, and
+with small disks that become full; that needs root. Exits with 1 if anything was missed, false, sent twice or not resolved.
 """
 
 import json
@@ -32,7 +32,17 @@ def main() -> int:
         CONSOLE.print("make chaos needs nft (Debian's package nftables) and root, to cut the paths between nodes")
         return 2
     if os.environ.get(_INSIDE) is None:
-        command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m"]
+        command = [
+            "unshare",
+            "--net",
+            "--mount",
+            "sh",
+            "-c",
+            'ip link set lo up && exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+        ]
         return subprocess.run([*command, "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
     only = [word.strip() for word in os.environ.get("FAULTS", "").split(",") if word.strip()]

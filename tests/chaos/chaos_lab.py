@@ -9,6 +9,7 @@ from deploy.lab.addresses import LOOPBACK
 from deploy.lab.jars import kafka_jars
 from deploy.lab.jvm import Jvm
 from deploy.lab.node import Node
+from tests.chaos import small_disk
 from tests.chaos.packet_filter import MONITOR, PacketFilter, address
 from tests.lab import Lab
 from tests.lab_security import SCRAM
@@ -17,6 +18,8 @@ PROPERTIES = {
     "broker.session.timeout.ms": "6000",
     "min.insync.replicas": "1",
 }
+DISK_MB = 100
+"""Of a controller's disk."""
 SESSION_S = 15.0
 """A login of the monitor at a secured quorum is valid for so long."""
 _LISTENER = "listener.name.controller."
@@ -59,6 +62,12 @@ class ChaosLab(Lab):
             self.change_password()
             self.tell_password()
         return self
+
+    def _format_all(self) -> None:
+        for node in self.layout.controllers:
+            node.disk = small_disk.mount(node.folder / "disk", megabytes=DISK_MB)
+        self.layout.configure()
+        super()._format_all()
 
     def change_password(self) -> None:
         """Changes the monitor's password at the quorum alone."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcessError
+from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.oracle import HOLD_S
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
@@ -20,6 +21,8 @@ from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
 CLUSTER = "chaos"
+DISK_MB, STORE_MB = 400, 400
+"""Of a job's disk, and of the store's."""
 THRESHOLDS = {
     **{rule: {"hold": hold} for rule, hold in HOLD_S.items() if " " not in rule},
     "monitor-blind": {"hold": HOLD_S["monitor-blind"], "controller_hold": HOLD_S["monitor-blind controller"]},
@@ -36,6 +39,8 @@ class ChaosJob:
     """A job that is started again, as a supervisor does."""
 
     process: ConfiguredJob
+    marker: Path
+    """The folder by which its processes are found."""
     network: OwnNetwork | None = None
     """Its own network, if there are two jobs."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -46,7 +51,7 @@ class ChaosJob:
 
     @property
     def folder(self) -> Path:
-        """The folder by which its processes are found."""
+        """Everything that it writes, on a disk of its own."""
         return self.process.folder
 
     def start(self) -> Future[None]:
@@ -113,10 +118,13 @@ def chaos_monitor(folder: Path, lab: ChaosLab, *, shared: bool, jobs: int) -> It
 
 def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> ChaosJob:
     """Returns a job, in a network of its own if there are several."""
-    folder.mkdir()
-    environment = monitor.sinks.services.instrument(folder)
+    marker = folder.with_name(f"{folder.name}-instruments")
+    marker.mkdir()
+    environment = monitor.sinks.services.instrument(marker)
+    small_disk.mount(folder, megabytes=DISK_MB)
     if jobs == 1:
-        return ChaosJob(process=ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment))
+        process = ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment)
+        return ChaosJob(process=process, marker=marker)
     assert monitor.store is not None
     assert monitor.topic is not None
     ports = {
@@ -127,13 +135,15 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     network = stack.enter_context(OwnNetwork())
     network.reach(*chain.from_iterable(ports.values()))
     process = SeparateJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment, network=network)
-    return ChaosJob(process=process, network=network, ports=ports)
+    return ChaosJob(process=process, marker=marker, network=network, ports=ports)
 
 
 def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict[str, Any]) -> Mapping[str, Any]:
     """Starts relays, topic and store; returns the job's settings for them."""
     topic = stack.enter_context(Lab(folder / "topic", controllers=0, combined=1, brokers=0))
-    store = stack.enter_context(PostgresServer())
+    server = PostgresServer()
+    small_disk.mount(server.folder, megabytes=STORE_MB)
+    store = stack.enter_context(server)
     relays = [RelayProcess(folder / f"relay-{n}", topic, topic="observations", clusters=[cluster]) for n in (1, 2)]
     for relay in relays:
         stack.callback(relay.stop)

@@ -16,12 +16,13 @@ from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import chaos_monitor
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
+from tests.chaos.disk_faults import DISK_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 from tests.chaos.network_faults import NETWORK_FAULTS
 from tests.chaos.security_faults import SECURITY_FAULTS
 
-ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *NETWORK_FAULTS, *MONITOR_FAULTS)
+ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *NETWORK_FAULTS, *DISK_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0

@@ -172,7 +172,7 @@ def _restore_old_disk(context: ChaosContext, node: int) -> Iterator[None]:
     old, silent = context.facts.begin(Kind.OLD_DISK, node), context.facts.begin(Kind.SILENT, node)
     lab.kill(node)
     shutil.rmtree(lab.node(node).data)
-    copy.rename(lab.node(node).data)
+    shutil.move(copy, lab.node(node).data)
     context.restart_controller(node)
     context.facts.end(old, silent)
 

@@ -45,7 +45,7 @@ def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
     """The job's processes are killed, and the job is started again."""
     job = context.monitor.jobs[number]
     with context.job_off(number):
-        job_processes.kill_group(job.folder)
+        job_processes.kill_group(job.marker)
         yield
         starting = job.start()
         while not starting.done():
@@ -54,7 +54,7 @@ def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
 
 def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
     with context.job_off(number):
-        pids = job_processes.pids(context.monitor.jobs[number].folder)
+        pids = job_processes.pids(context.monitor.jobs[number].marker)
         _signal(pids, signal.SIGSTOP)
         yield
         _signal(pids, signal.SIGCONT)
@@ -73,7 +73,7 @@ def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
 
 def _kill_gatherer(context: ChaosContext, number: int) -> Iterator[None]:
     """The job starts it again."""
-    _signal(job_processes.with_role(context.monitor.jobs[number].folder, Role.GATHERER), signal.SIGKILL)
+    _signal(job_processes.with_role(context.monitor.jobs[number].marker, Role.GATHERER), signal.SIGKILL)
     context.monitor_off_for(STARTS_S)
     yield
 

@@ -4,7 +4,8 @@ A seed chooses 3 or 5 controllers, one job or relays with a topic, a store and o
 without TLS and logins, the faults, their overlap and their length; FAULTS selects the faults whose names contain a
 word. The oracle knows only what was done: it says which alerts must, may and must not fire, and what people must
 receive. Everything runs in a network namespace of its own, in which nftables (Debian's package) cuts single paths, and
-with small disks that become full; that needs root. Exits with 1 if anything was missed, false, sent twice or not resolved.
+with small disks that become full; that needs root. Exits with 1 if anything was missed, false, sent twice or not
+resolved.
 """
 
 import json
@@ -32,18 +33,8 @@ def main() -> int:
         CONSOLE.print("make chaos needs nft (Debian's package nftables) and root, to cut the paths between nodes")
         return 2
     if os.environ.get(_INSIDE) is None:
-        command = [
-            "unshare",
-            "--net",
-            "--mount",
-            "sh",
-            "-c",
-            'ip link set lo up && exec "$@"',
-            "sh",
-            sys.executable,
-            "-m",
-        ]
-        return subprocess.run([*command, "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
+        command = ["unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable]
+        return subprocess.run([*command, "-m", "tests.chaos"], env={**os.environ, _INSIDE: "1"}, check=False).returncode
     seed, hours = int(os.environ.get("SEED") or 1), float(os.environ.get("HOURS") or 1)
     only = [word.strip() for word in os.environ.get("FAULTS", "").split(",") if word.strip()]
     faults = [fault for fault in ALL_FAULTS if not only or any(word in fault.name for word in only)]

@@ -1,5 +1,6 @@
 """What watches the quorum in a chaos run: one job that gathers itself, or two relays, a topic, a store and jobs."""
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,6 +14,7 @@ from streaming.demo.job_process import AlertLine, JobProcessError
 from tests.chaos import small_disk
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.oracle import HOLD_S
+from tests.chaos.set_clock import SetClock
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
@@ -41,6 +43,7 @@ class ChaosJob:
     process: ConfiguredJob
     marker: Path
     """The folder by which its processes are found."""
+    clock: SetClock
     network: OwnNetwork | None = None
     """Its own network, if there are two jobs."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -120,11 +123,14 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     """Returns a job, in a network of its own if there are several."""
     marker = folder.with_name(f"{folder.name}-instruments")
     marker.mkdir()
-    environment = monitor.sinks.services.instrument(marker)
+    clock = SetClock(marker / "clock")
+    environment = {**monitor.sinks.services.instrument(marker), **clock.environment}
     small_disk.mount(folder, megabytes=DISK_MB)
+    # What it wrote is kept: the disk ends with the mount namespace.
+    stack.callback(shutil.copytree, folder, folder.with_name(f"{folder.name}-end"), symlinks=True)
     if jobs == 1:
         process = ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment)
-        return ChaosJob(process=process, marker=marker)
+        return ChaosJob(process=process, marker=marker, clock=clock)
     assert monitor.store is not None
     assert monitor.topic is not None
     ports = {
@@ -135,7 +141,7 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     network = stack.enter_context(OwnNetwork())
     network.reach(*chain.from_iterable(ports.values()))
     process = SeparateJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment, network=network)
-    return ChaosJob(process=process, marker=marker, network=network, ports=ports)
+    return ChaosJob(process=process, marker=marker, clock=clock, network=network, ports=ports)
 
 
 def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict[str, Any]) -> Mapping[str, Any]:

@@ -15,14 +15,16 @@ from deploy.lab import LabError, kafka_requests
 from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError
 from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.chaos_monitor import chaos_monitor
+from tests.chaos.clock_faults import CLOCK_FAULTS
 from tests.chaos.cluster_faults import CLUSTER_FAULTS
 from tests.chaos.disk_faults import DISK_FAULTS
 from tests.chaos.facts import Course, FactLog, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.monitor_faults import MONITOR_FAULTS
 from tests.chaos.network_faults import NETWORK_FAULTS
 from tests.chaos.security_faults import SECURITY_FAULTS
+from tests.chaos.set_clock import SetClock
 
-ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *NETWORK_FAULTS, *DISK_FAULTS, *MONITOR_FAULTS)
+ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *NETWORK_FAULTS, *DISK_FAULTS, *CLOCK_FAULTS, *MONITOR_FAULTS)
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
@@ -211,14 +213,15 @@ class ChaosRun:
 
     def _course(self, context: ChaosContext) -> Course:
         monitor, sinks = context.monitor, context.monitor.sinks
+        clock = monitor.jobs[1].clock
         return Course(
             start=self._began,
             end=time.time(),
             controllers=context.lab.controllers,
             facts=context.facts,
             leaders=list(self._leaders),
-            reported=[_reported(each.line) for each in monitor.alerts()],
-            notified=[_notified(each) for each in list(sinks.webhook.documents)],
+            reported=[_reported(each.line, clock) for each in monitor.alerts()],
+            notified=[_notified(each, clock) for each in list(sinks.webhook.documents)],
             paged=[
                 Paged(at=each.t + time.time() - time.monotonic(), effect=each.effect, key=each.subject)
                 for each in list(sinks.services.pagerduty.accepted)
@@ -237,20 +240,22 @@ def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[st
     return frozenset({(name, node)})
 
 
-def _reported(line: Mapping[str, str]) -> Reported:
-    times = {name: _seconds(line[name]) for name in ("started_at", "observed_at", "sent_at")}
+def _reported(line: Mapping[str, str], clock: SetClock) -> Reported:
+    """The times of rows are ahead of the job's clock after it was set back: nothing was observed after it was sent."""
+    sent_at = clock.real(_seconds(line["sent_at"]))
+    times = {name: min(clock.real(_seconds(line[name])), sent_at) for name in ("started_at", "observed_at", "sent_at")}
     names = ("rule", "subject", "state", "severity", "fingerprint")
     return Reported(**{name: str(line[name]) for name in names}, **times)  # type: ignore[arg-type]
 
 
-def _notified(document: Mapping[str, object]) -> Notified:
+def _notified(document: Mapping[str, object], clock: SetClock) -> Notified:
     alerts = document["alerts"]
     assert isinstance(alerts, list)
     return Notified(
         incident=str(document["incident"]),
         reason=str(document["reason"]),
         severity=str(document["severity"]),
-        at=_seconds(str(document["sent_at"])),
+        at=clock.real(_seconds(str(document["sent_at"]))),
         firing=frozenset((str(one["rule"]), str(one["subject"])) for one in alerts if one["state"] == "firing"),
     )
 

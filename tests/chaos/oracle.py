@@ -53,9 +53,10 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "observer-lagging": ((*_BROKERS, *_MEMBERS), (*_CLUSTER, Kind.BUSY)),
     "partition-stuck-recovering": ((), (Kind.RECOVERING,)),
     "unclean-election": ((), (Kind.RECOVERING, *_BROKERS)),
-    "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, *_CLUSTER)),
+    "monitor-blind": ((), (Kind.NOT_OBSERVED, Kind.MONITOR_OFF, Kind.RELAY_OFF, Kind.BUSY, Kind.JOB_CLOCK, *_CLUSTER)),
     "raft-invariant-broken": ((), (Kind.OLD_DISK,)),
     "node-restarting": ((Kind.STARTED,), ()),
+    "leader-clock-skew": ((), (Kind.CLOCK, Kind.JOB_CLOCK)),
     "certificate-expiring": ((), (Kind.EXPIRING, Kind.BAD_CERTIFICATE)),
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }

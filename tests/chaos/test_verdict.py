@@ -1,10 +1,12 @@
 """The oracle of `make chaos`: each kind of wrong report is noticed, and a right run has no problem."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.chaos.facts import Course, Fact, FactLog, Kind, LeaderAnswer, Notified, Paged, Reported
+from tests.chaos.set_clock import SetClock
 from tests.chaos.verdict import judge
 
 START = 1_790_000_000.0
@@ -115,3 +117,44 @@ def test_one_controller_that_is_silent_needs_no_alert_of_no_leader_but_of_the_to
     leaders = [replace(each, leader=3) for each in RIGHT.leaders]
     course = replace(RIGHT, facts=FactLog([RIGHT.facts.facts[0]]), leaders=leaders, reported=(), notified=(), paged=())
     assert [each[:25] for each in judge(course).problems] == ["missed: failure-tolerance"]
+
+
+def test_a_certificate_that_expires_soon_must_be_reported_and_no_other() -> None:
+    quiet = replace(RIGHT, leaders=[replace(each, leader=3) for each in RIGHT.leaders], notified=(), paged=())
+    expires = replace(quiet, facts=FactLog([fact(Kind.EXPIRING, 2, KILLED, STARTED)]), reported=())
+    assert [each[:28] for each in judge(expires).problems] == ["missed: certificate-expiring"]
+    reported = tuple(
+        line(state, at, rule="certificate-expiring", subject="certificates", started=KILLED + 5)
+        for state, at in (("firing", KILLED + 30), ("resolved", STARTED + 30))
+    )
+    people = tuple(
+        replace(
+            each,
+            firing=frozenset({("certificate-expiring", "certificates")}) if each.reason == "firing" else each.firing,
+        )
+        for each in RIGHT.notified
+    )
+    assert list(judge(replace(expires, reported=reported, notified=people)).problems) == []
+    without = replace(quiet, facts=FactLog(), reported=reported)
+    assert (
+        list(judge(without).false) == [each for each in judge(without).false if "nothing that was done" in each] != []
+    )
+
+
+@pytest.mark.parametrize("rule", ["monitor-blind", "leader-clock-skew"])
+def test_the_clock_of_the_jobs_host_explains_what_is_seen_by_it(rule: str) -> None:
+    leaders = [replace(each, leader=3) for each in RIGHT.leaders]
+    lines = (line("firing", KILLED + 20, rule=rule), line("resolved", STARTED + 20, rule=rule))
+    course = replace(RIGHT, leaders=leaders, reported=lines, notified=(), paged=())
+    assert list(judge(replace(course, facts=FactLog([fact(Kind.JOB_CLOCK, "", KILLED, STARTED)]))).problems) == []
+    assert len(judge(replace(course, facts=FactLog())).false) == 1
+
+
+def test_times_of_a_clock_that_was_set_are_those_of_the_machine(tmp_path: Path) -> None:
+    clock = SetClock(tmp_path / "clock")
+    clock.offsets[:] = [(0.0, 0.0), (START + 100, 40.0), (START + 200, 0.0)]
+    assert clock.real(START + 99) == START + 99
+    assert clock.real(START + 190) == START + 150
+    assert clock.real(START + 120) == START + 100, "never shown"
+    # Shown twice: the later one.
+    assert clock.real(START + 210) == START + 210

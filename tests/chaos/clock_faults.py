@@ -1,0 +1,42 @@
+"""The faults of clocks that are set: of a controller's host, or of a job's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, facts_while
+from tests.chaos.facts import Kind
+from tests.chaos.set_clock import clock_library
+
+STEPS_S = (-300.0, -40.0, -5.0, 5.0, 40.0, 300.0, 3_600.0)
+
+
+def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"controller": context.lab.controllers if clock_library() else ()}
+
+
+def _jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    return {"job": [*context.monitor.jobs] if clock_library() else ()}
+
+
+def _controller_clock(context: ChaosContext, node: int) -> Iterator[None]:
+    """A controller's clock is set, and later set right: Kafka counts its timeouts by it."""
+    clock = context.lab.clocks[node]
+    with facts_while(context, *(context.facts.begin(kind, node) for kind in (Kind.UNCERTAIN, Kind.CLOCK))):
+        clock.set(context.random.choice(STEPS_S))
+        yield
+        clock.set(0.0)
+        context.uncertain_for(node, RECONNECT_S)
+
+
+def _job_clock(context: ChaosContext, number: int) -> Iterator[None]:
+    """A job's clock is set, and later set right: it observes and notifies nevertheless."""
+    clock = context.monitor.jobs[number].clock
+    with facts_while(context, context.facts.begin(Kind.JOB_CLOCK)):
+        clock.set(context.random.choice(STEPS_S))
+        yield
+        clock.set(0.0)
+
+
+CLOCK_FAULTS = (
+    ChaosFault(name="a controller's clock is set", needs=_controllers, run=_controller_clock),
+    ChaosFault(name="a job's clock is set", needs=_jobs, run=_job_clock),
+)

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
 CLUSTER = "chaos"
+_REFUSED = "exit code 2:"
 DISK_MB, STORE_MB = 400, 400
 """Of a job's disk, and of the store's."""
 THRESHOLDS = {
@@ -51,11 +52,20 @@ class ChaosJob:
     _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
     """Lives as long as the run: a job is stopped when the thread that started it ends."""
     _starting: Future[None] | None = None
+    _failed: bool = False
+    """The newest start has failed."""
+    refusals: list[str] = field(default_factory=list)
+    """Starts that ended with exit code 2, after which a supervisor starts it no more."""
 
     @property
     def folder(self) -> Path:
         """Everything that it writes, on a disk of its own."""
         return self.process.folder
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a start has not ended."""
+        return self._starting is not None and not self._starting.done()
 
     def start(self) -> Future[None]:
         """Starts it again; the result is there when it observes."""
@@ -64,13 +74,17 @@ class ChaosJob:
 
     def _start(self) -> None:
         self.process.stop()
-        with suppress(JobProcessError):
+        self._failed = False
+        try:
             self.process.start()
+        except JobProcessError as error:
+            self._failed = True
+            if _REFUSED in str(error):
+                self.refusals.append(str(error)[:300])
 
     def restart_if_ended(self) -> Future[None] | None:
-        """Starts it if it has ended by itself; None if there is nothing to start."""
-        starting = self._starting is not None and not self._starting.done()
-        return self.start() if not starting and self.process.has_ended else None
+        """Starts it if it has ended by itself, or has not started; None if there is nothing to start."""
+        return self.start() if not self.is_starting and (self._failed or self.process.has_ended) else None
 
     def await_start(self) -> None:
         """Waits for a start that has not ended."""
@@ -127,7 +141,8 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     environment = {**monitor.sinks.services.instrument(marker), **clock.environment}
     small_disk.mount(folder, megabytes=DISK_MB)
     # What it wrote is kept: the disk ends with the mount namespace.
-    stack.callback(shutil.copytree, folder, folder.with_name(f"{folder.name}-end"), symlinks=True)
+    kept = folder.with_name(f"{folder.name}-end")
+    stack.callback(shutil.copytree, folder, kept, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
     if jobs == 1:
         process = ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment)
         return ChaosJob(process=process, marker=marker, clock=clock)

@@ -188,6 +188,7 @@ class ChaosRun:
             self._continue_due(context)
             time.sleep(0.2)
         self.problems += [f"{each.fault.name} {each.node} did not end" for each in self._active]
+        self.problems += [each for job in context.monitor.jobs.values() for each in job.refusals]
         for job in context.monitor.jobs.values():
             job.await_start()
         while context.monitor.firing() and time.time() < deadline:

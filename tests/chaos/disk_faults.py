@@ -39,9 +39,10 @@ def _full_job(context: ChaosContext, number: int) -> Iterator[None]:
         small_disk.fill(job.folder)
         yield
         small_disk.free(job.folder)
-        if (starting := job.restart_if_ended()) is not None:
-            while not starting.done():
-                yield
+        yield  # It may be about to end.
+        job.restart_if_ended()
+        while job.is_starting:
+            yield
     context.monitor_off_for(STARTS_S)
 
 

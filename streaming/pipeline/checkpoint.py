@@ -9,6 +9,7 @@ lock                locked by the running job
 Spark's files may be elsewhere, in a file system that all nodes of a cluster reach; then nothing here reads them.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from connectors.errors import UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
 from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, restrict_folder
 from connectors.store.journal_file import journal_file
@@ -33,6 +34,8 @@ from connectors.store.tables import job_database, sqlite_database
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
+FULL_BYTES = 1 << 20
+"""With less free space nothing starts: a log or a database cannot be written."""
 VERSION = 1
 """Of all files in the folder; a folder of another version is refused."""
 
@@ -119,6 +122,8 @@ class Checkpoint:
 
         Raises:
             UsageError: the folder cannot be created or written, or another job holds the lock after `wait_s` seconds.
+            StoreError: the disk is full. Also instead of a UsageError inside: a full disk is no invalid input, and a
+                supervisor must start the job again when there is space.
         """
         try:
             self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -127,12 +132,22 @@ class Checkpoint:
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
             reason = (problem.strerror or "unusable").lower()
+            if problem.errno == errno.ENOSPC:
+                raise StoreError(f"checkpoint {self.folder}: {reason}") from None
             raise UsageError(f"checkpoint {self.folder}: {reason}; give a writable folder with --checkpoint") from None
         try:
             self._lock(handle, wait_s)
             yield
+        except UsageError as problem:
+            if not self._disk_is_full():
+                raise
+            raise StoreError(f"{problem}: no space is left on the disk of {self.folder}") from problem
         finally:
             os.close(handle)
+
+    def _disk_is_full(self) -> bool:
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize < FULL_BYTES
 
     def is_held(self) -> bool:
         """Returns whether a running job has locked the folder; creates and changes nothing."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.errors import UsageError
+from connectors.errors import StoreError, UsageError
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
@@ -32,6 +32,17 @@ def test_files_of_a_spark_folder_are_not_those_of_a_checkpoint_elsewhere(tmp_pat
     remote.check_partitions(7)
 
     assert remote.new_state_advice == "give another place than s3a://bucket/kraftwatch as checkpoint"
+
+
+def test_an_error_on_a_full_disk_is_no_invalid_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with pytest.raises(UsageError, match=r"^Spark does not start$"), checkpoint.held():
+        raise UsageError("Spark does not start")
+
+    full = os.statvfs_result((4096, 4096, 1_000, 100, 0, 1_000, 900, 900, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    with pytest.raises(StoreError, match=r"^Spark does not start: no space is left on the disk"), checkpoint.held():
+        raise UsageError("Spark does not start")
 
 
 def test_two_jobs_cannot_hold_one_checkpoint(tmp_path: Path) -> None:

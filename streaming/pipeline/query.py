@@ -186,12 +186,30 @@ def start(
     else:
         output = _evaluated(topic.observations(spark), TopicStep(step))
     return (
-        output.writeStream.foreachBatch(deliver)
+        output.writeStream.foreachBatch(_released_after(deliver))
         .queryName(QUERY_NAME)
         .option("checkpointLocation", checkpoint.location)
         .outputMode("append")
         .start()
     )
+
+
+def _released_after(deliver: Deliver) -> Callable[[DataFrame, int], None]:
+    """Returns a function that delivers a batch, and then tells Java that Python has no use for its frame.
+
+    A Java object in Python refers to itself through each method that was called, so that only Python's garbage
+    collector would find it, hundreds of batches later. Until then Java keeps the rows of each of these batches.
+    """
+
+    def deliver_and_release(frame: DataFrame, batch_id: int) -> None:
+        try:
+            deliver(frame, batch_id)
+        finally:
+            gateway = frame.sparkSession.sparkContext._gateway
+            if gateway is not None:
+                gateway.detach(frame._jdf)
+
+    return deliver_and_release
 
 
 def has_offsets(spark: SparkSession, uri: str) -> bool:

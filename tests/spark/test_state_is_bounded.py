@@ -1,8 +1,10 @@
-"""Spark's state store: files that no batch needs any more are deleted; a restart works with the remaining ones."""
+"""What batches leave behind: state files and Java objects that no batch needs are deleted; a restart uses the rest."""
 
+import gc
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from connectors.observations.observation import ObservationKind
@@ -36,3 +38,46 @@ def test_old_state_files_are_deleted_and_a_restart_uses_the_rest(spark: SparkSes
         pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
     eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
     pipeline.stop()
+
+
+def frames_known_to_python(spark: SparkSession) -> int:
+    """Returns how many frames Java keeps because Python may use them."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    known = gateway.java_gateway_server.getGateway().getBindings()
+    frames = 0
+    for name in list(known):
+        found = known.get(name)
+        frames += isinstance(found, JavaObject) and found.getClass().getSimpleName() == "Dataset"
+        if isinstance(found, JavaObject):
+            # The look-up has made Java keep it once more.
+            gateway.detach(found)
+    return frames
+
+
+def test_java_keeps_no_frame_of_a_delivered_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Each frame keeps the rows of its batch, and Python's garbage collector seldom runs."""
+    pipeline = Pipeline(spark, tmp_path)
+    pipeline.start()
+
+    def delivered() -> None:
+        pipeline.alerts()
+        newest = pipeline.store.newest("prod")
+        assert newest is not None
+        assert newest.status.now_ms == pipeline.now_ms - 1_000
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = frames_known_to_python(spark)
+        for _ in range(4):
+            pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
+            eventually(delivered, within_s=120)
+        eventually(lambda: known_are(spark, before), within_s=30)
+    finally:
+        gc.enable()
+        pipeline.stop()
+
+
+def known_are(spark: SparkSession, frames: int) -> None:
+    assert frames_known_to_python(spark) <= frames

@@ -100,7 +100,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     unregistered = [f"{role} {one.id}" for role, one in registered if one.features is None]
     if unregistered:
         # An old state blob holds no features. A node registers again at each start.
-        why = f"the features that {and_join(unregistered, 4)} supports are unknown until it registers again"
+        one = len(unregistered) == 1
+        registers = "supports are unknown until it registers" if one else "support are unknown until they register"
+        why = f"the features that {and_join(unregistered, 4)} {registers} again"
         yield UnknownResult(why=why)
         return
     nodes = [
@@ -184,7 +186,8 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
         what = (
-            f"{and_join((node.name for node in behind), 4)} supports metadata.version up to {and_join(levels)}, "
+            f"{and_join((node.name for node in behind), 4)} support{'s' * (len(behind) == 1)} metadata.version "
+            f"up to {and_join(levels)}, "
             f"{plural(len(ahead), 'other node')} up to {newest}"
         )
     else:

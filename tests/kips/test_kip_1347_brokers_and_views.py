@@ -1,5 +1,7 @@
 """KIP-1347: brokers keep the old endpoints too, and a rescue or update that is half done leaves mixed endpoints."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
-from tests.kips.test_kip_1347_rescue import NEW, has_warning
+from tests.kips.test_kip_1347_rescue import NEW, TWO, has_warning
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 from tests.unit.rules.situation import findings, healthy, name_not_found
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
@@ -47,6 +49,17 @@ def test_a_broker_holds_the_old_endpoints_until_the_override_is_applied_to_its_d
     commands = [line for line in steps(plan(tmp_path)) if not line.startswith("#")]
     apply = f"kraftwatch rescue apply --log-dir {tmp_path / 'node-101'} --initial-controllers {NEW}"
     assert f"{apply} --plan rescue-plan.json --yes" in commands
+
+    other = tmp_path / "node-102"
+    shutil.copytree(tmp_path / "node-101", other)
+    meta = other / "meta.properties"
+    meta.write_text(
+        re.sub(r"(?m)^(node|directory)\.id=.*", r"", meta.read_text()) + f"node.id=102\ndirectory.id={TWO}\n"
+    )
+    both = [*steps(make_plan([replay_log_dir(tmp_path / f"node-{node}") for node in (*NODES, 102)], NEW))]
+    assert any("Brokers (101 and 102 among them) hold the old voters" in line for line in both)
+    for node in (101, 102):
+        assert sum(f"rescue apply --log-dir {tmp_path / f'node-{node}'} " in line for line in both) == 1
 
     assert apply_voters(tmp_path / "node-101", NEW, write=True).written
     assert endpoints(tmp_path, 101) == new

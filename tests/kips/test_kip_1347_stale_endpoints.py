@@ -120,6 +120,20 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     assert findings(quorum, RULE) == []
 
 
+@pytest.mark.kip("A028", "E074")
+def test_a_moved_voter_is_reported_also_while_the_leader_is_outside_the_voters() -> None:
+    script, replay = moved()
+    script.voters("2-b", "3-c")
+    leads_on = replace(poll(replica("2-b"), replica("3-c")), observers=(replica("1-a"),))
+
+    quorum = apply(replay, [script.read(), script.row(leads_on)])
+
+    (finding,) = findings(quorum, RULE)
+    assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
+    assert finding.evidence["leader"] == 1
+    assert finding.remedy[0].startswith("# If its record has not changed"), "no recorded endpoint is the leader's"
+
+
 @pytest.mark.kip("D131")
 def test_the_newest_registration_of_a_node_counts() -> None:
     script, replay = moved()

@@ -92,6 +92,8 @@ def test_a_voters_endpoint_answered_by_another_cluster_or_node_fires(found: Answ
 
     assert finding.subject == "voter 1"
     assert flaw in f"{finding.summary} {finding.evidence}"
+    (by_zero,) = findings(probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=0), "stale-voter-endpoint")
+    assert "is served by another process: node 0. " in by_zero.summary, "0 is a node id"
     (by_its_id,) = findings(probed(healthy(), 2, answered_by=1), "stale-voter-endpoint")
     assert "is served by another process: node 1" in by_its_id.summary
 

@@ -49,7 +49,7 @@ def status(quorum: Quorum) -> dict[str, Any]:
     return status_json(cluster_status(state_of(quorum)))
 
 
-@pytest.mark.kip("D100")
+@pytest.mark.kip("D098", "D100")
 def test_an_observer_far_behind_is_not_the_maximum() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     assert quorum.poll is not None

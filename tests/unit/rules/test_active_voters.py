@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     name_not_found,
     not_observed_for,
     observer,
+    row,
     stalled,
     static,
     unknown,
@@ -39,6 +40,19 @@ pytestmark = pytest.mark.kip("A006", "A011", "A029", "D043", "D044", "D058", "D1
 STALLED = "critical high-watermark-stalled: quorum"
 NO_RESERVE = "warning failure-tolerance: quorum"
 DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
+
+
+@pytest.mark.kip("D008")
+@pytest.mark.parametrize(("ago_ms", "activity"), [(60_000, "lagging"), (60_001, "not fetching")])
+def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms: int, activity: str) -> None:
+    quorum = voter_not_fetching(healthy(), 2, for_ms=ago_ms)
+    assert quorum.poll is not None
+    slow = row(key(2), fetched_ago_ms=ago_ms, lag_ms=ago_ms + 10_001, end=9_000)
+    voters = tuple(slow if each.key == key(2) else each for each in quorum.poll.voters)
+
+    statuses = voter_statuses(quorum, replace(quorum.poll, voters=voters), thresholds_for({})["failure-tolerance"])
+
+    assert [status.activity.value for status in statuses] == ["in sync", activity, "in sync"]
 
 
 @pytest.mark.kip("D107")

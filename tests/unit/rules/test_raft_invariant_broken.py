@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Millis
+from rules.formatting import utc_text
+from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import Invariant, Reason
 from tests.unit.rules.situation import (
     NOW,
@@ -30,14 +31,19 @@ def test_each_broken_invariant_is_critical() -> None:
     ]
 
 
+@pytest.mark.kip("K042")
 def test_several_violations_of_one_invariant_are_one_finding() -> None:
     quorum = with_invariant_violation(
         with_invariant_violation(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000
     )
-    (finding,) = findings(quorum, "raft-invariant-broken")
+    first, second = quorum.invariant_violations
+    second = replace(second, epoch=Epoch(8), detail="controller 2 and then controller 3 led epoch 8")
+    (finding,) = findings(replace(quorum, invariant_violations=(first, second)), "raft-invariant-broken")
     violations = finding.evidence["violations"]
-    assert isinstance(violations, list)
-    assert len(violations) == 2
+    assert violations == [
+        {"violation": each.detail, "observed": utc_text(each.observed_at_ms)} for each in (first, second)
+    ]
+    assert (finding.evidence["epoch"], second.detail in finding.summary) == (8, True), "the newest one"
 
 
 def test_loss_of_committed_metadata_explains_violations_at_the_same_time() -> None:

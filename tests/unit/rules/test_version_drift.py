@@ -139,11 +139,11 @@ def test_up_to_four_nodes_are_named_and_the_others_counted() -> None:
     quorum = brokers(healthy(), *range(103, 107))
     old = {node: replace(one, features=None) for node, one in quorum.brokers.items()}
     ((_, why),) = unknown_reasons(replace(quorum, brokers=old), RULE)
-    assert why.startswith("the features that broker 101, broker 102, broker 103, broker 104 and 2 more supports")
+    named = "broker 101, broker 102, broker 103, broker 104"
+    assert why.startswith(f"the features that {named} and 2 more support are unknown until they register again")
 
     (finding,) = findings(upgraded(brokers(healthy(), *range(103, 112)), 30, 1, 2, 3), RULE)
-    named = "broker 101, broker 102, broker 103, broker 104"
-    assert f": {named} and 7 more supports metadata.version up to 27, 3 other nodes up to 30." in finding.summary
+    assert f": {named} and 7 more support metadata.version up to 27, 3 other nodes up to 30." in finding.summary
     assert finding.remedy[0].startswith(
         f"# Upgrade {named}, broker 105, broker 106, broker 107, broker 108 and 3 more "
     )

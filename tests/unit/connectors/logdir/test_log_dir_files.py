@@ -145,6 +145,7 @@ def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Pa
         ('{"leaderId": 1', "is damaged"),
         ("[]", "is damaged"),
         (json.dumps({"leaderId": 1, "data_version": 1}), "is damaged"),
+        (json.dumps({"leaderId": 1, "leaderEpoch": 3, "votedId": 2}), "is damaged"),
         (json.dumps({"data_version": 2}), "has version 2"),
     ],
 )

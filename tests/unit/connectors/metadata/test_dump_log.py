@@ -13,6 +13,7 @@ from connectors.metadata.dump_log import (
     DumpedRecord,
     DumpEntry,
     DumpGap,
+    LogSummary,
     dump_records,
     is_record_log,
 )
@@ -300,7 +301,9 @@ def test_a_record_log_is_recognised_by_its_first_bytes(content: bytes, log: bool
 def test_files_written_by_kafka_are_dumped_completely() -> None:
     for segment, made in (tinylog(), tinysnapshot()):
         counted: dict[str, int] = {}
+        summary = LogSummary()
         for entry in dump_records(segment):
+            summary.add(entry)
             match entry:
                 case DumpedRecord(data=dict()):
                     counted[str(entry.type)] = counted.get(str(entry.type), 0) + 1
@@ -308,6 +311,13 @@ def test_files_written_by_kafka_are_dumped_completely() -> None:
                     pytest.fail(str(entry))
         assert {name: count for name, count in counted.items() if name in made["by_type"]} == made["by_type"]
         assert sum(counted.values()) == made["data_records"] + made["control_records"]
+        assert (summary.records.total(), summary.control_records.total(), summary.undecodable) == (
+            made["data_records"],
+            made["control_records"],
+            0,
+        )
+        assert {**summary.records, **summary.control_records} == counted
+        assert summary.is_snapshot == (segment is tinysnapshot()[0])
 
 
 @pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)

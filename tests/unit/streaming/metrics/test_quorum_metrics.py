@@ -260,6 +260,9 @@ def test_rates_cover_the_last_minute() -> None:
 
     assert rates.append_rate() == (760 - 100) / 60, f"polls older than {WINDOW_MS} ms do not count"
     assert rates.fetch_rates() == {("1", ""): (720 - 80) / 60, ("2", ""): (700 - 90) / 60}
+    uneven = rates_of(polled(0, 0, 0, 0), polled(10, 10, 0, 100), polled(20, 500, 0, 110))
+    assert uneven.fetch_rates() == {("1", ""): 25, ("2", ""): 0}, "of the whole minute, not of the last two polls"
+    assert uneven.append_rate() == 5.5
     half = rates_of(polled(0, 0, 0, 0), polled(30, 300, 300, 300))
     assert half.append_rate() == 10, "of the time that was observed"
     assert half.fetch_rates() == {("1", ""): 10, ("2", ""): 10}, "followers that have every record"
@@ -321,6 +324,8 @@ def test_election_lasts_from_the_last_record_before_it() -> None:
     )
 
     assert rates.elections_s() == (3.2, 3.2), "counted once, although the next status holds it too"
+    rates.add(with_election(polled(20, 105, 105, 105, leader=3), at_ms=15_800, offset=104))
+    assert rates.elections_s() == (2, 3.2), "the longest, also if it was not the last"
 
 
 def test_election_without_a_known_record_before_it_has_no_duration() -> None:

@@ -47,6 +47,19 @@ def test_high_watermark_decreases_to_the_highest_of_three_answers_of_ten_seconds
     assert (leadership.high_watermark, leadership.high_watermark_since_ms) == (high_watermark, NOW + since_ms)
 
 
+@pytest.mark.parametrize("lower", [80, 99])
+def test_a_lower_answer_to_a_fetch_of_the_log_does_not_count_alone(lower: int) -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.noops(99)
+    apply(replay, [script.read()])
+
+    quorum = apply(replay, [script.row(script.advanced(lower)), script.row(poll(replica("1-a"), hw=lower))])
+
+    assert quorum.high_watermark == 100
+    assert apply(replay, [script.row(script.advanced(101))]).high_watermark == 101
+
+
 def test_lower_answers_of_the_epoch_before_do_not_count_in_a_new_one() -> None:
     leadership = led(high_watermark=100)
     for after_ms in (0, 5_000):

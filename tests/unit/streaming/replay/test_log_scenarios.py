@@ -99,7 +99,8 @@ def recoveries() -> Iterator[Step]:
         script.topic(topic)
         script.partition(topic, 0, 101, 102, 103, elr=())
     script.partition("orders", 7, 101, 102)
-    yield "three partitions, recovered", script.read()
+    script.partition("other", 3, 101, 102, elr=(103,))
+    yield "four partitions, recovered", script.read()
     script.change("orders", 0, isr=(101,), elr=(102,))
     yield "the ISR shrinks", script.read()
     script.change("orders", 7, isr=(101,), elr=(103,), last_known_elr=(102,))
@@ -119,22 +120,26 @@ def recoveries() -> Iterator[Step]:
         partition=0,
         replicas=None,
         isr=(),
-        elr=None,
+        elr=ids(101),
         leader=None,
         leader_set=True,
         recovering=None,
     )
     script.write(nobody)
-    yield "orders-0 has no leader and an empty ISR", script.read()
+    yield "orders-0 has no leader and an empty ISR, and broker 101 is eligible", script.read()
+    script.change("orders", 0, isr=(103,), elr=(), leader=103)
+    yield "a third unclean election passes over the eligible replica", script.read()
+    script.change("orders", 0, isr=(), leader=102)
     script.change("orders", 0, isr=(102,), leader=102)
-    yield "the same leader is back", script.read()
+    yield "the former leader is back", script.read()
     script.change("orders", 0, replicas=(101, 102, 104))
     yield "a reassignment adds a replica and removes one", script.read()
     script.change("orders", 0, isr=(102, 101))
     yield "the ISR grows while recovering", script.read()
     script.change("other", 0, isr=(102,), leader=102, recovering=True)
     script.change("orders", 7, isr=(101,), leader=101, recovering=True)
-    yield "unclean elections of two partitions", script.read()
+    script.change("other", 3, isr=(104,), leader=104, recovering=True)
+    yield "unclean elections of three partitions", script.read()
     script.change("orders", 0, leader=101, recovering=False)
     yield "another leader and the end of the recovery in one record", script.read()
     script.change("other", 0, isr=(101, 102), recovering=False)

@@ -22,6 +22,7 @@ from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, machine
 
 pytestmark = pytest.mark.kip(
+    "B016",
     "B002",
     "B005",
     "B007",

@@ -331,6 +331,7 @@ def test_findings_are_in_the_order_of_severity() -> None:
     assert fields == sorted(fields, key=["critical", "warning", "info"].index)
 
 
+@pytest.mark.kip("D089")
 def test_failure_before_the_newest_poll_is_not_listed() -> None:
     quorum = healthy(3)
     early = failing(quorum, Reason.NO_LEADER, "c1.test:9093", source=ObservationSource.QUORUM, ago_ms=2_000)
@@ -341,6 +342,7 @@ def test_failure_before_the_newest_poll_is_not_listed() -> None:
     assert NodeId(3) == status(late)["leader_id"]
 
 
+@pytest.mark.kip("D089")
 def test_failed_fetch_before_the_newest_poll_is_listed() -> None:
     quorum = failing(healthy(), Reason.DENIED, str(endpoint(1)), ago_ms=1_000)
     assert [(one["source"], one["reason"]) for one in status(quorum)["failing"]] == [("log", "denied")]

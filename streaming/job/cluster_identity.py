@@ -182,7 +182,19 @@ class LateClusters:
 
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
-    """Writes the source, and the ids, those of clusters that are no longer configured included; returns the ids."""
+    """Writes the source, and the ids, those of clusters that are no longer configured included; returns the ids.
+
+    Logs a warning for each cluster that is configured twice.
+    """
+    owners: dict[str, str] = {}
+    for name, cluster_id in answered.ids.items():
+        owner = owners.setdefault(cluster_id, name)
+        if owner != name:
+            log.warning(
+                "cluster %s is cluster %s, as cluster %s is: every alert is sent twice, and the cluster that was meant "
+                "may not be monitored; correct bootstrap",
+                *(name, cluster_id, owner),
+            )
     if answered.source is not None:
         record_source(checkpoint, answered.source)
     checkpoint.record_cluster_ids({**recorded, **answered.confirmed})

@@ -113,3 +113,10 @@ def test_the_ids_of_clusters_that_are_not_configured_now_stay_recorded(tmp_path:
     answered = ClusterIds(ids={"prod": "A", "new": "B"}, unavailable={}, unconfirmed=frozenset({"new"}))
     assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A", "new": "B"}
     assert Checkpoint(folder=tmp_path).cluster_ids() == {"former": "C", "prod": "A"}
+
+
+def test_a_cluster_that_is_configured_twice_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    answered = ClusterIds(ids={"eu": "A", "us": "B", "asia": "A"}, unavailable={})
+    record_ids(Checkpoint(folder=tmp_path), {}, answered)
+    (warning,) = caplog.messages
+    assert warning.startswith("cluster asia is cluster A, as cluster eu is: every alert is sent twice")

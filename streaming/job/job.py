@@ -260,6 +260,8 @@ class Job:
         alerts = self._own.due(topics, self.query.read_s_ago())
         if alerts or self._own.resend:
             self.deliver.send(alerts)
+            with self.deliver.between_batches():
+                self.batch_stats.note_firing()
 
     def daily_audit(self) -> DailyAudit:
         """Returns the scheduler of audits; of several jobs with one store, one audits."""

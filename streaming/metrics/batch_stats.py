@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prometheus_client import Histogram
 
@@ -45,7 +45,7 @@ class BatchTotals:
     notifications: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """By sink and outcome, since the job started."""
     firing: Sequence[Alert] | None = None
-    """After the newest batch; None before the first one."""
+    """After the newest batch or alert of the job itself; None before the first one."""
     rates: Mapping[str, Rates] = field(default_factory=dict)
     """By cluster."""
 
@@ -88,3 +88,8 @@ class BatchStats:
         self.durations.observe(batch.took_s)
         with self._lock:
             self._totals = totals
+
+    def note_firing(self) -> None:
+        """Notes which alerts fire after one of the job itself: while relays are silent no batch comes."""
+        with self._lock:
+            self._totals = replace(self._totals, firing=self._firing())

@@ -16,6 +16,7 @@ from connectors.gather.gatherer_stats import LoopCounts, WrittenStats, write_sta
 from connectors.store.audit_results import ContractResult
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
+from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
@@ -47,6 +48,15 @@ def test_pending_alerts_failure_and_notifications_of_each_sink(tmp_path: Path) -
     assert read("sink_notifications_total", sink="slack", outcome="delivered") == 2
     assert read("sink_notifications_total", sink="slack", outcome="retry") == 1
     assert read("sink_notifications_total", sink="jsonl", outcome="rejected") == 0
+
+
+def test_an_alert_of_the_job_itself_is_counted_without_a_batch(tmp_path: Path) -> None:
+    firing: list[Alert] = []
+    job = MetricsFixture(tmp_path, firing=firing).batch(healthy(3))
+    firing.append(alert("relay", cluster="prod", severity=Severity.CRITICAL))
+    job.batch_stats.note_firing()
+
+    assert reader(job.samples())("alerts_firing", severity="critical") == 1
 
 
 def test_firing_alerts_are_counted_and_an_evaluated_cluster_without_alerts_has_0(tmp_path: Path) -> None:

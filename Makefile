@@ -6,9 +6,9 @@ LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 SBOM ?= dist
 # Without the warning that the SBOM does not say which package needs which: the lock does not say it either.
 CYCLONEDX := PYTHONWARNINGS=ignore::UserWarning $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --spec-version 1.6
-# Tests on a real quorum mostly wait, so three run at once even on two cores. The tests of a file share a quorum and run
+# Tests on a real quorum mostly wait, so four run at once even on two cores. The tests of a file share a quorum and run
 # in one worker. Files run in the order of their folders, so that a long file does not start last.
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -34,10 +34,14 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of the streaming job
 	@$(BIN)/kraftwatch demo
 
-test: $(READY) check ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
+test: $(READY) check build/spark.jsa ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
 	@$(PYTEST) -m "not long" --durations=15
 
-test-long: $(READY) ## run the long tests: slow and rare scenarios on real Kafka and real Spark
+build/spark.jsa: $(READY)
+	@echo "test: archiving the classes that Spark's Java loads"
+	-@$(BIN)/python -m tests.spark_classes
+
+test-long: $(READY) build/spark.jsa ## run the long tests: slow and rare scenarios on real Kafka and real Spark
 	@$(PYTEST) -m long --durations=15
 
 test-pyspark: $(READY) ## run the Spark tests with another version of pyspark, VERSION= (4.3.0), in .venv-pyspark

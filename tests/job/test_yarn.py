@@ -1,10 +1,12 @@
 """The job in cluster mode on YARN: its driver runs in a container, from one archive, and is started again by YARN.
 
-Nothing outlives the container: observations are in a topic, Spark's files in HDFS, alerts in PostgreSQL.
+Nothing outlives a container, nor its disk: observations are in a topic, Spark's files in HDFS, alerts in PostgreSQL.
 """
 
+import shutil
 import subprocess
 import sysconfig
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,10 +100,19 @@ def test_driver_in_a_container_is_started_again_and_continues(
     with job:
         lab.pause(*lab.controllers[:2])
         job.wait_for("no-leader", within_s=240)
-        for process in in_containers(folder):
+        processes = in_containers(folder)
+        disks = {Path(process.cwd()) for process in processes}
+        assert any((disk / "work").exists() for disk in disks), "the driver's own files are in its container"
+        for process in processes:
             process.kill()
+        for disk in disks:
+            shutil.rmtree(disk, ignore_errors=True)
+        killed = time.monotonic()
         lab.resume(*lab.controllers[:2])
         job.wait_for("no-leader", "resolved", within_s=240)
+        took_s = time.monotonic() - killed
+        assert disks.isdisjoint(Path(process.cwd()) for process in in_containers(folder))
+    (folder / "took").write_text(f"{took_s:.0f} s")
     assert_fired_and_resolved_once(job)
 
 

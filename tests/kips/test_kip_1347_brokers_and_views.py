@@ -117,6 +117,22 @@ def test_disks_with_old_and_new_endpoints_at_once_are_reported(tmp_path: Path, a
     assert has_warning(plan(tmp_path), "hold different endpoints", "1@c1.new-domain:9093", "1@127.0.0.1:")
 
 
+@pytest.mark.kip("A009")
+def test_voters_are_only_started_if_all_disks_hold_the_same_voters(tmp_path: Path) -> None:
+    stopped_quorum(tmp_path)
+
+    def startable(wanted: str | None = None) -> list[int]:
+        disks = [replay_log_dir(tmp_path / f"node-{node}") for node in (2, 1, 3)]
+        return [key.id for key in make_plan(disks, wanted).startable]
+
+    assert startable() == [1, 2, 3]
+    apply_voters(tmp_path / "node-3", NEW, write=True)
+    assert startable() == []
+    for node in (1, 2):
+        apply_voters(tmp_path / f"node-{node}", NEW, write=True)
+    assert startable(NEW) == [1, 2, 3]
+
+
 @pytest.mark.kip("E079")
 def test_disks_with_three_different_endpoints_of_a_voter_are_reported(tmp_path: Path) -> None:
     stopped_quorum(tmp_path)

@@ -120,6 +120,18 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     assert findings(quorum, RULE) == []
 
 
+@pytest.mark.kip("C004", "E004")
+def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
+    quorum = name_not_found(healthy(), 1)
+    assert quorum.committed is not None
+    first, *others = quorum.committed.voters
+    both = replace(first, endpoints=(*first.endpoints, endpoint_of(1, "internal.test")))
+
+    (finding,) = findings(replace(quorum, committed=replace(quorum.committed, voters=(both, *others))), RULE)
+
+    assert finding.summary.startswith("Voter 1's recorded endpoint c1.test:9093 does not resolve.")
+
+
 @pytest.mark.kip("A028", "E074")
 def test_a_moved_voter_is_reported_also_while_the_leader_is_outside_the_voters() -> None:
     script, replay = moved()

@@ -201,7 +201,7 @@ def test_log_ends_are_reported_and_unknown_is_null() -> None:
     assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}
 
 
-@pytest.mark.kip("A111")
+@pytest.mark.kip("A111", "K014")
 def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     quorum = healthy(3)
     assert quorum.poll is not None

@@ -10,7 +10,7 @@ from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.rules.situation import adding, findings, healthy, observer, stalled, voter_not_fetching
+from tests.unit.rules.situation import adding, findings, healthy, observer, stalled, voter_not_fetching, voters_lagging
 from tests.unit.rules.test_voter_set_rules import removing
 from tests.unit.streaming.replay.log_script import SETTINGS, LogScript, apply, machine, poll, replica
 
@@ -51,6 +51,8 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     assert "4 of the 4 voters of the new set are in sync; 3 are needed" in added.summary
     assert "3 of the 3 voters of the new set are in sync; 2 are needed" in removed.summary
     assert "is not committed: removing controller 1. " in removed.summary
+    (waits,) = findings(adding(voters_lagging(voter_not_fetching(healthy(3), 1), 2), 4), "voter-change-stuck")
+    assert "2 of the 4 voters of the new set are in sync; 3 are needed" in waits.summary, "a lagging one is not"
 
 
 @pytest.mark.kip("A011", "A022", "A025")
@@ -84,14 +86,14 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A021", "A068")
+@pytest.mark.kip("A021", "A068", "A072")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")
     (stuck,) = findings(adding(waiting, 4), "voter-change-stuck")
 
     assert not any("is committed" in step for step in before.remedy)
-    for pending in (adding(waiting, 4), removing(waiting, 1)):
+    for pending in (adding(waiting, 4), removing(waiting, 1), adding(removing(waiting, 1), 4)):
         (after,) = findings(pending, "observer-could-be-voter")
         assert after.remedy[0] == "# Wait until the pending change of the voter set is committed or dropped"
     replaced = observer(voter_not_fetching(healthy(3), 2), 2, directory="newDirOf2")

@@ -41,6 +41,14 @@ def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
 
 
+@pytest.mark.kip("D041")
+def test_a_voter_of_which_no_fetch_is_known_counts_as_alive() -> None:
+    unknown = voter_standings(healthy(3), endpoint_statuses(healthy(3), None, THRESHOLDS))
+
+    assert [one.alive for one in unknown] == [True] * 3
+    assert electability(unknown).electable
+
+
 def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
     return poll(*map(replica, present), *(replica(name, fetch=40_000, caught_up=40_000) for name in absent))
 

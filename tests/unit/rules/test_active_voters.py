@@ -35,7 +35,7 @@ from tests.unit.rules.situation import (
     voters_lagging,
 )
 
-pytestmark = pytest.mark.kip("A006", "A011", "A029", "D043", "D044", "D058", "D107", "D123")
+pytestmark = pytest.mark.kip("A024", "A026", "D041", "A006", "A011", "A029", "D043", "D044", "D058", "D107", "D123")
 
 STALLED = "critical high-watermark-stalled: quorum"
 NO_RESERVE = "warning failure-tolerance: quorum"

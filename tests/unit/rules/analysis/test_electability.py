@@ -16,7 +16,7 @@ from tests.unit.rules import situation
 from tests.unit.rules.situation import healthy, key, name_not_found, refuses, registered_elsewhere, voter_not_fetching
 
 pytestmark = pytest.mark.kip(
-    "A008", "A010", "A038", "A039", "A087", "D049", "E013", "E072", "E091", "E092", "K007", "K022"
+    "D041", "E004", "A008", "A010", "A038", "A039", "A087", "D049", "E013", "E072", "E091", "E092", "K007", "K022"
 )
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]

@@ -24,7 +24,7 @@ from tests.unit.streaming.replay.log_script import (
 )
 
 pytestmark = pytest.mark.kip(
-    "A022", "A046", "D017", "D118", "D119", "D120", "D122", "E045", "E046", "E047", "E096", "K046"
+    "A076", "A022", "A046", "D017", "D118", "D119", "D120", "D122", "E045", "E046", "E047", "E096", "K046"
 )
 
 

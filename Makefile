@@ -12,7 +12,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check th
 
 chaos: $(READY) ## overlap faults (all, or FAULTS=WORD,...) on a real quorum for HOURS= (1) by SEED=, judge each alert (root, nftables)
 	@SEED=$(SEED) HOURS=$(HOURS) FAULTS="$(FAULTS)" $(BIN)/python -m tests.chaos
+
+day-of-life: $(READY) ## let HOURS= (24) of churn pass at SPEED= (20) times real time, also through SOURCE=kafka; show what grows
+	@HOURS=$(HOURS) SPEED=$(SPEED) SEED=$(SEED) SOURCE=$(SOURCE) $(BIN)/python -m tests.day_of_life
 
 bugs: $(READY) ## put the bugs of tests/bugs into a copy, one by one, and check that a test notices each: WORDS= of modules
 	@WORDS="$(WORDS)" $(BIN)/python -m tests.bugs

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,18 @@ def is_accepted(message: RelayMessage) -> bool:
 class RelayProcess:
     """A relay of one lab's clusters to a topic of another lab."""
 
-    def __init__(self, folder: Path, topic_lab: Lab, *, topic: str, clusters: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        topic_lab: Lab,
+        *,
+        topic: str,
+        clusters: Sequence[dict[str, Any]],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment`: variables beside those of this process."""
         self.folder = folder
+        self._environment = environment or {}
         self.section: dict[str, Any] = {
             "bootstrap": list(topic_lab.broker_bootstrap),
             "topic": topic,
@@ -67,6 +77,11 @@ class RelayProcess:
     def name(self) -> str:
         """The name under which it writes, once it has been started."""
         return str(json.loads((Path(self.section["folder"]) / "relay.json").read_text())["relay"])
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -89,6 +104,7 @@ class RelayProcess:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.folder,
+                env={**os.environ, **self._environment},
             )
 
     def kill(self) -> None:

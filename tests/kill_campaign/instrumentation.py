@@ -5,13 +5,14 @@ runs at the start of every Python process of the job.
 """
 
 import functools
+import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 from tests.kill_campaign import delivery_log, kill_order
 from tests.kill_campaign.import_hook import Change, ImportHook
@@ -32,6 +33,8 @@ class Settings:
     """The authority of both services."""
     recording: str | None = None
     """The file whose rows the gatherer appends instead of observing clusters."""
+    gatherer: str = "tests.kill_campaign.replay_gatherer"
+    """The module whose `replay` does that."""
     clock_from_s: float = 0.0
     """Seconds since the Unix epoch from which the job's wall clock runs faster."""
     clock_factor: float = 1.0
@@ -163,7 +166,7 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
     yield "connectors.sinks.slack", functools.partial(_use_slack, url=settings.slack_url, ca_file=ca_file)
     yield from delivery_log.changes(folder)
     if settings.recording is not None:
-        yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, recording=settings.recording)
+        yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, settings=settings)
         yield "streaming.job.early_evaluation", _evaluate_nothing_early
     if settings.clock_factor != 1.0:
         yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
@@ -185,10 +188,16 @@ def _use_slack(module: ModuleType, *, url: str, ca_file: Path) -> None:
     module.SlackSink.__init__ = at_address
 
 
-def _replay(module: ModuleType, *, folder: Path, recording: str) -> None:
-    from tests.kill_campaign.replay_gatherer import replay
+def _replay(module: ModuleType, *, folder: Path, settings: Settings) -> None:
+    recording = Path(settings.recording or "")
 
-    module.main = lambda stdin, stdout: replay(stdin, stdout, folder=folder, recording=Path(recording))  # type: ignore[attr-defined]
+    def main(stdin: BinaryIO, stdout: TextIO) -> int:
+        # Not earlier: it imports modules that are changed.
+        replay = importlib.import_module(settings.gatherer).replay
+        code: int = replay(stdin, stdout, folder=folder, recording=recording)
+        return code
+
+    module.main = main  # type: ignore[attr-defined]
 
 
 def _evaluate_nothing_early(module: ModuleType) -> None:

@@ -1,0 +1,226 @@
+"""`make day-of-life HOURS=24 SPEED=20`: a day of churn in some clusters, at 20 times real time, in the real job.
+
+The gatherer is replaced: it writes the rows of clusters in which topics, partitions, leaders, brokers, disks and
+voters change all the time, and the job's wall clock runs as fast. With SOURCE=kafka a relay gathers, and the job reads
+its topic. Memory, descriptors, threads and files are sampled all the time. Exits with 1 if something grows that the
+documents do not let grow.
+"""
+
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import psutil
+from rich.console import Console
+
+from connectors.store.collection import quarantine_of
+from connectors.store.tables import job_database
+from deploy.lab.lab import Lab
+from tests.bench.job_cost import processes_of
+from tests.day_of_life.churning_cluster import ChurningCluster
+from tests.day_of_life.day_gatherer import Day, churn
+from tests.day_of_life.samples import ALL, RELAY, Course, Sample, courses, sample
+from tests.job.configured_job import ConfiguredJob
+from tests.job.job_state import get_json, scrape
+from tests.job.relay_process import RelayProcess
+from tests.kill_campaign import job_processes
+from tests.kill_campaign.instrumentation import SETTINGS, Settings, wall_ms
+from tests.kill_campaign.sink_services import Availability, SinkServices, running_services
+
+CONSOLE = Console(highlight=False, soft_wrap=True)
+CLUSTERS = ("amber", "birch", "cedar", "delta", "ember", "fir", "garnet", "hazel")
+SAMPLES, EVERY_S = 30, 60.0
+"""At least so many samples, and at least one in so many seconds."""
+LEAST_HOURS = 6.0
+"""A shorter run is not judged: Java and Python still fill their caches."""
+MIB: Final = 1.048576
+BEHIND = "behind: s"
+BOUNDS = {
+    ALL: 2_000.0,
+    # Its retention is 7 days.
+    "topic: MB": math.inf,
+    "topic: files": math.inf,
+    # Of a busy machine.
+    BEHIND: math.inf,
+    # docs/operations.md: 1 GiB of rows; SQLite's pages are not full, and its log takes 64 MiB.
+    "observations: MB": 1.25 * 1_024 * MIB + 64 * MIB,
+    "logs: MB": 75.0,
+}
+"""What the documents say."""
+TOPIC = "observations"
+SINKS = (
+    {"pagerduty": {"routing_key": "0123456789abcdef0123456789abcdef", "repeat": "1h"}},
+    {"slack": {"token": "xoxb-0123456789", "channel": "#kafka", "repeat": "1h"}},
+)
+AVAILABILITY = (*[Availability.UP] * 6, Availability.SLOW, Availability.DOWN)
+
+
+@dataclass(kw_only=True)
+class DayOfLife:
+    """One day: a job, and with SOURCE=kafka a relay and its topic."""
+
+    folder: Path
+    job: ConfiguredJob
+    services: SinkServices
+    hours: float
+    settings: Settings
+    relay: RelayProcess | None = None
+    topic: Lab | None = None
+
+    @property
+    def left_h(self) -> float:
+        """The hours until the end of the day: then the job's clock is that of the machine."""
+        now_ms = time.time_ns() // 1_000_000
+        return (self.settings.clock_from_s * 1_000 - wall_ms(self.settings, now_ms)) / 3_600_000
+
+    def live(self) -> Sequence[tuple[float, Sample]]:
+        """Samples until the end of the day; the sinks are up, slow and down in turn, and the page is read."""
+        random = Random(1)
+        every_s = min(EVERY_S, self.hours * 3_600 / self.settings.clock_factor / SAMPLES)
+        samples: list[tuple[float, Sample]] = []
+        while (left_h := self.left_h) > 0 and not self.job.has_ended:
+            for service in (self.services.pagerduty, self.services.slack):
+                service.availability = random.choice(AVAILABILITY)
+            scrape(self.job)
+            clusters = get_json(self.job, "/api/clusters")["clusters"]
+            health = Counter(cluster["health"] for cluster in clusters)
+            values = {**sample(self._processes(), self._folders()), BEHIND: self._behind_s(clusters)}
+            samples.append((self.hours - left_h, values))
+            (self.folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
+            CONSOLE.print(
+                f"{self.hours - left_h:5.1f} h {values[ALL]:6.0f} MB {dict(health)}", style="dim", markup=False
+            )
+            time.sleep(every_s)
+        for service in (self.services.pagerduty, self.services.slack):
+            service.availability = Availability.UP
+        return samples
+
+    def _behind_s(self, clusters: Sequence[Mapping[str, Any]]) -> float:
+        """Returns how old, in real seconds, the newest evaluated observation of each cluster is at most."""
+        end_s, left_s = self.settings.clock_from_s, self.left_h * 3_600
+        seen = [datetime.fromisoformat(each["observed_at"]).timestamp() for each in clusters if each["observed_at"]]
+        return (end_s - left_s - min(seen, default=end_s)) / self.settings.clock_factor
+
+    def problems(self) -> list[str]:
+        """Returns what went wrong, beside growth."""
+        if self.job.has_ended:
+            return ["the job has ended by itself"]
+        quarantined = quarantine_of(job_database(self.job.checkpoint, read_only=True)).items()
+        refused = [*self.services.pagerduty.refused, *self.services.slack.refused]
+        broken = [alert.line["summary"] for alert in self.job.alerts() if alert.rule == "data-contract-broken"]
+        return [
+            *(f"quarantined: {name}" for name in quarantined),
+            *(f"a service refused: {text}" for text in refused),
+            *(f"data contract: {text}" for text in broken),
+        ]
+
+    def _processes(self) -> Mapping[psutil.Process, str]:
+        found = dict(processes_of(self.job))
+        return found if self.relay is None else {**found, psutil.Process(self.relay.pid): RELAY}
+
+    def _folders(self) -> Mapping[str, Sequence[Path]]:
+        checkpoint = self.job.checkpoint
+        found = {
+            "observations": [checkpoint / "journal"],
+            "store": [*checkpoint.glob("kraftwatch.db*")],
+            "Spark's checkpoint": [checkpoint / "spark"],
+            # The logs are renamed all the time.
+            "logs": [each for each in (checkpoint / "log").iterdir() if each.is_file()],
+            "temporary files": [checkpoint / "log" / "tmp"],
+        }
+        if self.relay is None or self.topic is None:
+            return found
+        topic = [*self.topic.directory.glob(f"node-*/**/{TOPIC}-*")]
+        return {**found, "relay's folder": [Path(self.relay.section["folder"])], "topic": topic}
+
+
+def main() -> int:
+    """Runs the day and returns the exit code."""
+    hours, speed = float(os.environ.get("HOURS") or 24), float(os.environ.get("SPEED") or 20)
+    folder = Path(tempfile.mkdtemp(prefix="kraftwatch-day-"))
+    CONSOLE.print(f"day of life: {hours:g} h of {len(CLUSTERS)} clusters in {60 * hours / speed:.0f} min; {folder}")
+    with ExitStack() as stack:
+        day = _begun(folder, stack, hours, speed)
+        samples = day.live()
+        problems = day.problems()
+    found = courses(samples, BOUNDS)
+    _print(day, found)
+    problems += [f"{course.name} grows" for course in found if course.grows and hours >= LEAST_HOURS]
+    for problem in problems:
+        CONSOLE.print(problem, style="red", markup=False)
+    return 1 if problems else 0
+
+
+def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfLife:
+    """Starts everything."""
+    services = stack.enter_context(running_services(folder / "ca"))
+    topic = None
+    if os.environ.get("SOURCE") == "kafka":
+        topic = stack.enter_context(Lab(folder / "topic", controllers=0, combined=1, brokers=0))
+    settings = Settings(
+        pagerduty_url=services.pagerduty.server.url,
+        slack_url=f"{services.slack.server.url}/api/",
+        ca_file=services.ca_file,
+        recording=str(folder / "day.json"),
+        gatherer="tests.day_of_life.day_gatherer",
+        clock_from_s=time.time() + hours * 3_600 / speed,
+        clock_factor=speed,
+    )
+    (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
+    until_ms = round(settings.clock_from_s * 1_000)
+    plan = Day(seed=int(os.environ.get("SEED") or 1), clusters=CLUSTERS, until_ms=until_ms)
+    plan.write(folder / "day.json")
+    environment = job_processes.environment(folder)
+    job = ConfiguredJob(folder=folder / "job", name=CLUSTERS[0], bootstrap=(), environment=environment)
+    day = DayOfLife(folder=folder, job=job, services=services, hours=hours, settings=settings, topic=topic)
+    clusters = [_section(number, cluster) for number, cluster in enumerate(plan.churning(until_ms), start=1)]
+    config: dict[str, Any] = {"clusters": clusters, "sinks": [f"jsonl:{job.jsonl}", *SINKS]}
+    if topic is not None:
+        relay = RelayProcess(folder / "relay", topic, topic=TOPIC, clusters=clusters, environment=environment)
+        stack.callback(relay.stop)
+        relay.start()
+        relay.wait_for_rows(1)
+        day.relay = relay
+        config |= {"source": "kafka", "relay": {**relay.section, "folder": str(folder / "no-relay")}}
+    job.write_config(**config)
+    stack.enter_context(job)
+    return day
+
+
+def _section(number: int, cluster: ChurningCluster) -> dict[str, Any]:
+    # No controller answers there, and no two clusters may share an address.
+    hosts = {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap}
+    return {
+        "name": cluster.name,
+        "bootstrap": [*cluster.bootstrap],
+        "cluster_id": f"{cluster.name}-id",
+        "resolve": hosts,
+    }
+
+
+def _print(day: DayOfLife, found: Sequence[Course]) -> None:
+    happened = churn(day.folder)
+    CONSOLE.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in happened.items()))
+    rules = Counter(alert.rule for alert in day.job.alerts() if alert.state == "firing")
+    CONSOLE.print(", ".join(f"{count} {rule}" for rule, count in rules.most_common()))
+    CONSOLE.print(f"{'':30}{'first':>9}{'middle':>9}{'last':>9}{'most':>9}{'a day':>9}{'r²':>6}{'bound':>8}")
+    for one in found:
+        figures = "".join(f"{value:9,.1f}" for value in (one.first, one.middle, one.last, one.most, one.per_day))
+        bound = "flat" if one.bound is None else f"{one.bound:,.0f}"
+        verdict = "grows" if one.grows else "ok"
+        CONSOLE.print(f"{one.name:30}{figures}{one.straight:6.2f}{bound:>8}  {verdict}", markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

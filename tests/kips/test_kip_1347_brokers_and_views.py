@@ -128,6 +128,8 @@ def test_voters_are_only_started_if_all_disks_hold_the_same_voters(tmp_path: Pat
     assert startable() == [1, 2, 3]
     apply_voters(tmp_path / "node-3", NEW, write=True)
     assert startable() == []
+    read = [replay_log_dir(tmp_path / f"node-{node}") for node in (3, 1, 2)]
+    assert make_plan(read, None).proposed is None, "node 3's log is behind: the voters are those of the others"
     for node in (1, 2):
         apply_voters(tmp_path / f"node-{node}", NEW, write=True)
     assert startable(NEW) == [1, 2, 3]

@@ -120,6 +120,17 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     assert findings(quorum, RULE) == []
 
 
+@pytest.mark.kip("C001", "C004")
+@pytest.mark.parametrize("port", [9093, 19_093])
+def test_a_listener_is_the_same_in_capitals_and_in_small_letters(port: int) -> None:
+    quorum = healthy()
+    small = registration(1, replace(endpoint_of(1, port=port), listener="controller"))
+
+    found = findings(replace(quorum, controllers={**quorum.controllers, small.id: small}), RULE)
+
+    assert [one.evidence["registered_endpoint"] for one in found] == ["c1.test:19093"] * (port != 9093)
+
+
 @pytest.mark.kip("C004", "E004")
 def test_the_recorded_endpoint_is_the_first_one_which_voters_dial() -> None:
     quorum = name_not_found(healthy(), 1)

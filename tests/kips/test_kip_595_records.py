@@ -103,13 +103,15 @@ def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> 
     leader = script.leader(1)
     before = script.voters("1-a", "2-b", "3-c")
     script.voters("1-a", "2-b")
+    last = script.leader(2, epoch=2)
     once = apply(replay, [script.read()])
 
-    again = apply(replay, [script.row(leader, before)])
+    read = script.advanced(script.offset)
+    again = apply(replay, [script.row(leader, before, last, read), script.row(last, read)])
 
     assert again.committed == once.committed
     assert (again.last_offset, again.failures, again.history) == (once.last_offset, (), once.history)
-    rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(2)))
+    rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(3)))
     assert apply(replay, [script.row(rewritten)]).failures, "the same offset in another epoch is another record"
 
 

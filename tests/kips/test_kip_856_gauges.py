@@ -137,6 +137,7 @@ def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     led = replace(quorum, leader_id=NodeId(leader), poll=replace(quorum.poll, leader_id=NodeId(leader)))
 
     assert f"c{leader}.test" not in remove_controller(led, key(leader)), "its removal is sent to another one"
+    assert f"c{leader}.test" not in add_controller(led, NodeId(leader))[-1], "and its addition"
     assert remove_controller(led, key(2)).split()[1:] == [
         *("--bootstrap-controller", f"c{leader}.test:9093", "remove-controller"),
         *("--controller-id", "2", "--controller-directory-id", key(2).directory_id),
@@ -201,7 +202,7 @@ def test_log_ends_are_reported_and_unknown_is_null() -> None:
     assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}
 
 
-@pytest.mark.kip("A111", "K014")
+@pytest.mark.kip("A072", "A111", "K014")
 def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     quorum = healthy(3)
     assert quorum.poll is not None
@@ -220,6 +221,9 @@ def test_without_the_leaders_times_nobody_is_said_not_to_fetch() -> None:
     without = replace(quorum.poll, leader_id=NodeId(9))
 
     assert liveness(quorum, without, key(2), thresholds_for({})["no-leader"]) is Liveness.UNKNOWN
+    evaluation = evaluate(replace(quorum, poll=without, leader_views={}), thresholds_for({}))
+    assert [one for one in evaluation.findings if one.rule != "quorum-shape"] == []
+    assert {one.rule for one in evaluation.unknown} >= {"failure-tolerance", "voter-lagging", "observer-lagging"}
 
 
 @pytest.mark.kip("A095")

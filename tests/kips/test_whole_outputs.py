@@ -122,6 +122,7 @@ def in_the_middle_of_everything() -> Quorum:
         quorum,
         poll=replace(quorum.poll, high_watermark=Offset(9_940), nodes={**quorum.poll.nodes, NodeId(3): moved}),
         high_watermark=Offset(9_950),
+        leader_epoch=Epoch(8),
         last_offset=Offset(9_949),
     )
     quorum = with_broker(registered(with_certificates(quorum, days={1: 9.5}), 9), 101, fenced=True)
@@ -259,6 +260,7 @@ def two_of_each_in_the_log() -> Quorum:
     )
     quorum = forced_change(forced_change(quorum, before=(1, 2, 3), after=(3,)), before=(3,), after=(1, 2, 3), ago_ms=9)
     quorum = recovering(recovering(quorum, 0, 3), 1, isr=(102, 101), for_ms=80_000, at_least=True)
+    quorum = recovering(quorum, 4, leader=None, for_ms=70_000)
     other = TopicId("cGF5bWVudHMgICAgICAgIA")
     quorum = recovering(quorum, 2, isr=(101, 102), leader=101, topic="payments", topic_id=other)
     quorum = with_broker(with_broker(quorum, 101, fenced=True), 102, fenced=True)
@@ -296,7 +298,7 @@ def two_of_each_endpoint() -> Quorum:
     quorum = with_certificates(
         healthy(9), {7: CertificateFault.EXPIRED, 8: CertificateFault.WRONG_HOST}, days={1: 2, 2: 9}
     )
-    quorum = refuses(registered_elsewhere(name_not_found(quorum, 1, 2), 3, 4, port=19_093), 5, 6)
+    quorum = refuses(registered_elsewhere(name_not_found(quorum, 1, 2, 4), 3, 4, port=19_093), 5, 6)
     quorum = probed(quorum, 9, answer=Answer.OTHER_NODE, answered_by=0)
     quorum = with_views(quorum, view(1, leader=2, epoch=5), view(2, leader=None, epoch=9), view(3, leader=4))
     quorum = upgraded(quorum, 30, 1, 101, ago_ms=9 * DAY_MS)
@@ -306,7 +308,7 @@ def two_of_each_endpoint() -> Quorum:
 
 @pytest.mark.kip("A004", "A021", "A048", "A052", "A069", "A096", "A109", "A110", "B002", "B003", "B009", "B042", "B047")
 @pytest.mark.kip("B048", "C026", "D028", "D043", "D045", "D052", "D055", "D093", "D123", "E009", "E014", "E015", "E071")
-@pytest.mark.kip("E072", "E074", "E078", "K011", "K022", "K024", "K031", "K042", "K047")
+@pytest.mark.kip("E072", "E074", "E078", "K011", "K022", "K024", "K025", "K031", "K042", "K047")
 @pytest.mark.parametrize("twice", [two_of_each_in_the_log, two_of_each_replica, two_of_each_endpoint])
 def test_findings_with_evidence_and_remedy(twice: Callable[[], Quorum]) -> None:
     evaluation = evaluation_of(twice())

@@ -1,10 +1,10 @@
 """Each threshold of a rule from both sides: the result just below it, at it, and just above it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
-from rules.evaluate import INHIBITED, RULES
+from rules.evaluate import INHIBITED, RULES, thresholds_for
 from rules.model.monitoring import Answer, Connection
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -207,10 +207,18 @@ BOUNDARIES: list[tuple[str, str, int, str, Callable[[int], Quorum]]] = [
     ),
 ]
 
+NOT_ALONE = [
+    ("failure-tolerance", "fetch_age"),
+    ("voter-lagging", "fetch_age"),
+    ("epoch-churn", "election_time"),
+    ("quorum-shape", "most"),
+]
+"""Where another threshold has the same result, or a larger value the opposite one."""
 
-def result(rule: str, quorum: Quorum) -> str:
+
+def result(rule: str, quorum: Quorum, overrides: Mapping[str, float] | None = None) -> str:
     """Returns the severity of the rule's finding, `unknown` or `no`."""
-    evaluation = evaluation_of(quorum)
+    evaluation = evaluation_of(quorum, overrides)
     severities = [each.severity.value for each in evaluation.findings if each.rule == rule]
     gaps = [each for each in evaluation.unknown if each.rule == rule and not each.why.startswith(INHIBITED)]
     return severities[0] if severities else "unknown" if gaps else "no"
@@ -229,3 +237,26 @@ def test_result_below_at_and_above_a_threshold(
     assert threshold in {each.name for each in RULES[rule].thresholds}
     results = [result(rule, situation(value)) for value in (limit - 1, limit, limit + 1)]
     assert ", ".join(results) == expected
+
+
+@pytest.mark.kip("D008", "D016", "D140", "K035", "K038")
+@pytest.mark.parametrize(
+    ("rule", "threshold", "limit", "expected", "situation"),
+    [one for one in BOUNDARIES if one[:2] not in NOT_ALONE],
+    ids=[f"{rule}.{threshold}" for rule, threshold, *_ in BOUNDARIES if (rule, threshold) not in NOT_ALONE],
+)
+def test_twice_the_threshold_gives_above_it_what_was_below_it(
+    rule: str, threshold: str, limit: int, expected: str, situation: Callable[[int], Quorum]
+) -> None:
+    twice = {f"{rule}.{threshold}": 2 * thresholds_for({})[rule][threshold]}
+    assert result(rule, situation(limit + 1), twice) == expected.partition(",")[0]
+
+
+@pytest.mark.kip("D016")
+def test_the_window_of_outages_can_be_configured() -> None:
+    """Nine minutes without reserve are enough of a quarter of an hour, and not of half an hour."""
+    quorum = failing_again(healthy(), 2, 9)
+    results = [
+        result("failure-tolerance", quorum, {"failure-tolerance.window": window}) for window in (900, 1_350, 1_351)
+    ]
+    assert results == ["warning", "warning", "no"]

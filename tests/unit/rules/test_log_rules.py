@@ -36,7 +36,7 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
-pytestmark = pytest.mark.kip("D045", "D060", "E047")
+pytestmark = pytest.mark.kip("D123", "D045", "D060", "E047")
 
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
@@ -212,6 +212,9 @@ def test_broker_that_never_caught_up_and_does_not_fetch_has_no_lag() -> None:
         # A rolling restart: as many starts as elections.
         (elected(healthy(5), 1, 2, 3, 4, 5, 1, started=(1, 2, 3, 4, 5)), []),
         (elected(healthy(), 1, 2, 1, 2, 1, 2, started=(1, 2)), [CHURN]),
+        # Controller 3 registered after it had won as a candidate.
+        (elected(healthy(), 1, 2, 1, 3, started=(3,)), []),
+        (elected(healthy(), 1, 2, 1, 2, 3, started=(3,)), [CHURN]),
         # Spread over more than the window: the oldest of the four is 15 min and 3 s old.
         (elected(healthy(), 1, 2, 1, 2, every_ms=301_000), []),
         (leaderless(elected(healthy(), 1, 2, 1, 2), 1), ["critical no-leader: quorum"]),

@@ -52,8 +52,9 @@ def test_view_from_before_an_election_is_not_a_disagreement() -> None:
     assert quorum.poll is not None
     quorum = replace(quorum, poll=replace(quorum.poll, leader_epoch=Epoch(8)))
     assert finding_lines(quorum) == []
-    after_election = view(1, ago_ms=500)
-    assert finding_lines(with_views(quorum, after_election)) == DISAGREES
+    for ago_ms in (500, 1_000):
+        after_election = view(1, ago_ms=ago_ms)
+        assert finding_lines(with_views(quorum, after_election)) == DISAGREES
 
 
 def test_a_view_counts_since_the_first_controller_knew_the_epoch() -> None:

@@ -12,6 +12,7 @@ from connectors.errors import ObservationError, UndecodableError
 from connectors.gather import commit_buffer
 from connectors.gather.commit_buffer import (
     LOSS_CONFIRM_MS,
+    AcceptResult,
     CommitBuffer,
     CommittedRecords,
     FetchPosition,
@@ -430,3 +431,12 @@ def test_diverging_answer_to_a_follower_without_records_is_refused_and_no_loss()
     committed = read(buffer, leader)
     assert committed is not None
     assert committed.last_offset == 1, "it recovers when the leader tells the truth"
+
+
+@pytest.mark.kip("D081")
+def test_an_empty_reader_is_sent_to_any_snapshot() -> None:
+    """Also to the one that a formatted directory begins with."""
+    for snapshot in (SnapshotId(end_offset=0, epoch=0), SnapshotId(end_offset=50, epoch=2)):
+        tail = CommitBuffer(START)
+        answer = FetchResult(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=snapshot)
+        assert tail.accept(answer, now_ms=0) == AcceptResult(snapshot=snapshot)

@@ -65,6 +65,15 @@ def test_reported_leader_is_returned_and_kept() -> None:
     )
 
 
+@pytest.mark.parametrize("leader", [0, 7])
+def test_a_leader_that_one_node_names_with_its_address_is_found_when_another_names_it_without(leader: int) -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_fetch(fetch_result(leader, address=Address("c7", 9093)))
+
+    assert nodes.update_from_fetch(fetch_result(leader, epoch=4)) == Address("c7", 9093)
+    assert nodes.candidates() == (Address("c1", 9093), Address("c7", 9093))
+
+
 def test_address_of_a_reported_leader_is_at_the_configured_listener() -> None:
     nodes = node_directory(("c1", 9094))
     nodes.update_from_event(voters("c1", "c2"))

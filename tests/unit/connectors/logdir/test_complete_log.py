@@ -18,7 +18,7 @@ from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 
-pytestmark = pytest.mark.kip("E030", "E043", "E044", "E045", "E046", "E047", "E048", "E096", "E097")
+pytestmark = pytest.mark.kip("A023", "E030", "E043", "E044", "E045", "E046", "E047", "E048", "E096", "E097")
 
 NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
 DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"

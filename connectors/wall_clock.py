@@ -68,6 +68,10 @@ class RowClock:
             self._newest_ms += added_ms
         return Millis(self._newest_ms)
 
+    def ahead_ms(self) -> Millis:
+        """Returns by how much its time is ahead of the wall clock, which was set back."""
+        return Millis(max(0, self.read() - self._wall()))
+
     def take_jump_ms(self) -> int:
         """Returns, once, by how much the time jumped forward without passing since the last call."""
         jump_ms, self._jump_ms = self._jump_ms, 0

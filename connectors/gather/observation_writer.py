@@ -1,6 +1,7 @@
 """Writes one cluster's observations as journal rows: sets the time and marks urgent rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from connectors.errors import ObservationError
@@ -98,6 +99,7 @@ class ObservationWriter:
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
         self._clear_failures(ObservationSource.QUORUM)
+        event = replace(event, clock_ahead_ms=self._clock.ahead_ms())
         self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
 
     def write_probe(self, event: EndpointProbed) -> None:

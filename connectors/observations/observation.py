@@ -85,6 +85,8 @@ class QuorumPolled:
     voters: tuple[Replica, ...]
     observers: tuple[Replica, ...]
     nodes: tuple[NodeEndpoints, ...]
+    clock_ahead_ms: int = 0
+    """By how much the row's time is ahead of the clock of the gatherer's host, which was set back."""
     type: Literal["quorum-polled"] = "quorum-polled"
 
 

@@ -55,10 +55,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     shown = None if poll.leader is None else poll.leader.last_fetch_ms
     if shown is None:
         return
-    if shown - poll.observed_at_ms > thresholds.ms(SKEW.name):
-        yield _finding(quorum, poll, "ahead of", Millis(shown - poll.observed_at_ms))
-    elif poll.observed_at_ms - shown > thresholds.ms(SKEW.name):
-        yield _finding(quorum, poll, "behind", Millis(poll.observed_at_ms - shown))
+    received_ms = poll.observed_at_ms - poll.clock_ahead_ms
+    if shown - received_ms > thresholds.ms(SKEW.name):
+        yield _finding(quorum, poll, "ahead of", Millis(shown - received_ms))
+    elif received_ms - shown > thresholds.ms(SKEW.name):
+        yield _finding(quorum, poll, "behind", Millis(received_ms - shown))
 
 
 def _finding(quorum: Quorum, poll: Poll, side: str, skew_ms: Millis) -> Finding:

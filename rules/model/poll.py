@@ -34,6 +34,8 @@ class Poll:
     voters: tuple[Replica, ...]
     observers: tuple[Replica, ...]
     nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
+    clock_ahead_ms: int = 0
+    """By how much `observed_at_ms` is ahead of the clock of kraftwatch's host, which was set back."""
 
     @cached_property
     def leader(self) -> Replica | None:

@@ -169,6 +169,7 @@ class PollHistory:
             voters=event.voters,
             observers=event.observers,
             nodes={node.id: node.endpoints for node in event.nodes},
+            clock_ahead_ms=event.clock_ahead_ms,
         )
         before = {history.key: history for history in self.histories}
         fallen = self.acknowledged.add(poll, self.newest)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import findings, healthy, leaders_clock, unknown_reasons
 
@@ -44,6 +45,15 @@ def test_clocks_that_differ_by_less_are_not(skew_ms: int) -> None:
 
 def test_the_finding_stays_the_same_while_the_clocks_run_on() -> None:
     assert findings(with_skew(7_200_000), RULE) == findings(with_skew(7_290_000), RULE)
+
+
+def test_rows_ahead_of_a_clock_that_was_set_back_are_no_skew() -> None:
+    """The times of rows never go back: for hours they are ahead of the host's clock, which is right again."""
+    quorum = with_skew(-3_600_000)
+    assert quorum.poll is not None
+    assert len(findings(quorum, RULE)) == 1
+    ahead = replace(quorum, poll=replace(quorum.poll, clock_ahead_ms=Millis(3_600_000)))
+    assert findings(ahead, RULE) == []
 
 
 def test_a_kafka_that_does_not_report_its_time_has_no_finding() -> None:

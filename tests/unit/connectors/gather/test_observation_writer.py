@@ -312,6 +312,18 @@ def test_clock_that_is_set_forward_is_reported_before_the_next_row(publisher: Re
     assert publisher.rows[2][0].observed_at_ms == publisher.rows[3][0].observed_at_ms == clock.wall_ms
 
 
+def test_a_poll_says_how_far_its_row_is_ahead_of_a_clock_that_was_set_back(
+    publisher: RecordedRows, clock: SetClock
+) -> None:
+    writer = clocked(publisher, clock.row_clock())
+    for step_ms in (0, -3_600_000):
+        clock.pass_ms(1_000, step_ms=step_ms)
+        writer.write_poll(polled())
+    polls = [(row.observed_at_ms, from_json(row.payload)) for row, _ in publisher.rows]
+    assert [poll.clock_ahead_ms for _, poll in polls if isinstance(poll, QuorumPolled)] == [0, 3_599_900]
+    assert polls[-1][0] - 3_599_900 == clock.wall_ms
+
+
 def test_clock_that_is_corrected_after_it_was_set_back_is_no_step_of_the_rows(
     publisher: RecordedRows, clock: SetClock
 ) -> None:

@@ -52,7 +52,7 @@ BROKEN = BrokenContract(contract="c", promise="p", grave=True, rows=2, example="
                 nodes=(),
             ),
             "quorum-polled",
-            "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes",
+            "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms",
         ),
         (
             EndpointProbed(

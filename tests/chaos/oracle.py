@@ -33,6 +33,8 @@ HOLD_S = {
 }
 """The holds of the run's configuration."""
 KEEPS_FIRING_S = {"unclean-election": 60.0, "voter-log-regressed": 60.0, "node-restarting": 120.0, "epoch-churn": 120.0}
+CLOCK_S = 600.0
+"""The alert that the clock of the job's host was set fires so long after the newest step."""
 """These rules fire for so long after their cause, with the run's configuration."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)
 _CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.NAMELESS, *_MEMBERS)
@@ -236,7 +238,7 @@ class Oracle:
 
     def may_fire(self, rule: str, subject: str, start: float, end: float) -> bool:
         """Whether what was done from AFTER_S before `start` to `end` explains an alert."""
-        begin = start - AFTER_S - KEEPS_FIRING_S.get(rule, 0.0)
+        begin = start - AFTER_S - keeps_firing_s(rule, subject)
         return any(fact.overlaps(begin, end) for fact in self._explanations(rule, subject))
 
     def _explanations(self, rule: str, subject: str) -> Iterator[Fact]:
@@ -252,6 +254,11 @@ class Oracle:
         return (
             len(seen) > (end - start) / 4 and None not in {s.leader for s in seen} and len({s.epoch for s in seen}) == 1
         )
+
+
+def keeps_firing_s(rule: str, subject: str) -> float:
+    """Returns for how long an alert fires after its cause."""
+    return CLOCK_S if (rule, subject) == ("monitor-blind", "clock") else KEEPS_FIRING_S.get(rule, 0.0)
 
 
 def _seconds(start: float, end: float) -> Sequence[int]:

@@ -48,16 +48,18 @@ class SetClock:
 
     def set(self, seconds: float) -> None:
         """Sets it to so much ahead of the machine's clock."""
+        self.offsets.append((time.time(), seconds))
         with self.file.open("r+b", buffering=0) as file:
             file.write(_OFFSET.pack(int(seconds * 1e9)))
-        self.offsets.append((time.time(), seconds))
 
     def real(self, at: float) -> float:
-        """Returns the machine's time when this clock showed `at`: the last one, if it was shown several times."""
-        before = float("inf")
+        """Returns the machine's time when this clock showed `at`: the last one, if it was shown several times.
+
+        A time that was never shown was jumped over, or is that of a row, which does not go back with the clock.
+        """
+        end = time.time()
         for start, ahead in reversed(self.offsets):
-            if start <= at - ahead:
-                # Never shown: the clock was set forward over it.
-                return min(at - ahead, before)
-            before = start
-        raise AssertionError("the first offset is for any time")
+            if start <= at - ahead < end:
+                return at - ahead
+            end = start
+        return next((start for start, ahead in self.offsets if at < start + ahead), time.time())

@@ -1,5 +1,6 @@
 """The oracle of `make chaos`: each kind of wrong report is noticed, and a right run has no problem."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,11 +151,21 @@ def test_the_clock_of_the_jobs_host_explains_what_is_seen_by_it(rule: str) -> No
     assert len(judge(replace(course, facts=FactLog())).false) == 1
 
 
+def test_that_the_clock_was_set_may_be_reported_for_minutes_and_nothing_else() -> None:
+    facts = FactLog([fact(Kind.JOB_CLOCK, "", KILLED, KILLED + 20)])
+    for subject, problems in (("clock", 0), ("quorum", 1)):
+        reported = (line("firing", KILLED + 1, rule="monitor-blind", subject=subject, started=KILLED + 1),)
+        course = replace(RIGHT, leaders=[], facts=facts, reported=reported, notified=(), paged=())
+        assert len(judge(course).not_resolved) == problems
+
+
 def test_times_of_a_clock_that_was_set_are_those_of_the_machine(tmp_path: Path) -> None:
     clock = SetClock(tmp_path / "clock")
-    clock.offsets[:] = [(0.0, 0.0), (START + 100, 40.0), (START + 200, 0.0)]
-    assert clock.real(START + 99) == START + 99
-    assert clock.real(START + 190) == START + 150
-    assert clock.real(START + 120) == START + 100, "never shown"
-    # Shown twice: the later one.
-    assert clock.real(START + 210) == START + 210
+    now = time.time()
+    clock.offsets[:] = [(0.0, 0.0), (now - 300, 40.0), (now - 200, 0.0)]
+    assert clock.real(now - 301) == now - 301
+    assert clock.real(now - 210) == now - 250
+    assert clock.real(now - 280) == now - 300, "never shown"
+    assert clock.real(now - 190) == now - 190, "shown twice: the later one"
+    clock.offsets[:] = [(0.0, 0.0), (now - 300, 3_600.0), (now - 200, 0.0)]
+    assert clock.real(now + 3_350) == now - 250

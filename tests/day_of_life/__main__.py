@@ -53,8 +53,9 @@ BOUNDS = {
     "topic: files": math.inf,
     # Of a busy machine.
     BEHIND: math.inf,
-    # docs/operations.md: 1 GiB of rows; SQLite's pages are not full, and its log takes 64 MiB.
+    # 1 GiB of rows, in pages that are not full; 10,000 transitions of at most 10 kB; the log of each database.
     "observations: MB": 1.25 * 1_024 * MIB + 64 * MIB,
+    "store: MB": 100.0 + 64 * MIB,
     "logs: MB": 75.0,
 }
 """What the documents say."""

@@ -44,7 +44,8 @@ def replay(stdin: BinaryIO, stdout: TextIO, *, folder: Path, recording: Path) ->
     clusters: list[ChurningCluster] = pickle.loads(stored.read_bytes()) if stored.exists() else []
     stopping = threading.Event()
     threading.Thread(target=_await_end, args=(stdin, stopping), daemon=True).start()
-    with JournalWriter(Path(settings.journal)) as journal:
+    limit = {} if settings.keep_bytes is None else {"keep_bytes": settings.keep_bytes}
+    with JournalWriter(Path(settings.journal), **limit) as journal:
         for cluster in clusters:
             progress = journal.follow_progress(cluster.name)
             cluster.resume(wall_ms(), log_again=progress is None or progress.next_offset is None)

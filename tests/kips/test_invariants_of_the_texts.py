@@ -6,9 +6,9 @@ import pytest
 
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.decoder import decode_records
-from connectors.observations.log_event import LogAdvanced
+from connectors.observations.log_event import EpochDrop, LogAdvanced
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Answer
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
@@ -123,6 +123,19 @@ def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> Non
     *_, end = decode_records(b"", base_offset=0, last_offset=-1, leader_epoch=epoch, high_watermark=0).events()
     assert isinstance(end, LogAdvanced)
     assert end.leader_epoch == (epoch if read else None)
+
+
+@pytest.mark.kip("D022", "K043")
+@pytest.mark.parametrize("lower", [4, 5, 6])
+def test_an_epoch_that_decreases_within_one_observation_is_found(lower: int) -> None:
+    log = batch([noop()], epoch=5) + batch([noop()], base_offset=1, epoch=lower)
+
+    *_, end = decode_records(log, base_offset=0, last_offset=1, leader_epoch=6, high_watermark=2).events()
+
+    assert isinstance(end, LogAdvanced)
+    assert (end.first_epoch, end.last_epoch) == (5, lower)
+    drop = EpochDrop(offset=Offset(1), epoch=Epoch(4), before=Epoch(5))
+    assert end.epoch_drop == (drop if lower == 4 else None)
 
 
 def recovering() -> tuple[LogScript, Machine]:

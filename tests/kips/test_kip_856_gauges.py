@@ -56,6 +56,8 @@ def test_an_observer_far_behind_is_not_the_maximum() -> None:
     slow = replace(quorum.poll, observers=(row(key(101), end=1, lag_ms=60_000),))
 
     assert status(replace(quorum, poll=slow))["max_follower_lag"] == 1_000
+    ahead = tuple(row(key(1), end=10_050) if one.key == key(1) else one for one in quorum.poll.voters)
+    assert status(replace(quorum, poll=replace(slow, voters=ahead)))["max_follower_lag"] == 1_000, "behind the leader"
 
 
 @pytest.mark.kip("D102", "D103")

@@ -20,7 +20,7 @@ from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch
-from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching
+from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching, voters_lagging
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
@@ -39,6 +39,17 @@ def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     replaced = observer(voter_not_fetching(one_down, 2), 2, directory="newDirOf2")
 
     assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
+
+
+@pytest.mark.kip("K035")
+@pytest.mark.parametrize(("lag_ms", "end"), [(500, 10_000), (5_000, 10_000), (5_001, 9_000)])
+def test_a_follower_that_is_a_fetch_behind_counts_as_level_with_the_leader(lag_ms: int, end: int) -> None:
+    """An idle follower of Kafka fetches every half second."""
+    quorum = voters_lagging(healthy(3), 1, for_ms=lag_ms)
+
+    standings = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
+
+    assert [one.position for one in standings] == [(7, end), (7, 10_000), (7, 10_000)]
 
 
 @pytest.mark.kip("D041")

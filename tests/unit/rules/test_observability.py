@@ -14,6 +14,8 @@ from rules.model.quorum import Quorum
 from rules.observability import UnmetNeedError, evaluate_rule, needed_poll, needed_voters
 from tests.unit.rules.situation import healthy, not_observed_for, static
 
+pytestmark = pytest.mark.kip("A097", "B050", "E012")
+
 THRESHOLDS = Thresholds(values={"poll_age": 10.0, "answer_age": 10.0})
 FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
 THRESHOLD_OF = {Need.CURRENT_LOG: "answer_age", Need.FRESH_POLL: "poll_age"}

@@ -100,3 +100,13 @@ def test_summary_has_the_leader_and_up_to_six_members_of_the_isr(
 ) -> None:
     (finding,) = findings(recovering(healthy(), 0, leader=leader, isr=isr), RULE)
     assert f"Partition 0 {problem}: a replica that lacks records may count as in sync." in finding.summary
+
+
+def test_a_partition_with_two_violations_is_one_partition() -> None:
+    (one,) = recovering(healthy(), 0, isr=(102, 101)).recovering
+    (finding,) = findings(replace(healthy(), recovering=(replace(one, elected=False),)), "recovery-invariant-broken")
+
+    assert finding.summary.startswith("1 partition of topic orders violates KIP-704 during recovery. Partition 0 is ")
+    partitions = finding.evidence["partitions"]
+    assert isinstance(partitions, list)
+    assert len(partitions) == 2

@@ -37,6 +37,8 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
+pytestmark = pytest.mark.kip("A020", "A066", "A068", "A072", "A073", "A074", "A109", "A110", "K012")
+
 LOGIN = "--command-config $NODE_PROPERTIES"
 
 

@@ -6,6 +6,8 @@ from rules.analysis.replica_lag import Readiness, readiness
 from rules.model.identifiers import Millis
 from rules.model.poll import LagSample
 
+pytestmark = pytest.mark.kip("A069", "D123", "D140")
+
 LIMIT_MS = Millis(2_000)
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.metadata.batch_writer import with_position
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan, write_crc
 from connectors.metadata.value_limits import LARGEST_OFFSET
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, noop, tinylog
@@ -23,6 +24,17 @@ def test_a_batch_has_its_position_offsets_and_header_fields() -> None:
     assert (first.leader_epoch, first.base_timestamp, first.max_timestamp) == (3, 1000, 1000)
     assert (first.is_control, first.compression) == (False, "none")
     assert (second.position, second.end) == (first.size, len(log))
+
+
+@pytest.mark.kip("E048")
+def test_a_batch_at_another_position_differs_in_offset_and_epoch_only() -> None:
+    (before,) = scan(batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000))
+    moved = with_position(
+        batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000), base_offset=9, leader_epoch=5
+    )
+
+    assert isinstance(before, RecordBatch)
+    assert list(scan(moved, expected=9)) == [before._replace(base_offset=9, leader_epoch=5)]
 
 
 def test_a_log_written_by_kafka_is_read_without_errors() -> None:

@@ -252,6 +252,13 @@ def nodes(*ids: int) -> tuple[NodeId, ...]:
             ),
         ),
         (
+            metadata_value(5, 1, topic_id=UUID, isr=[2], leader=2),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=nodes(2), elr=None,
+                leader=NodeId(2), leader_set=True, recovering=None,
+            ),
+        ),
+        (
             metadata_value(5, 1, topic_id=UUID, replicas=[1, 2]),
             PartitionChanged(
                 at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=None, elr=None,

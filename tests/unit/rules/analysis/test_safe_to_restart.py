@@ -32,6 +32,8 @@ from tests.unit.rules.situation import (
     with_certificates,
 )
 
+pytestmark = pytest.mark.kip("E015", "E072")
+
 
 def restart_of(quorum: Quorum, node: int) -> RestartSafety:
     thresholds = thresholds_for({})

@@ -25,6 +25,8 @@ from tests.unit.streaming.replay.log_script import (
     voter,
 )
 
+pytestmark = pytest.mark.kip("D089", "E073")
+
 
 def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:
     return EndpointProbed(

@@ -13,6 +13,8 @@ from tests.description import describe
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
+pytestmark = pytest.mark.kip("K048")
+
 
 def replayed() -> Machine:
     script, replay = LogScript(), machine()

@@ -10,6 +10,8 @@ from streaming.replay.page_store import MissingPageError, split_parts, stored_pa
 from streaming.replay.stored_topics import PAGE_PARTITIONS, Assignment, StoredTopics
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
+pytestmark = pytest.mark.kip("B016", "K048")
+
 PER_TOPIC = 10
 TOPICS = 2_000
 

@@ -42,6 +42,7 @@ CONSOLE = Console(highlight=False, soft_wrap=True)
 CLUSTERS = ("amber", "birch", "cedar", "delta", "ember", "fir", "garnet", "hazel")
 SAMPLES, EVERY_S = 30, 60.0
 """At least so many samples, and at least one in so many seconds."""
+FEWEST = 6
 LEAST_HOURS = 6.0
 """A shorter run is not judged: Java and Python still fill their caches."""
 MIB: Final = 1.048576
@@ -155,6 +156,9 @@ def main() -> int:
         day = _begun(folder, stack, hours, speed)
         samples = day.live()
         problems = day.problems()
+    if len(samples) < FEWEST:
+        CONSOLE.print("day of life: it was over before the job had started: give more HOURS", style="red")
+        return 1
     found = courses(samples, BOUNDS)
     _print(day, found)
     problems += [f"{course.name} grows" for course in found if course.grows and hours >= LEAST_HOURS]

@@ -110,8 +110,8 @@ def _cut_monitor_from_one(context: ChaosContext, node: int) -> Iterator[None]:
 
 
 def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
-    cut = context.random.choice((*Cut,))
-    paths = [BrokenPath(source=MONITOR, target=each, cut=cut) for each in context.lab.controllers]
+    """Packets vanish: if all controllers refused connections, nobody could tell it from controllers that are down."""
+    paths = [BrokenPath(source=MONITOR, target=each) for each in context.lab.controllers]
     with facts_while(context, *(context.facts.begin(Kind.NOT_OBSERVED, each) for each in context.lab.controllers)):
         context.lab.filter.change(*paths)
         yield

@@ -32,7 +32,7 @@ class RelaySection(TopicLogin):
     """Relay: while the brokers do not answer, at most this much is kept; then the metadata logs are read again."""
     restate_every: Duration = Field(default=3_600.0, ge=60, le=86_400)
     """Relay: how often each metadata log is written again from its start or snapshot, for jobs that start then."""
-    rows_per_batch: int = Field(default=5_000, ge=1)
+    rows_per_batch: int = Field(default=20_000, ge=1)
     """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
     jars: Path | None = None
     """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""

@@ -1,7 +1,7 @@
 """A job that begins on an hour of observations of 20 clusters in the relays' topic: how soon it has caught up.
 
 The rows are those that a relay wrote of a real quorum in a minute, sixty times one after the other with shifted offsets
-and times, for each cluster. The job is the real one with its defaults, on all cores.
+and times, for each cluster. The job is the real one with its defaults, and a partition of the state for each core.
 """
 
 import json
@@ -28,6 +28,8 @@ from tests.job.configured_job import ConfiguredJob, section
 from tests.job.relay_process import RelayProcess, counted
 
 CLUSTERS = 20
+PARTITIONS = 2
+"""Of the state: as many as `master` has cores."""
 HOUR_MS = 3_600_000
 START_MS = 15_000
 """After this time a relay's rows are those of a quiet cluster."""
@@ -166,6 +168,7 @@ def _job(folder: Path, lab: Lab, clusters: int) -> ConfiguredJob:
         clusters=[{"name": _name(one), "bootstrap": [f"127.0.1.{one + 1}:9093"]} for one in range(clusters)],
         source="kafka",
         relay={"bootstrap": list(lab.broker_bootstrap), "topic": TOPIC},
+        pipeline={"partitions": PARTITIONS},
     )
     return job
 

@@ -32,7 +32,7 @@ from tests.unit.streaming.pipeline.quiet_cluster import cluster_names, quiet_sec
 
 CLUSTERS = 1_000
 EXECUTORS = (1, 2, 4)
-_WARM_UP, _MEASURED = 6, 6
+_WARM_UP, _MEASURED = 40, 6
 """Batches."""
 _ROLES = {
     "CoarseGrainedExecutorBackend": "executors",

@@ -38,9 +38,9 @@ def cpu_s(process: psutil.Process) -> float:
 
 
 def newest_batch(job: JobProcess) -> int:
-    """Returns the number of the newest committed micro-batch."""
+    """Returns the number of the newest committed micro-batch; -1: none is committed."""
     commits = (job.checkpoint / "spark" / "commits").glob("[0-9]*")
-    return max(int(path.name) for path in commits if path.name.isdigit())
+    return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
 def processes_of(job: JobProcess) -> Mapping[psutil.Process, str]:

@@ -89,6 +89,7 @@ def test_job_starts_while_no_controller_name_resolves(lab: Lab, job: JobProcess)
     wait_until_resolved(job, within_s=180)
 
 
+@pytest.mark.long
 def test_a_new_disk_watches_a_cluster_that_is_down_by_its_configured_id(folder: Path) -> None:
     """After an outage of the whole room: the monitor's disk is lost, and no controller is up yet."""
     job = ConfiguredJob(folder=folder / "new-disk", name="test", bootstrap=(f"127.0.0.1:{Ports().claim()}",))

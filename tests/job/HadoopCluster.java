@@ -30,7 +30,7 @@ public class HadoopCluster {
     private static void startYarn(YarnConfiguration configuration, File folder) throws Exception {
         configuration.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
         configuration.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
-        configuration.setBoolean("yarn.nodemanager.disk-health-checker.enable", false);
+        configuration.setFloat("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", 100);
         configuration.setInt("yarn.scheduler.minimum-allocation-mb", 256);
         configuration.setInt("yarn.nodemanager.resource.memory-mb", 4096);
         configuration.setInt("yarn.nodemanager.resource.cpu-vcores", 4);

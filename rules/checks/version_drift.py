@@ -100,9 +100,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     unregistered = [f"{role} {one.id}" for role, one in registered if one.features is None]
     if unregistered:
         # An old state blob holds no features. A node registers again at each start.
-        one = len(unregistered) == 1
-        registers = "supports are unknown until it registers" if one else "support are unknown until they register"
-        why = f"the features that {and_join(unregistered, 4)} {registers} again"
+        single = len(unregistered) == 1
+        unknown = "supports are unknown until it registers" if single else "support are unknown until they register"
+        why = f"the features that {and_join(unregistered, 4)} {unknown} again"
         yield UnknownResult(why=why)
         return
     nodes = [

@@ -255,7 +255,7 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
         f"# Controller {node} hangs, it accepts connections{at} and does not answer: take a thread dump on its host "
         "before you restart it (jcmd PID Thread.print, or jstack PID)"
     )
-    yield (f"# If the thread dump of controller {node} hangs too, check its state with ps: {_PROCESS_STATES}")
+    yield f"# If the thread dump of controller {node} hangs too, check its state with ps: {_PROCESS_STATES}"
     yield f"# Then restart controller {node}"
 
 

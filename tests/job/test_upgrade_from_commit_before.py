@@ -114,7 +114,7 @@ def test_alerts_continue_when_an_outage_ends_between_both_versions(
         ended = job.wait_for("no-leader", "resolved", within_s=180)
         for line in disk.remedy:
             lab.run_remedy(line, node_properties=lab.node(replaced).properties_file)
-        mended = job.wait_for("voter-disk-replaced", "resolved", within_s=180)
+        resolved = job.wait_for("voter-disk-replaced", "resolved", within_s=180)
         wait_until_resolved(job, within_s=180)
         wait_until_delivered(job)
 
@@ -124,7 +124,7 @@ def test_alerts_continue_when_an_outage_ends_between_both_versions(
             ("voter-disk-replaced", "firing"),
             ("voter-disk-replaced", "resolved"),
         ]
-        assert (outage.started_at, disk.started_at) == (ended.started_at, mended.started_at)
+        assert (outage.started_at, disk.started_at) == (ended.started_at, resolved.started_at)
         assert quarantine_of(job_database(job.checkpoint, read_only=True)).items() == {}
 
 

@@ -1,5 +1,6 @@
 """Looks up the id of the cluster that answers at an address, once, before anything is recorded."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,3 +158,15 @@ def _require_expected(cluster: ClusterConnection, address: Address, actual: str)
         detail = f"{address} belongs to cluster {actual}, not to {cluster.cluster_id}"
         raise ObservationError(Reason.WRONG_CLUSTER, detail)
     return actual
+
+
+def repeated_ids(ids: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yields the name, the cluster id and the first name of each cluster that is configured again by another name.
+
+    Args:
+        ids: name and cluster id of each configured cluster.
+    """
+    first: dict[str, str] = {}
+    for name, cluster_id in ids:
+        if first.setdefault(cluster_id, name) != name:
+            yield name, cluster_id, first[cluster_id]

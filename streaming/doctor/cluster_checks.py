@@ -7,7 +7,7 @@ from itertools import combinations
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
-from connectors.kafka.cluster_id_lookup import ClusterDescription
+from connectors.kafka.cluster_id_lookup import ClusterDescription, repeated_ids
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
 from connectors.observations.observation import QuorumPolled
@@ -257,15 +257,11 @@ class ClusterChecks:
 
 def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
     """Yields a failure for each section whose cluster another section monitors already."""
-    owners: dict[str, str] = {}
-    for one in checks:
-        for cluster_id in sorted(one.reported_ids):
-            owner = owners.setdefault(cluster_id, one.section.name)
-            if owner != one.section.name:
-                message = f"it is cluster {cluster_id}, as cluster {owner} is: every alert would be sent twice"
-                fix = "give each section the controllers of its own cluster in bootstrap"
-                name = one.section.name
-                yield check_result(name, "DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
+    ids = ((one.section.name, cluster_id) for one in checks for cluster_id in sorted(one.reported_ids))
+    for name, cluster_id, first in repeated_ids(ids):
+        message = f"it is cluster {cluster_id}, as cluster {first} is: every alert would be sent twice"
+        fix = "give each section the controllers of its own cluster in bootstrap"
+        yield check_result(name, "DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
 
 
 def _release(level: int | None) -> str:

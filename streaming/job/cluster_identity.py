@@ -15,7 +15,7 @@ from typing import Self
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.kafka.cluster_id_lookup import identify
+from connectors.kafka.cluster_id_lookup import identify, repeated_ids
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 from streaming.pipeline.checkpoint import Checkpoint
@@ -186,15 +186,12 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
 
     Logs a warning for each cluster that is configured twice.
     """
-    owners: dict[str, str] = {}
-    for name, cluster_id in answered.ids.items():
-        owner = owners.setdefault(cluster_id, name)
-        if owner != name:
-            log.warning(
-                "cluster %s is cluster %s, as cluster %s is: every alert is sent twice, and the cluster that was meant "
-                "may not be monitored; correct bootstrap",
-                *(name, cluster_id, owner),
-            )
+    for repeated in repeated_ids(answered.ids.items()):
+        log.warning(
+            "cluster %s is cluster %s, as cluster %s is: every alert is sent twice, and the cluster that was meant may "
+            "not be monitored; correct bootstrap",
+            *repeated,
+        )
     if answered.source is not None:
         record_source(checkpoint, answered.source)
     checkpoint.record_cluster_ids({**recorded, **answered.confirmed})

@@ -253,7 +253,7 @@ class RunningQuorum:
         """Runs a node of both roles once, for the classes that it loads."""
         with (
             tempfile.TemporaryDirectory(prefix="kraftwatch-archive-") as folder,
-            type(self)(Path(folder), controllers=0, combined=1, brokers=0, class_archive=file) as lab,
+            RunningQuorum(Path(folder), controllers=0, combined=1, brokers=0, class_archive=file) as lab,
         ):
             lab.stop(*lab.controllers)
 

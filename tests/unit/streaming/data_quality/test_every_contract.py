@@ -22,7 +22,6 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
-from streaming.data_quality.audit import CONTRACTS, Audit
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
     FIELDS,
@@ -45,6 +44,9 @@ WELL = "well"
 
 def violating_clusters(suite: str, rows: Sequence[Row]) -> dict[str, set[object]]:
     """Returns the clusters that violate each contract."""
+    # Imported here and below: Great Expectations takes seconds, in each process that collects the tests.
+    from streaming.data_quality.audit import Audit
+
     audit = Audit()
     audit.tables[suite].extend(rows)
     audit.evaluate()
@@ -52,6 +54,8 @@ def violating_clusters(suite: str, rows: Sequence[Row]) -> dict[str, set[object]
 
 
 def each_by_its_own_cluster(suite: str, **more: object) -> dict[str, set[object]]:
+    from streaming.data_quality.audit import CONTRACTS
+
     named: dict[str, set[object]] = {name: {name} for name in CONTRACTS[suite]}
     return {**named, **{name.replace("_", "-"): {cluster} for name, cluster in more.items()}}
 
@@ -274,6 +278,8 @@ def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
 
 
 def test_each_contract_has_a_reason_and_a_unique_name() -> None:
+    from streaming.data_quality.audit import CONTRACTS
+
     every = [contract for contracts in CONTRACTS.values() for contract in contracts.values()]
 
     assert len({contract.name for contract in every}) == len(every)

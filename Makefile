@@ -12,7 +12,7 @@ WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
+.PHONY: help setup demo test compiled-tests test-long test-pyspark check bench evaluate simulate hostile kill-campaign chaos day-of-life bugs screenshots goldens schemas parity rows mutate lock helm wheel spark-archive sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,13 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## inject faults into a real Kafka quorum and show the alerts of the streaming job
 	@$(BIN)/kraftwatch demo
 
-test: $(READY) check build/spark.jsa ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
+test: $(READY) ## run checks and all tests except the long ones: unit, real Spark, real Kafka on loopback
+	@$(MAKE) --no-print-directory --jobs=2 check build/spark.jsa compiled-tests
 	@$(PYTEST) -m "not long" --durations=15
+
+# Collecting the tests compiles them and the packages that they import: once here, instead of in each worker.
+compiled-tests: $(READY)
+	@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
 
 build/spark.jsa: $(READY)
 	@echo "test: archiving the classes that Spark's Java loads"

@@ -197,9 +197,12 @@ class LeaderEvidence:
         """Checks all batches, also those of NoOps, which make no event of their own."""
         if event.first_epoch is None or event.last_offset is None or event.last_offset <= log.position:
             return
-        offset = Offset(log.position + 1)
-        self.invariants.appended(offset=offset, epoch=event.first_epoch, before=before, now_ms=self.now_ms)
-        if (drop := event.epoch_drop) is not None:
+        offset, epoch = Offset(log.position + 1), event.first_epoch
+        if event.base_offset is not None and event.base_offset <= log.position and event.last_epoch is not None:
+            # The first batches are read again, with their epochs of then: of the new ones, the last epoch is known.
+            offset, epoch = event.last_offset, event.last_epoch
+        self.invariants.appended(offset=offset, epoch=epoch, before=before, now_ms=self.now_ms)
+        if (drop := event.epoch_drop) is not None and drop.offset > log.position:
             self.invariants.appended(offset=drop.offset, epoch=drop.epoch, before=drop.before, now_ms=self.now_ms)
         if event.last_epoch is not None:
             log.epoch = event.last_epoch

@@ -239,6 +239,40 @@ def test_epochs_of_batches_that_are_read_again_are_not_compared() -> None:
     assert replayed.log.epoch == 5
 
 
+@pytest.mark.parametrize(
+    ("last_epoch", "drop", "violations"),
+    [
+        (5, None, []),
+        (5, (1, 2, 3), []),
+        (5, (4, 4, 5), ["offset 4 of the log has epoch 4, after records of epoch 5"]),
+        (4, None, ["offset 5 of the log has epoch 4, after records of epoch 5"]),
+    ],
+    ids=["in the same epoch", "after a drop that was read", "after a new drop", "in a lower epoch"],
+)
+def test_a_log_that_is_read_again_from_its_start_has_new_records_of_its_last_epoch(
+    last_epoch: int, drop: tuple[int, int, int] | None, violations: list[str]
+) -> None:
+    """As each hour, when a relay writes a new baseline: the first batches are of the first leader."""
+    replayed, script = machine(), LogScript(epoch=5)
+    script.leader(1)
+    script.noops(3)
+    apply(replayed, [script.read()])
+    script.noops(2)
+    end = replace(
+        script.advanced(script.offset),
+        base_offset=Offset(0),
+        first_epoch=Epoch(1),
+        last_epoch=Epoch(last_epoch),
+        epoch_drop=None
+        if drop is None
+        else EpochDrop(offset=Offset(drop[0]), epoch=Epoch(drop[1]), before=Epoch(drop[2])),
+    )
+
+    found = apply(replayed, [script.row(end)]).invariant_violations
+
+    assert [each.detail for each in found] == violations
+
+
 def test_a_replaced_leader_that_answers_for_long_is_no_lie() -> None:
     """Without a majority it commits nothing: its high watermark stands still."""
     replayed: Machine = machine()

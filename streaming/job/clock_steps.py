@@ -36,7 +36,9 @@ class ClockSteps:
         self._steady, self._wall = steady, wall
         self._steps = StepDetector(steady)
         self._steps.step_ms(wall())
-        self._stepped_at = steady()
+        # After a restart the ten minutes are not counted anew.
+        fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.started_at_ms, 0), LASTS_MS)
+        self._stepped_at = Millis(steady() - fired_ms)
 
     def due(self) -> Sequence[Alert]:
         """Returns the alert when the clock was set, and its end; to be called every few seconds."""

@@ -107,6 +107,31 @@ def test_what_is_wrong_is_noticed(course: Course, problem: str) -> None:
     assert [each for each in problems if problem in each], problems
 
 
+def test_a_controller_that_refuses_the_monitor_may_have_a_stale_endpoint_instead() -> None:
+    cut_off = fact(Kind.NOT_OBSERVED, 2, KILLED, KILLED + 120)
+    course = replace(
+        RIGHT,
+        facts=FactLog([cut_off]),
+        leaders=[replace(each, leader=3) for each in RIGHT.leaders],
+        notified=(),
+        paged=(),
+    )
+    stale = [
+        line(state, at, rule="stale-voter-endpoint", subject="voter 2", started=KILLED + 20)
+        for state, at in (("firing", KILLED + 30), ("resolved", KILLED + 140))
+    ]
+    notifications = tuple(
+        replace(
+            notified(reason, at), firing=frozenset({("stale-voter-endpoint", "voter 2")} if reason == "firing" else ())
+        )
+        for reason, at in (("firing", KILLED + 31), ("resolved", KILLED + 141))
+    )
+
+    assert list(judge(replace(course, reported=tuple(stale), notified=notifications)).problems) == []
+    (missed,) = judge(replace(course, reported=())).problems
+    assert "missed: monitor-blind controller 2" in missed
+
+
 def test_an_alert_is_not_required_while_the_monitor_does_not_run_or_the_host_is_busy() -> None:
     for kind in (Kind.MONITOR_OFF, Kind.BUSY, Kind.NOT_OBSERVED):
         facts = FactLog([*RIGHT.facts.facts, fact(kind, 3, KILLED - 10, STARTED)])

@@ -49,11 +49,7 @@ def judge(course: Course) -> Verdict:
 
 def _require(course: Course, expected: Expected, verdict: Verdict) -> None:
     text = f"{expected.rule} {expected.subject} from {_time(expected.since)} to {_time(expected.until)}"
-    fired = [
-        each
-        for each in course.reported
-        if each.rule == expected.rule and expected.subject in each.subject and each.state == "firing"
-    ]
+    fired = [each for each in course.reported if expected.is_met_by(each.rule, each.subject) and each.state == "firing"]
     alert = next((each for each in fired if _is_open(course, each, expected.due)), None)
     if alert is None:
         verdict.missed.append(f"{text}: no alert at {_time(expected.due)}")
@@ -64,7 +60,7 @@ def _require(course: Course, expected: Expected, verdict: Verdict) -> None:
     if not expected.people or off or expected.until < notified_by:
         return
     if not any(
-        rule == expected.rule and expected.subject in subject
+        expected.is_met_by(rule, subject)
         for each in course.notified
         if each.at <= notified_by
         for rule, subject in each.firing

@@ -20,12 +20,23 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 (VALUES,) = (block for block in BLOCKS if "config" in block)
 (POLICY,) = (block for block in BLOCKS if block.get("kind") == "NetworkPolicy")
+(USER,) = (block for block in BLOCKS if block.get("kind") == "KafkaUser")
 SECRETS = "/etc/kraftwatch-secrets"
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_network_policy_is_valid(version: str) -> None:
     validate(POLICY, version)
+
+
+def test_user_has_the_only_version_that_strimzi_serves_since_1_0() -> None:
+    assert USER["apiVersion"] == "kafka.strimzi.io/v1"
+
+
+def test_commands_that_renew_the_certificate_can_be_repeated() -> None:
+    (create,) = re.findall(r"create secret generic kraftwatch (?:.*\\\n)*.*", PAGE.read_text())
+
+    assert create.endswith("--dry-run=client --output yaml | kubectl apply --filename -")
 
 
 def test_values_suit_the_schema_of_the_chart() -> None:

@@ -11,7 +11,8 @@ import pytest
 from streaming.pipeline.checkpoint import LOCK_WAIT_S
 from tests.unit.test_project_layout import parse_command
 
-UNIT = Path(__file__).parents[4] / "deploy" / "systemd" / "kraftwatch.service"
+ROOT = Path(__file__).parents[4]
+UNIT = ROOT / "deploy" / "systemd" / "kraftwatch.service"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,16 @@ def test_checkpoint_is_in_the_writable_state_directory(unit: configparser.RawCon
     assert service["ProtectSystem"] == "strict"
     assert service["User"] != "root"
     assert "MemoryDenyWriteExecute" not in service, "Java compiles code at run time"
+
+
+def test_operations_runs_doctor_as_the_job_once_its_credentials_exist(unit: configparser.RawConfigParser) -> None:
+    """systemd creates /run/credentials/kraftwatch.service when the service starts, for its user."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    doctor = f"runuser -u {unit['Service']['User']} -- /opt/kraftwatch/bin/kraftwatch doctor"
+
+    assert unit["Service"]["LoadCredential"] == "password:/etc/kraftwatch/password"
+    assert text.index("systemctl enable --now kraftwatch") < text.index(doctor)
+    assert text.index(doctor) == text.index("/opt/kraftwatch/bin/kraftwatch doctor") - len(doctor.partition("/opt")[0])
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

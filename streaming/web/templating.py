@@ -25,8 +25,7 @@ from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
 from streaming.status.history_types import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
-from streaming.web.timeline import Axis, time_control, timeline
-from streaming.web.timeline_lanes import voter_change_text
+from streaming.web.timeline import time_control, timeline, voter_change_text
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
@@ -152,13 +151,12 @@ def render_cluster(
     found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
     total = (status.recovering_partitions if status else None) or 0
     line = timeline(on_timeline or one, *timeline_ms)
-    control = time_control(held, timeline_ms, at_ms, (at for at, _ in line.events))
     return render(
         "cluster.html",
         one=one,
         line=line,
-        control=control,
-        cursor=None if at_ms is None else Axis(from_ms=timeline_ms[0], to_ms=timeline_ms[1]).x(at_ms),
+        control=time_control(held, line, at_ms),
+        cursor=100 if at_ms is None else line.x(at_ms),
         spans=[*SPANS_S] if span else [],
         span=span,
         topic=topic,

@@ -8,16 +8,23 @@ newest record may mean an idle log, so nothing is added.
 The control under the timeline chooses the time of which the page shows the state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 
+from connectors.sinks.evidence_format import duration, visible
+from rules.alert import Alert, AlertState
+from rules.formatting import and_join, plural, topic_text
 from rules.model.identifiers import Millis
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.history_types import ElectionStatus, VoterChangeStatus
 from streaming.web.cluster_view import ClusterView
-from streaming.web.timeline_lanes import TimelineLane, TimelineMark, TimelineSpan, alert_lanes, log_lanes, silence_lane
 
 ALERTS_SHOWN = 16
 """Alerts that get their own lane, the newest ones; the others are counted."""
+TOPICS_SHOWN = 6
+"""Recovering topics that get their own span."""
 _STEPS_S = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400, 172_800, 604_800)
 _TICKS = 8
 _AGREE_MS = 2_000
@@ -28,46 +35,72 @@ _AFTER_MS = 1_000
 """An event is observed within this time: the state that follows it is that much later."""
 
 
+class Shape(StrEnum):
+    """The shape of a mark: it alone distinguishes the kinds, without colour."""
+
+    ELECTION = "election"
+    VOTERS = "voters"
+    FORCED = "forced"
+    START = "start"
+    UNCLEAN = "unclean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineMark:
+    """An event at one time."""
+
+    at_ms: Millis
+    shape: Shape
+    text: str
+    label: str = ""
+    """A short text beside the mark, where there is room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineSpan:
+    """A condition with a duration."""
+
+    from_ms: Millis
+    to_ms: Millis
+    kind: str
+    """critical, warning, info, pending, recovering or silence: the CSS class."""
+    text: str
+    open: bool = False
+    """The condition has not ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineLane:
+    """One row of the timeline. All its times are of the monitor's clock."""
+
+    name: str
+    marks: Sequence[TimelineMark] = ()
+    spans: Sequence[TimelineSpan] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """The image, and the same as a list."""
 
     from_ms: Millis
     to_ms: Millis
-    lanes: tuple[TimelineLane, ...]
-    ticks: tuple[tuple[float, str], ...]
-    """Position and label, UTC."""
-    events: tuple[tuple[Millis, str], ...]
-    """Everything in the image as text, newest first."""
-    omitted: int
+    lanes: tuple[TimelineLane, ...] = ()
+    omitted: int = 0
     """Alerts without a lane."""
     ahead_ms: Millis
     """How far the controllers' clock is ahead of the monitor's; 0 where that is unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """Begin and end of the timeline, and positions on it."""
-
-    from_ms: Millis
-    to_ms: Millis
 
     def x(self, at_ms: int) -> float:
         """Returns the position of a time in per cent of the width."""
         return round(100 * min(1.0, max(0.0, (at_ms - self.from_ms) / max(1, self.to_ms - self.from_ms))), 3)
 
-    def placed(self, lane: TimelineLane, ahead_ms: int = 0) -> TimelineLane:
-        """Returns the part of a lane that is on the axis, with positions; subtracts `ahead_ms` from its times."""
-        marks = sorted((_placed_mark(self, mark, ahead_ms) for mark in lane.marks), key=lambda mark: mark.at_ms)
-        spans = (_placed_span(self, one, ahead_ms) for one in lane.spans)
-        return TimelineLane(
-            name=lane.name,
-            marks=_labelled([mark for mark in marks if self.from_ms <= mark.at_ms <= self.to_ms]),
-            spans=tuple(one for one in spans if one.to_ms >= self.from_ms and one.from_ms <= self.to_ms),
-        )
+    def width(self, span: TimelineSpan) -> float:
+        """Returns the width of a span in per cent."""
+        return round(self.x(span.to_ms) - self.x(span.from_ms), 3)
 
+    @property
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Returns position and label of each tick."""
+        """Position and label (UTC) of each tick."""
         span_s = (self.to_ms - self.from_ms) / 1000
         # A label with seconds is wider.
         fitting = (one for one in _STEPS_S if span_s / one <= (_TICKS if one >= 60 else _TICKS - 3))
@@ -79,32 +112,37 @@ class Axis:
             for at in range(first, self.to_ms + 1, step)
         )
 
+    @property
+    def events(self) -> tuple[tuple[Millis, str], ...]:
+        """Everything in the image as text, newest first."""
+        events = [(mark.at_ms, mark.text) for lane in self.lanes for mark in lane.marks]
+        events += [(one.from_ms, one.text) for lane in self.lanes for one in lane.spans]
+        return tuple(sorted(events, key=lambda event: -event[0]))
+
+    def visible_part(self, lane: TimelineLane) -> TimelineLane:
+        """Returns the part of a lane that is on the axis; labels that would overlap the next mark are removed."""
+        marks = [mark for mark in lane.marks if self.from_ms <= mark.at_ms <= self.to_ms]
+        marks.sort(key=lambda mark: mark.at_ms)
+        ends = [*(self.x(mark.at_ms) for mark in marks[1:]), 100.0]
+        # The mark's title holds the text too.
+        labelled = (
+            mark if end - self.x(mark.at_ms) >= 2.5 + 1.2 * len(mark.label) else replace(mark, label="")
+            for mark, end in zip(marks, ends, strict=False)
+        )
+        spans = (one for one in lane.spans if one.to_ms >= self.from_ms and one.from_ms <= self.to_ms)
+        return replace(lane, marks=tuple(labelled), spans=tuple(spans))
+
 
 def timeline(view: ClusterView, from_ms: Millis, to_ms: Millis) -> Timeline:
     """Returns everything that overlaps the span."""
-    axis = Axis(from_ms=from_ms, to_ms=to_ms)
-    ahead_ms = clock_ahead_ms(view)
-    alerts, omitted = alert_lanes(view, from_ms, to_ms, most=ALERTS_SHOWN)
-    silences = axis.placed(silence_lane(view))
-    lanes = (
-        *(axis.placed(lane, ahead_ms) for lane in log_lanes(view, ahead_ms)),
-        *map(axis.placed, alerts),
-        *([silences] if silences.spans else []),
-    )
-    events = [(mark.at_ms, mark.text) for lane in lanes for mark in lane.marks]
-    events += [(one.from_ms, one.text) for lane in lanes for one in lane.spans]
-    return Timeline(
-        from_ms=from_ms,
-        to_ms=to_ms,
-        lanes=lanes,
-        ticks=axis.ticks(),
-        ahead_ms=ahead_ms,
-        events=tuple(sorted(events, key=lambda event: -event[0])),
-        omitted=omitted,
-    )
+    line = Timeline(from_ms=from_ms, to_ms=to_ms, ahead_ms=_clock_ahead_ms(view))
+    alerts, omitted = _alert_lanes(view, from_ms, to_ms)
+    silences = line.visible_part(TimelineLane(name="Silences", spans=[*_silences(view)]))
+    lanes = map(line.visible_part, (*_log_lanes(view, line.ahead_ms), *alerts))
+    return replace(line, lanes=(*lanes, *([silences] if silences.spans else [])), omitted=omitted)
 
 
-def clock_ahead_ms(view: ClusterView) -> Millis:
+def _clock_ahead_ms(view: ClusterView) -> Millis:
     """Returns how far the newest record is ahead of the time at which it was read; 0 up to two seconds."""
     newest = view.status.newest_timestamp_ms if view.status else None
     read_at = view.status.log_seen_at_ms if view.status else None
@@ -112,25 +150,167 @@ def clock_ahead_ms(view: ClusterView) -> Millis:
     return Millis(ahead_ms if ahead_ms > _AGREE_MS else 0)
 
 
-def _placed_mark(axis: Axis, mark: TimelineMark, ahead_ms: int) -> TimelineMark:
-    at_ms = Millis(mark.at_ms - ahead_ms)
-    return replace(mark, at_ms=at_ms, x=axis.x(at_ms))
+def _log_lanes(view: ClusterView, ahead_ms: Millis) -> Iterable[TimelineLane]:
+    """Yields the lanes of the metadata log: elections, voter changes, controller starts, recoveries.
+
+    Args:
+        ahead_ms: how far the controllers' clock is ahead of the monitor's.
+    """
+    status = view.status
+
+    def lane(name: str, marks: Iterable[TimelineMark], spans: Iterable[TimelineSpan] = ()) -> TimelineLane:
+        shifted = [replace(mark, at_ms=Millis(mark.at_ms - ahead_ms)) for mark in marks]
+        return TimelineLane(name=name, marks=shifted, spans=[*spans])
+
+    yield lane("Elections", _elections(status) if status else ())
+    yield lane("Voter set", _voter_changes(status) if status else ())
+    yield lane("Controller starts", _starts(status) if status else ())
+    yield lane("Recovery", _unclean_elections(status) if status else (), _recoveries(view, ahead_ms))
 
 
-def _placed_span(axis: Axis, one: TimelineSpan, ahead_ms: int) -> TimelineSpan:
-    from_ms, to_ms = Millis(one.from_ms - ahead_ms), Millis(one.to_ms - ahead_ms)
-    begin, end = axis.x(from_ms), axis.x(to_ms)
-    return replace(one, from_ms=from_ms, to_ms=to_ms, x=begin, width=round(end - begin, 3))
+def _elections(status: ClusterStatus) -> Iterable[TimelineMark]:
+    for one in status.elections:
+        text = f"controller {one.leader_id} was elected, epoch {one.leader_epoch}{_votes_text(one)}"
+        yield TimelineMark(at_ms=one.at_ms, shape=Shape.ELECTION, text=text, label=str(one.leader_id))
 
 
-def _labelled(marks: list[TimelineMark]) -> tuple[TimelineMark, ...]:
-    """Removes labels that would overlap the next mark: the mark's title holds the text."""
-    kept = []
-    for at, mark in enumerate(marks):
-        room = (marks[at + 1].x if at + 1 < len(marks) else 100.0) - mark.x
-        needed = 2.5 + 1.2 * len(mark.label)
-        kept.append(mark if room >= needed else replace(mark, label=""))
-    return tuple(kept)
+def _votes_text(election: ElectionStatus) -> str:
+    """Returns who voted for a leader: `, 2 of 3 votes: 1 and 3`; empty if unknown."""
+    votes = election.granting_voter_ids
+    of = f" of {len(election.voter_ids)}" if election.voter_ids else ""
+    return f", {len(votes)}{of} votes: {and_join(votes)}" if votes else ""
+
+
+def _voter_changes(status: ClusterStatus) -> Iterable[TimelineMark]:
+    forced_offsets = {one.offset for one in status.reconfigurations}
+    for one in status.voter_changes:
+        forced = one.offset in forced_offsets
+        how = "changed by force" if forced else "changed"
+        yield TimelineMark(
+            at_ms=one.at_ms,
+            shape=Shape.FORCED if forced else Shape.VOTERS,
+            text=f"voter set {how}: {voter_change_text(one)}, at offset {one.offset}",
+            label=" ".join((*(f"+{key.id}" for key in one.added), *(f"\u2212{key.id}" for key in one.removed)))[:12],
+        )
+
+
+def voter_change_text(change: VoterChangeStatus) -> str:
+    """Returns a change of the voter set in words."""
+    parts = [f"{key.id}-{key.directory_id} added" for key in change.added]
+    parts += [f"{key.id}-{key.directory_id} removed" for key in change.removed]
+    parts += [f"endpoint of {node} changed" for node in change.moved]
+    return and_join(parts, 4)
+
+
+def _starts(status: ClusterStatus) -> Iterable[TimelineMark]:
+    for one in status.starts:
+        yield TimelineMark(at_ms=one.at_ms, shape=Shape.START, text=f"controller {one.id} started", label=str(one.id))
+
+
+def _unclean_elections(status: ClusterStatus) -> Iterable[TimelineMark]:
+    for one in status.unclean:
+        text = f"{plural(one.elections, 'unclean election')} in topic {_topic(one.topic, one.topic_id)}"
+        yield TimelineMark(at_ms=one.first_at_ms, shape=Shape.UNCLEAN, text=text)
+
+
+def _topic(name: str | None, topic_id: str) -> str:
+    return visible(topic_text(name, topic_id))
+
+
+def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
+    """Their beginnings are by the controllers' clock, their ends by the monitor's."""
+    status = view.status
+    for ended in view.ended_recoveries:
+        since_ms = Millis(ended.since_ms - ahead_ms)
+        lasted = duration(max(0, ended.ended_ms - since_ms))
+        text = f"topic {_topic(ended.topic, ended.topic_id)} was RECOVERING for {lasted}"
+        yield TimelineSpan(from_ms=since_ms, to_ms=ended.ended_ms, kind="recovering", text=text)
+    if status is None:
+        return
+    now_ms = status.now_ms or view.now_ms
+
+    def still_open(since_ms: Millis, text: str) -> TimelineSpan:
+        return TimelineSpan(from_ms=since_ms, to_ms=max(now_ms, since_ms), kind="recovering", open=True, text=text)
+
+    for one in status.recoveries[:TOPICS_SHOWN]:
+        since_ms = Millis(one.since_ms - ahead_ms)
+        partitions = f"{plural(one.partitions, 'partition')} of topic {_topic(one.topic, one.topic_id)}"
+        least = "at least " if one.at_least else ""
+        yield still_open(since_ms, f"{partitions} RECOVERING for {least}{duration(max(0, now_ms - since_ms))}")
+    if more := status.recoveries[TOPICS_SHOWN:]:
+        since_ms = Millis(min(one.since_ms for one in more) - ahead_ms)
+        yield still_open(since_ms, f"{plural(len(more), 'more topic')} RECOVERING")
+
+
+def _alert_lanes(view: ClusterView, from_ms: Millis, to_ms: Millis) -> tuple[list[TimelineLane], int]:
+    """Returns a lane for each alert that overlaps the span; an alert that fired repeatedly has one lane.
+
+    Firing alerts come first, then the newest ones.
+
+    Returns:
+        At most ALERTS_SHOWN lanes, and the number of alerts without a lane.
+    """
+    by_alert: dict[str, dict[int, list[Alert]]] = {}
+    for alert in view.history:
+        by_alert.setdefault(alert.fingerprint, {}).setdefault(alert.started_at_ms, []).append(alert)
+    overlapping = [
+        episodes
+        for episodes in by_alert.values()
+        if any(_overlaps(episode, from_ms, to_ms) for episode in episodes.values())
+    ]
+    overlapping.sort(key=_rank)
+    lanes = []
+    for episodes in overlapping[:ALERTS_SHOWN]:
+        spans = [span for episode in episodes.values() for span in _alert_spans(episode, view.now_ms)]
+        newest = [*episodes.values()][-1][-1]
+        lanes.append(TimelineLane(name=f"{newest.rule} · {visible(newest.subject)}", spans=spans))
+    return lanes, max(0, len(overlapping) - ALERTS_SHOWN)
+
+
+def _overlaps(episode: Sequence[Alert], from_ms: Millis, to_ms: Millis) -> bool:
+    ended = episode[-1].state is AlertState.RESOLVED and episode[-1].observed_at_ms < from_ms
+    return episode[0].started_at_ms <= to_ms and not ended
+
+
+def _rank(episodes: Mapping[int, Sequence[Alert]]) -> tuple[bool, int]:
+    newest = [*episodes.values()][-1][-1]
+    return newest.state is not AlertState.FIRING, -newest.observed_at_ms
+
+
+def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineSpan]:
+    """Yields the pending time, then one span for each severity, up to the resolution or to now."""
+    first = episode[0]
+    if first.observed_at_ms > first.started_at_ms:
+        yield TimelineSpan(
+            from_ms=first.started_at_ms,
+            to_ms=first.observed_at_ms,
+            kind="pending",
+            text=f"{first.rule}, {visible(first.subject)}: pending until its hold expired",
+        )
+    for at, alert in enumerate(episode):
+        if alert.state is AlertState.RESOLVED:
+            continue
+        end = episode[at + 1].observed_at_ms if at + 1 < len(episode) else max(now_ms, alert.observed_at_ms)
+        yield TimelineSpan(
+            from_ms=alert.observed_at_ms,
+            to_ms=end,
+            kind=alert.severity.value,
+            open=at + 1 == len(episode),
+            text=f"{alert.severity.value} {alert.rule}, {visible(alert.subject)}: {visible(alert.summary)}",
+        )
+
+
+def _silences(view: ClusterView) -> Iterable[TimelineSpan]:
+    """Yields the silences that have begun and may cover the cluster."""
+    for one in view.silences:
+        if one.starts_at_ms <= view.now_ms:
+            yield TimelineSpan(
+                from_ms=one.starts_at_ms,
+                to_ms=min(one.ends_at_ms, view.now_ms),
+                kind="silence",
+                open=one.ends_at_ms > view.now_ms,
+                text=f"silenced by {visible(one.author)}: {visible(one.comment)}",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,38 +320,33 @@ class TimeControl:
     from_ms: Millis
     to_ms: Millis
     step_ms: int
-    at_ms: Millis | None
-    """The time that is shown; None: the present."""
-    earlier_ms: Millis | None
-    """The state after the event before that time; None: there is no such event."""
-    later_ms: Millis | None
+    earlier_ms: Millis | None = None
+    """The state after the event before the time that is shown; None: there is no such event."""
+    later_ms: Millis | None = None
 
     def state_after(self, event_ms: Millis) -> Millis | None:
         """Returns the time of the state after an event; None if the journal does not hold it."""
-        return _state_after(event_ms, self.from_ms, self.to_ms)
+        held = self.from_ms - _AFTER_MS <= event_ms <= self.to_ms
+        return Millis(min(event_ms + _AFTER_MS, self.to_ms)) if held else None
 
 
-def time_control(
-    held: tuple[Millis, Millis] | None, window: tuple[Millis, Millis], at_ms: Millis | None, events: Iterable[Millis]
-) -> TimeControl | None:
+def time_control(held: tuple[Millis, Millis] | None, line: Timeline, at_ms: Millis | None) -> TimeControl | None:
     """Returns the control; None if the journal holds nothing of the timeline.
 
     Args:
         held: the times of the first and the newest observation in the journal; None: there is none.
+        at_ms: the time that is shown; None: the present.
     """
     if held is None:
         return None
-    begin, end = Millis(max(held[0], window[0])), Millis(min(held[1], window[1]))
+    begin, end = Millis(max(held[0], line.from_ms)), Millis(min(held[1], line.to_ms))
     if begin >= end:
         return None
+    control = TimeControl(from_ms=begin, to_ms=end, step_ms=max(1, (end - begin) // _SLIDER_STEPS))
+    states = [one for event_ms, _ in line.events if (one := control.state_after(event_ms)) is not None]
     shown = end if at_ms is None else at_ms
-    found = (_state_after(one, begin, end) for one in events)
-    states = sorted({one for one in found if one is not None})
-    return TimeControl(
-        from_ms=begin,
-        to_ms=end,
-        step_ms=max(1, (end - begin) // _SLIDER_STEPS),
-        at_ms=at_ms,
+    return replace(
+        control,
         earlier_ms=max((one for one in states if one < shown), default=None),
         later_ms=None if at_ms is None else min((one for one in states if one > shown), default=None),
     )
@@ -182,7 +357,3 @@ def timeline_window(span_ms: int, now_ms: Millis, at_ms: Millis | None) -> tuple
     if at_ms is None or at_ms >= now_ms - span_ms:
         return Millis(now_ms - span_ms), now_ms
     return Millis(at_ms - span_ms // 2), Millis(at_ms - span_ms // 2 + span_ms)
-
-
-def _state_after(event_ms: Millis, begin: Millis, end: Millis) -> Millis | None:
-    return Millis(min(event_ms + _AFTER_MS, end)) if begin - _AFTER_MS <= event_ms <= end else None

@@ -17,8 +17,7 @@ from streaming.status.history_types import (
 )
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 from streaming.web.cluster_view import ClusterView
-from streaming.web.timeline import ALERTS_SHOWN, timeline
-from streaming.web.timeline_lanes import Shape
+from streaming.web.timeline import ALERTS_SHOWN, Shape, timeline
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS
 from tests.unit.connectors.sinks.sink_alerts import alert as an_alert
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
@@ -50,7 +49,12 @@ def fired(at: int, *, started: int, severity: Severity = Severity.WARNING, subje
 def test_election_and_alert_of_the_same_time_have_the_same_position() -> None:
     line = timeline(view(fired(0, started=-10_000), elections=(election(NOON_MS - 10_000),)), FROM, TO)
     mark, pending = line.lanes[0].marks[0], line.lanes[-1].spans[0]
-    assert (mark.shape, mark.x, pending.x, pending.kind) == (Shape.ELECTION, 50.0, 50.0, "pending")
+    assert (mark.shape, line.x(mark.at_ms), line.x(pending.from_ms), pending.kind) == (
+        Shape.ELECTION,
+        50.0,
+        50.0,
+        "pending",
+    )
 
 
 @pytest.mark.kip("A055")
@@ -77,8 +81,9 @@ def test_alert_has_spans_for_pending_and_each_severity() -> None:
 
 
 def test_firing_alert_extends_to_now() -> None:
-    (lane,) = timeline(view(fired(0, started=0)), FROM, TO).lanes[4:]
-    assert (lane.spans[0].to_ms, lane.spans[0].open, lane.spans[0].x + lane.spans[0].width) == (TO, True, 100.0)
+    line = timeline(view(fired(0, started=0)), FROM, TO)
+    (span,) = line.lanes[4].spans
+    assert (span.to_ms, span.open, line.x(span.from_ms) + line.width(span)) == (TO, True, 100.0)
 
 
 def test_controllers_clock_that_is_ahead_is_subtracted() -> None:

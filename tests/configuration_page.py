@@ -18,12 +18,11 @@ from connectors.settings import TopicLogin
 from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config, config_json_schema
-from streaming.config.cluster_section import ClusterDefaults, ClusterSection
+from streaming.config.cluster_section import ClusterDefaults, ClusterSection, RuleSection
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.reload import FIXED
 from streaming.config.root import HeartbeatSection, PipelineSection, WatchSection
-from streaming.config.rule_section import RuleSection
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"

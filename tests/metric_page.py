@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from streaming.metrics.batch_stats import BATCH_DURATION, DURATION_HELP
-from streaming.metrics.gather_metrics import GATHER_METRICS
-from streaming.metrics.job_metrics import JOB_METRICS, NOTIFICATION_METRICS
-from streaming.metrics.kip_metrics import KIP_METRICS
+from streaming.metrics.job_metrics import GATHER_METRICS, JOB_METRICS, NOTIFICATION_METRICS
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec
-from streaming.metrics.quorum_metrics import QUORUM_METRICS
+from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.relay_metrics import RELAY_METRICS
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"

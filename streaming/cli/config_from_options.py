@@ -120,7 +120,7 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str]) 
         UsageError: a setting does not have that form, or its value is invalid.
     """
     from connectors.settings import parse_seconds
-    from streaming.config.rule_section import invalid_count
+    from streaming.config.cluster_section import invalid_count
 
     thresholds = {rule: dict(values) for rule, values in base.items()}
     for text in settings:

@@ -16,7 +16,7 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 if TYPE_CHECKING:
     from rules.alert import Alert
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.report.alert_comparison import AlertComparison
+    from streaming.report.back_test import AlertComparison
 
 
 def replay(
@@ -50,8 +50,7 @@ def replay(
     """
     from streaming.cli.config_from_options import patterns
     from streaming.cli.recorded_config import RecordedRows
-    from streaming.report.alert_comparison import compare_alerts
-    from streaming.report.back_test import back_test
+    from streaming.report.back_test import back_test, compare_alerts
 
     from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
     names = patterns(only)

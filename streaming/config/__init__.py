@@ -5,10 +5,9 @@ value is reported in one sentence that names the key, the line and the fix.
 """
 
 from connectors.settings import host_port
-from streaming.config.cluster_section import ClusterSection
+from streaming.config.cluster_section import ClusterSection, flattened, in_force
 from streaming.config.loading import checked, load, located, mistakes
 from streaming.config.root import Config, checkpoint_place, config_json_schema
-from streaming.config.rule_section import flattened, in_force
 
 __all__ = [
     "ClusterSection",

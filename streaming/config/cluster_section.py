@@ -1,4 +1,4 @@
-"""The configuration of one cluster: addresses, login, name resolution, thresholds."""
+"""The configuration of one cluster: addresses, login, name resolution, thresholds; and how a rule is changed."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,67 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.secret import Secret
-from connectors.settings import BY_PASSWORD, Bootstrap, LoginSection, ThresholdValue, host_port, readable
+from connectors.settings import (
+    BY_PASSWORD,
+    Bootstrap,
+    LoginSection,
+    Section,
+    ThresholdValue,
+    host_port,
+    is_number,
+    readable,
+    shown,
+)
+from rules.evaluate import RULES, RuleOverride, thresholds_for
+from rules.finding import Severity, Thresholds
 from rules.formatting import plural
 from rules.model.monitoring import Access, Vantage
-from streaming.config.rule_section import RuleSection
+
+
+class RuleSection(Section):
+    """How one rule is changed."""
+
+    severity: Severity | None = None
+    """The severity of every finding of the rule: `critical`, `warning` or `info`; default: as the rule gives it."""
+    enabled: bool | None = None
+    """`false`: the rule is not evaluated, and its alerts that are firing resolve; default: `true`."""
+
+
+def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, RuleSection]) -> Mapping[str, RuleOverride]:
+    """Returns the overrides of one cluster by rule id; each key of the cluster's own ones wins."""
+    found: dict[str, RuleOverride] = {}
+    for rule in [*common, *(each for each in own if each not in common)]:
+        sections = [section for section in (own.get(rule), common.get(rule)) if section is not None]
+        severity = next((each.severity for each in sections if each.severity is not None), None)
+        enabled = next((each.enabled for each in sections if each.enabled is not None), True)
+        found[rule] = RuleOverride(severity=severity, enabled=enabled)
+    return found
+
+
+def invalid_count(rule: str, name: str, value: object) -> str | None:
+    """Returns what is wrong with the value of a threshold that is no duration; None if it is a number."""
+    threshold = next((each for each in RULES[rule].thresholds if each.name == name), None) if rule in RULES else None
+    if threshold is None or threshold.unit == "s" or is_number(value):
+        return None
+    return f"{shown(value)}: expected a number of {threshold.unit}"
+
+
+def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Returns RULE: {NAME: VALUE} as RULE.NAME -> value."""
+    return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
+
+
+def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
+    """Returns all thresholds by rule id: the defaults with these overrides (RULE.NAME -> value).
+
+    Raises:
+        UsageError: an unknown rule or threshold, or an invalid value.
+    """
+    try:
+        return thresholds_for(overrides)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
+
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
 """16 bytes in base64 for URLs, without padding: org.apache.kafka.common.Uuid."""

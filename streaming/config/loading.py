@@ -13,10 +13,9 @@ from pydantic import ValidationError
 
 from connectors.errors import UsageError
 from connectors.settings import readable
-from streaming.config.cluster_section import ClusterSection
+from streaming.config.cluster_section import ClusterSection, in_force, invalid_count
 from streaming.config.cross_checks import mistakes_between_parts
 from streaming.config.root import Config
-from streaming.config.rule_section import in_force, invalid_count
 from streaming.config.validation_sentences import origin, place, sentences
 from streaming.config.yaml_lines import Document, ExpansionError, KeyPath, expanded, parse_yaml
 

@@ -27,10 +27,16 @@ from connectors.sinks.sink_entry import SinkEntry
 from connectors.store.store_place import PostgresPlace, StorePlace, check_url
 from rules.evaluate import with_overrides
 from rules.finding import Thresholds
-from streaming.config.cluster_section import ClusterDefaults, ClusterSection
+from streaming.config.cluster_section import (
+    ClusterDefaults,
+    ClusterSection,
+    RuleSection,
+    flattened,
+    in_force,
+    overrides_in_force,
+)
 from streaming.config.maintenance import MaintenanceSection
 from streaming.config.relay_section import RelaySection
-from streaming.config.rule_section import RuleSection, flattened, in_force, overrides_in_force
 from streaming.metrics.heartbeat import HeartbeatSchedule
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.web.page_access import PageAccess

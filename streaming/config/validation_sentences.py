@@ -8,8 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings import PLACED
+from streaming.config.cluster_section import invalid_count
 from streaming.config.root import Config
-from streaming.config.rule_section import invalid_count
 from streaming.config.yaml_lines import Document, KeyPath
 
 _UNKNOWN = "extra_forbidden"

@@ -15,8 +15,8 @@ from rules.finding import Plain, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
+from streaming.config.cluster_section import RuleSection
 from streaming.config.maintenance import MaintenanceSection
-from streaming.config.rule_section import RuleSection
 from streaming.doctor.sink_check import SinkCheck
 
 

@@ -59,8 +59,8 @@ from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark
 from streaming.pipeline.step import Step
 from streaming.status.status_store import StatusStore
+from streaming.web.application import JobLiveness, health_endpoints
 from streaming.web.fleet_view import FleetView, api
-from streaming.web.health_endpoints import JobLiveness, health_endpoints
 from streaming.web.pages import pages
 from streaming.web.past_states import PastStates
 from streaming.web.server import Server

@@ -6,11 +6,9 @@ from flask import Blueprint
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import Metric
 
-from streaming.metrics.gather_metrics import GATHER_METRICS
-from streaming.metrics.job_metrics import JOB_METRICS, NOTIFICATION_METRICS, JobSample, JobSources
-from streaming.metrics.kip_metrics import KIP_METRICS
+from streaming.metrics.job_metrics import GATHER_METRICS, JOB_METRICS, NOTIFICATION_METRICS, JobSample, JobSources
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, add_endpoint, family, registry
-from streaming.metrics.quorum_metrics import QUORUM_METRICS
+from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
 from streaming.metrics.rates import Rates
 
 CLUSTER_METRICS = (*KIP_METRICS, *QUORUM_METRICS)

@@ -1,4 +1,4 @@
-"""The running job at one scrape, and the metrics about its own work and its notifications."""
+"""The running job at one scrape, and the metrics about its own work: batches, the gatherer, notifications."""
 
 import platform
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from connectors.errors import StoreError
 from connectors.gather.gatherer_stats import WrittenStats, read_stats
@@ -21,6 +21,7 @@ from streaming.metrics.metric_spec import CLUSTER, MetricSpec, Values
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_store import StatusStore
 
+T = TypeVar("T")
 STATS_MAX_AGE_MS = 10_000
 """The gatherer writes its statistics each second: older ones are of a gatherer that no longer runs."""
 
@@ -83,7 +84,7 @@ class JobSample:
             totals=sources.batch_stats.totals,
             now_ms=now_ms,
             gatherer_stats=_gatherer_stats(sources.stats, now_ms),
-            audited=_audited(sources.audits),
+            audited=_stored(sources.audits.newest),
         )
 
     @property
@@ -111,22 +112,12 @@ def _bytes(folder: Path) -> Values:
         return None
 
 
-def _quarantine_size(job: JobSample) -> Values:
+def _stored(read: Callable[[], T]) -> T | None:
+    """None where the store cannot be read."""
     try:
-        return len(job.sources.quarantine)
+        return read()
     except StoreError:
         return None
-
-
-def _audited(audits: AuditResults) -> Sequence[ContractResult] | None:
-    try:
-        return audits.newest()
-    except StoreError:
-        return None
-
-
-def _contract_violations(job: JobSample) -> Values:
-    return {(one.suite, one.contract, one.severity.value): one.broken_rows for one in job.audited or ()}
 
 
 def _config_refused(job: JobSample) -> Values:
@@ -167,7 +158,11 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         _quarantined,
         (CLUSTER,),
     ),
-    MetricSpec("quarantine_files", "Descriptions in quarantine, of all clusters and all runs.", _quarantine_size),
+    MetricSpec(
+        "quarantine_files",
+        "Descriptions in quarantine, of all clusters and all runs.",
+        lambda job: _stored(lambda: len(job.sources.quarantine)),
+    ),
     MetricSpec(
         "audit_timestamp_seconds",
         "When the newest audit of the data contracts was made.",
@@ -182,7 +177,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "audit_broken_rows",
         "Rows that violate a data contract, in the newest audit.",
-        _contract_violations,
+        lambda job: {(one.suite, one.contract, one.severity.value): one.broken_rows for one in job.audited or ()},
         ("suite", "contract", "severity"),
     ),
 )
@@ -258,5 +253,97 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec("heartbeats_total", "Requests of the dead-man heartbeat, sent or failed.", _heartbeats, ("outcome",)),
     MetricSpec(
         "heartbeat_last_sent_timestamp_seconds", "When the heartbeat's URL last accepted a request.", _last_heartbeat
+    ),
+)
+
+
+def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
+    return lambda job: getattr(job.gatherer_stats, name, None)
+
+
+def _loop_stall(job: JobSample) -> Values:
+    stats = read_stats(job.sources.stats) if job.sources.gatherer_runs() else None
+    if stats is None or stats.loop.pid != job.sources.gatherer_pid():
+        return None
+    return max(stats.loop.longest_stall_s, stats.loop.standing_s)
+
+
+def _requests(job: JobSample) -> Values:
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
+    return {(name,): each.requests_sent for name, each in clusters.items()}
+
+
+def _errors(job: JobSample) -> Values:
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
+    return {
+        (name, source, reason): count
+        for name, each in clusters.items()
+        for source, reasons in each.failed_observations.items()
+        for reason, count in reasons.items()
+    }
+
+
+def _staleness(job: JobSample) -> Values:
+    times = {
+        name: [at_ms for at_ms in (one.log_seen_at_ms, one.described_at_ms) if at_ms is not None]
+        for name, one in job.statuses.items()
+    }
+    return {(name,): max(0, job.now_ms - max(answered)) / 1000 for name, answered in times.items() if answered}
+
+
+def _status_age(job: JobSample) -> Values:
+    store = job.sources.store
+    received = {name: store.newest(name) for name in store.names}
+    return {(name,): max(0, job.now_ms - one.received_at_ms) / 1000 for name, one in received.items() if one}
+
+
+def _lag_records(job: JobSample) -> Values:
+    return {
+        (name,): max(0, one.high_watermark - 1 - one.last_offset)
+        for name, one in job.statuses.items()
+        if one.high_watermark is not None and one.last_offset is not None
+    }
+
+
+def _lag_s(job: JobSample) -> Values:
+    times = {name: one.newest_timestamp_ms for name, one in job.statuses.items()}
+    return {(name,): (job.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
+
+
+GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
+    MetricSpec(
+        "cluster_configured",
+        "1 for each cluster in the configuration, whether it was observed or not.",
+        lambda job: dict.fromkeys(((name,) for name in job.sources.store.names), 1),
+        (CLUSTER,),
+    ),
+    MetricSpec(
+        "staleness_seconds",
+        "Time since a leader of this cluster last answered; absent if none ever did.",
+        _staleness,
+        (CLUSTER,),
+    ),
+    MetricSpec("status_age_seconds", "Time since a micro-batch last evaluated this cluster.", _status_age, (CLUSTER,)),
+    MetricSpec("log_lag_records", "Committed records that are not applied yet.", _lag_records, (CLUSTER,)),
+    MetricSpec(
+        "log_lag_seconds",
+        "Age of the newest applied record: the monitor's clock minus the record's timestamp, so it includes any "
+        "clock difference. An idle log gets a record twice a second.",
+        _lag_s,
+        (CLUSTER,),
+    ),
+    MetricSpec("gatherer_up", "1 while the gatherer process runs.", lambda job: job.sources.gatherer_runs()),
+    MetricSpec("gatherer_cpu_seconds_total", "CPU time of the gatherer.", _of_gatherer("cpu_s")),
+    MetricSpec("gatherer_resident_memory_bytes", "Resident memory of the gatherer.", _of_gatherer("rss_bytes")),
+    MetricSpec(
+        "gatherer_loop_stall_seconds",
+        "Longest time in the last minute for which the event loop of the gatherer, which serves all clusters, did "
+        "not run; it also grows while the loop is frozen. Above 5 s /healthz fails.",
+        _loop_stall,
+    ),
+    MetricSpec("gathered_rows_total", "Observations that were written to the journal.", _of_gatherer("rows")),
+    MetricSpec("gather_requests_total", "Requests that were sent to the nodes of a cluster.", _requests, (CLUSTER,)),
+    MetricSpec(
+        "gather_errors_total", "Failed observations, by data source and reason.", _errors, (CLUSTER, "source", "reason")
     ),
 )

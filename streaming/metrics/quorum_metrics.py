@@ -1,6 +1,9 @@
-"""Metrics of a quorum that no KIP names: lag, failure tolerance, endpoints, findings."""
+"""The metrics of a quorum: those that KIP-595, KIP-853 and KIP-856 name, if visible from outside, and others.
 
-from collections.abc import Callable
+Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
+"""
+
+from collections.abc import Callable, Mapping
 from math import inf
 
 from streaming.metrics.metric_spec import (
@@ -11,10 +14,155 @@ from streaming.metrics.metric_spec import (
     Read,
     Values,
     counted,
+    length_while_polled,
     of_replicas,
     value,
 )
-from streaming.status.voter_types import BrokerCounts, EndpointVerdict
+from streaming.metrics.rates import Node, Rates, node_of
+from streaming.status.cluster_status import QuorumMode
+from streaming.status.status_parts import BrokerCounts, EndpointVerdict, PendingVoters
+
+
+def _states(sample: ClusterSample) -> Values:
+    rows = sample.status.replicas if sample.polled else ()
+    return {(*node_of(row), row.status.lower()): 1 for row in rows}
+
+
+def _offline(sample: ClusterSample) -> Values:
+    voters, fetching = sample.status.voters, sample.status.voters_fetching
+    return None if voters is None or fetching is None else voters - fetching
+
+
+def _pending(of: Callable[[PendingVoters], bool]) -> Read:
+    def read(sample: ClusterSample) -> Values:
+        pending = sample.status.pending_voters if sample.polled else None
+        return None if pending is None else of(pending)
+
+    return read
+
+
+def _dynamic(sample: ClusterSample) -> Values:
+    mode = sample.status.mode
+    return None if mode is None else mode is QuorumMode.DYNAMIC
+
+
+def _boot_times(sample: ClusterSample) -> Values:
+    times = sample.status.registered_at_ms
+    return {(str(node),): at_ms / 1000 for node, at_ms in times.items() if at_ms is not None}
+
+
+def _average(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
+    return lambda sample: None if (both := of(sample.rates)) is None else both[0]
+
+
+def _longest(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
+    return lambda sample: None if (both := of(sample.rates)) is None else both[1]
+
+
+def _fetch_rates(sample: ClusterSample) -> Values:
+    rates: Mapping[Node, float | None] = sample.rates.fetch_rates()
+    return rates if sample.polled else None
+
+
+KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
+    MetricSpec(
+        "current_leader",
+        "Node id of the leader, while it answers.",
+        lambda sample: sample.status.leader_id if sample.live else None,
+    ),
+    MetricSpec("current_epoch", "Newest known leader epoch.", value(lambda status: status.leader_epoch)),
+    MetricSpec(
+        "current_state",
+        "1 for the role of a node (leader, follower, observer) as the leader reports it. "
+        "From outside, candidates cannot be distinguished from voted or unattached nodes.",
+        _states,
+        (*NODE, "state"),
+    ),
+    MetricSpec(
+        "high_watermark", "Records below this offset are committed.", value(lambda status: status.high_watermark)
+    ),
+    MetricSpec(
+        "log_end_offset",
+        "End offset of a replica's log, as the leader reports it.",
+        of_replicas(lambda row: row.log_end_offset),
+        REPLICA,
+    ),
+    MetricSpec(
+        "log_end_epoch",
+        "Leader epoch of the first poll that showed this log end offset: the replica's last record is not newer.",
+        of_replicas(lambda row: row.log_end_epoch),
+        REPLICA,
+    ),
+    MetricSpec(
+        "election_latency_avg_seconds",
+        "Average duration of the elections of the last 10 minutes, by record timestamps: from the last record "
+        "before an election to its LeaderChangeMessage. Up to a second too long.",
+        _average(Rates.elections_s),
+    ),
+    MetricSpec("election_latency_max_seconds", "Longest of those elections.", _longest(Rates.elections_s)),
+    MetricSpec(
+        "commit_latency_avg_seconds",
+        "Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
+        "polls of the last minute (one a second).",
+        _average(Rates.commit_waits_s),
+    ),
+    MetricSpec("commit_latency_max_seconds", "Longest of those times.", _longest(Rates.commit_waits_s)),
+    MetricSpec(
+        "fetch_records_rate",
+        "Records per second that a follower or observer fetched in the last minute.",
+        _fetch_rates,
+        NODE,
+    ),
+    MetricSpec(
+        "append_records_rate",
+        "Records per second that the leader appended in the last minute, if one node led all the time.",
+        lambda sample: sample.rates.append_rate() if sample.polled else None,
+    ),
+    MetricSpec(
+        "boot_timestamp_seconds",
+        "When a controller last registered, which it does at its start, by the record's timestamp.",
+        _boot_times,
+        ("node_id",),
+    ),
+    MetricSpec(
+        "number_of_voters",
+        "Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
+        value(lambda status: status.voters),
+    ),
+    MetricSpec(
+        "number_of_observers",
+        "Observers that the leader reports, brokers included.",
+        length_while_polled(lambda status: status.current_observers),
+    ),
+    MetricSpec(
+        "number_of_possible_voters",
+        "Observers that can be added to the voters: registered controllers with a directory id.",
+        length_while_polled(lambda status: status.could_be_voters),
+    ),
+    MetricSpec("number_of_offline_voters", "Committed voters that do not fetch from the leader.", _offline),
+    MetricSpec(
+        "pending_add_voter",
+        "1 while the leader's voter set holds a voter that the committed set does not, else 0.",
+        _pending(lambda pending: bool(pending.added)),
+    ),
+    MetricSpec(
+        "pending_remove_voter",
+        "1 while the committed voter set holds a voter that the leader's set does not, else 0.",
+        _pending(lambda pending: bool(pending.removed)),
+    ),
+    MetricSpec(
+        "uncommitted_voter_change",
+        "1 while the leader's voter set differs from the committed set, else 0.",
+        _pending(lambda pending: bool(pending.added or pending.removed or pending.moved)),
+    ),
+    MetricSpec(
+        "ignored_static_voters",
+        "1 if the voters come from the log, so that controller.quorum.voters is ignored; "
+        "0 if they come from that configuration.",
+        _dynamic,
+    ),
+)
+
 
 _ENDPOINT_OK = {EndpointVerdict.OK: 1, EndpointVerdict.STALE: 0, EndpointVerdict.DOWN: 0}
 """`unknown` is left out."""

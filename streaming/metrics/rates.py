@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from rules.model.voter_set import majority
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.voter_types import ReplicaRole, ReplicaStatus
+from streaming.status.status_parts import ReplicaRole, ReplicaStatus
 
 WINDOW_MS = 60_000
 """How far back rates and commit waits reach: twice Kafka's window of 30 s, because a poll happens once a second."""

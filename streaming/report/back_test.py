@@ -1,19 +1,25 @@
 """Back-test: the alerts that the job would send for recorded observations, with any configuration.
 
 The rows of a journal or of a log directory are applied by the same `ClusterMonitor` as in the job's step, so the alerts
-and their times are the job's. Sinks, routes and silences are not applied.
+and their times are the job's. Sinks, routes and silences are not applied. The alerts of two configurations on the same
+observations are compared: what is sent more, less, earlier or later.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from connectors.logdir.log_dir_files import find_partition, open_files
 from connectors.logdir.log_dir_reader import read_log_dir
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import is_noop
 from connectors.observations.observation import Observation, ObservationKind
-from rules.alert import Alert
+from connectors.sinks.alert_json import iso
+from rules.alert import Alert, AlertState
+from rules.finding import Plain
+from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ALWAYS, ClusterMonitor
 from streaming.status.from_journal import SettingsOf
@@ -102,3 +108,140 @@ def _row(read: Observation, batches: list[RecordBatch]) -> Observation:
         leader_epoch=last.leader_epoch,
         payload=read.payload[first.position : last.end],
     )
+
+
+Subject: TypeAlias = tuple[str, str, str]
+"""Cluster, rule, subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """One alert from its first notification to its resolution."""
+
+    subject: Subject
+    started_at_ms: Millis
+    fired_at_ms: Millis
+    resolved_at_ms: Millis | None
+    """None: it still fires at the end."""
+
+    def as_json(self) -> dict[str, Plain]:
+        """Returns its fields, times in ISO 8601."""
+        cluster, rule, subject = self.subject
+        resolved = None if self.resolved_at_ms is None else iso(self.resolved_at_ms)
+        return {
+            "cluster": cluster,
+            "rule": rule,
+            "subject": subject,
+            "started_at": iso(self.started_at_ms),
+            "fired_at": iso(self.fired_at_ms),
+            "resolved_at": resolved,
+        }
+
+    def overlaps(self, other: "Firing") -> bool:
+        """Whether both are about the same time."""
+        ends = [one.resolved_at_ms for one in (self, other)]
+        begins_before = ends[1] is None or self.started_at_ms <= ends[1]
+        return begins_before and (ends[0] is None or other.started_at_ms <= ends[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertComparison:
+    """The result: `now` is the first configuration, `then` the second."""
+
+    notifications: tuple[int, int]
+    """How many alerts are sent, resolutions included: now, then."""
+    gone: tuple[Firing, ...]
+    """Alerts that would no longer be sent."""
+    new: tuple[Firing, ...]
+    """Alerts that would be sent in addition."""
+    delays_ms: tuple[tuple[Subject, Millis], ...]
+    """For alerts that both send: how much later (or earlier, if negative) the second one sends them; 0 is left out."""
+
+    def as_json(self) -> dict[str, Plain]:
+        """Returns the fields of `replay --compare --json`."""
+        now, then = self.notifications
+        return {
+            "notifications": now,
+            "notifications_then": then,
+            "gone": [one.as_json() for one in self.gone],
+            "new": [one.as_json() for one in self.new],
+            "delays": [
+                {"cluster": cluster, "rule": rule, "subject": subject, "seconds": delay / 1000}
+                for (cluster, rule, subject), delay in self.delays_ms
+            ],
+        }
+
+    def sentences(self) -> Iterator[str]:
+        """Yields the differences as sentences."""
+        now, then = self.notifications
+        if now != then:
+            word = "fewer" if then < now else "more"
+            yield f"{plural(abs(now - then), 'notification')} {word}: {then} instead of {now}"
+        if self.gone:
+            yield f"{plural(len(self.gone), 'alert')} would not be sent: {_listed(self.gone)}"
+            longest = max(self.gone, key=_length_ms)
+            yield f"the longest of them lasted {ms_text(_length_ms(longest))}"
+        if self.new:
+            yield f"{plural(len(self.new), 'alert')} would be sent in addition: {_listed(self.new)}"
+        later = [delay for _, delay in self.delays_ms if delay > 0]
+        earlier = [-delay for _, delay in self.delays_ms if delay < 0]
+        for delays, word in ((later, "later"), (earlier, "earlier")):
+            if delays:
+                yield (
+                    f"{plural(len(delays), 'alert')} would be sent {ms_text(Millis(min(delays)))} to "
+                    f"{ms_text(Millis(max(delays)))} {word}"
+                )
+        if now == then and not (self.gone or self.new or self.delays_ms):
+            yield "no difference: the same alerts at the same times"
+
+
+def compare_alerts(now: Sequence[Alert], then: Sequence[Alert]) -> AlertComparison:
+    """Compares the alerts of two back-tests of the same observations."""
+    theirs = defaultdict(list)
+    for one in firings(then):
+        theirs[one.subject].append(one)
+    gone, delays = [], []
+    for one in firings(now):
+        match = next((each for each in theirs[one.subject] if each.overlaps(one)), None)
+        if match is None:
+            gone.append(one)
+            continue
+        theirs[one.subject].remove(match)
+        if match.fired_at_ms != one.fired_at_ms:
+            delays.append((one.subject, Millis(match.fired_at_ms - one.fired_at_ms)))
+    return AlertComparison(
+        notifications=(len(now), len(then)),
+        gone=tuple(gone),
+        new=tuple(one for remaining in theirs.values() for one in remaining),
+        delays_ms=tuple(delays),
+    )
+
+
+def firings(alerts: Iterable[Alert]) -> tuple[Firing, ...]:
+    """Returns each alert once, from its first firing transition to its resolution, in order of the first one."""
+    open_: dict[tuple[Subject, Millis], Firing] = {}
+    for alert in alerts:
+        subject = (alert.cluster, alert.rule, alert.subject)
+        key = (subject, alert.started_at_ms)
+        if alert.state is AlertState.RESOLVED:
+            began = open_.get(key)
+            fired = alert.observed_at_ms if began is None else began.fired_at_ms
+            open_[key] = _firing(subject, alert.started_at_ms, fired, alert.observed_at_ms)
+        elif key not in open_:
+            open_[key] = _firing(subject, alert.started_at_ms, alert.observed_at_ms, None)
+    return tuple(open_.values())
+
+
+def _firing(subject: Subject, started_at_ms: Millis, fired_at_ms: Millis, resolved_at_ms: Millis | None) -> Firing:
+    return Firing(subject=subject, started_at_ms=started_at_ms, fired_at_ms=fired_at_ms, resolved_at_ms=resolved_at_ms)
+
+
+def _length_ms(one: Firing) -> Millis:
+    return Millis((one.resolved_at_ms or one.fired_at_ms) - one.started_at_ms)
+
+
+def _listed(found: Sequence[Firing]) -> str:
+    most = 5
+    texts = [f"{rule} ({subject}) of {cluster}" for cluster, rule, subject in (one.subject for one in found[:most])]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(texts) + more

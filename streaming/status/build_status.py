@@ -26,7 +26,8 @@ from streaming.status.cluster_status import (
     QuorumMode,
 )
 from streaming.status.health import worst_first
-from streaming.status.history_types import (
+from streaming.status.log_dir_status import log_dir_status
+from streaming.status.status_parts import (
     ControllerStartStatus,
     ElectionStatus,
     ForcedReconfigurationStatus,
@@ -35,7 +36,6 @@ from streaming.status.history_types import (
     UncleanElectionStatus,
     VoterChangeStatus,
 )
-from streaming.status.log_dir_status import log_dir_status
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -24,7 +24,7 @@ from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
 from streaming.status.cluster_state import ClusterState
-from streaming.status.voter_types import (
+from streaming.status.status_parts import (
     BrokerCounts,
     CertificateStatus,
     CommittedVoters,

@@ -15,25 +15,23 @@ from pydantic import ConfigDict, Field
 from rules.finding import NotApplicable, Severity, UnknownResult
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.status.history_types import (
-    ControllerStartStatus,
-    ElectionStatus,
-    ForcedReconfigurationStatus,
-    RecoveringPartition,
-    TopicRecovery,
-    UncleanElectionStatus,
-    VoterChangeStatus,
-)
-from streaming.status.log_dir_types import LogDirStatus
-from streaming.status.voter_types import (
+from streaming.status.status_parts import (
     BrokerCounts,
     CertificateStatus,
     CommittedVoters,
+    ControllerStartStatus,
+    ElectionStatus,
+    ForcedReconfigurationStatus,
+    LogDirStatus,
     PendingVoters,
     PossibleVoter,
+    RecoveringPartition,
     RegistrationWithoutVoter,
     ReplicaStatus,
+    TopicRecovery,
+    UncleanElectionStatus,
     UtcTime,
+    VoterChangeStatus,
     VoterEndpoints,
     VoterEndpointStatus,
 )

@@ -11,8 +11,7 @@ from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
 from streaming.status.build_voters import recorded_voters
 from streaming.status.from_log_dir import LogDirContents
-from streaming.status.log_dir_types import LogDirStatus, QuorumStateFile, UnreadBytes, VotersRecordStatus
-from streaming.status.voter_types import VoterEndpoints
+from streaming.status.status_parts import LogDirStatus, QuorumStateFile, UnreadBytes, VoterEndpoints, VotersRecordStatus
 
 _VOTER_SETS_SHOWN = 4
 """How many voter sets the CLI prints, the newest ones."""

@@ -1,10 +1,16 @@
 """Replays one cluster's rows of a journal to any time, again and again, from the nearest position that it kept.
 
 The state at a position is kept as the blob that the job's checkpoint would hold, so a replay that goes on from it gives
-the same state as one from the journal's beginning. The job requests such a state of a process of its own
-(`replay_worker`) with a `PastRequest`, which is answered by `PastReply`s.
+the same state as one from the journal's beginning.
+
+`python -m streaming.status.past_replay` is the process that replays journals for the job's page. It reads a
+`PastRequest` from each line of stdin and writes `PastReply`s to stdout. It has the lowest priority of the machine, and
+ends when stdin is closed or after some minutes without a request.
 """
 
+import os
+import select
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable
@@ -13,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from connectors.errors import UsageError
+from connectors.errors import KraftwatchError, UsageError
 from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from rules.evaluate import evaluate
@@ -176,3 +182,51 @@ class PastReplay:
             newest_ms=newest_ms,
             ended_recoveries=tuple(one for one in self._events.ended_recoveries if one.ended_ms <= newest_ms),
         )
+
+
+IDLE_S = 300
+"""Without a request for so long the process ends, and with it its memory."""
+_CLUSTERS_KEPT = 4
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    os.nice(19)
+    replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]] = {}
+    # Unbuffered: what a buffer held would not be seen by select.
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as requests:
+        while select.select([requests], [], [], IDLE_S)[0]:
+            line = requests.readline()
+            if not line:
+                return
+            request = REQUESTS.validate_json(line)
+            _write(_reply(request, _replay_of(request, replays)))
+
+
+def _replay_of(request: PastRequest, replays: dict[tuple[str, str], tuple[ClusterSettings, PastReplay]]) -> PastReplay:
+    """Returns the replay of the request's cluster; of changed settings a new one."""
+    key = (request.journal, request.cluster.name)
+    known = replays.pop(key, None)
+    if known is None or known[0] != request.cluster:
+        known = (request.cluster, PastReplay(Path(request.journal), request.cluster))
+    replays[key] = known
+    while len(replays) > _CLUSTERS_KEPT:
+        del replays[next(iter(replays))]
+    return known[1]
+
+
+def _reply(request: PastRequest, replay: PastReplay) -> PastReply:
+    report: Callable[[float], None] = lambda done: _write(PastReply(progress=round(done, 3)))  # noqa: E731
+    try:
+        return PastReply(state=replay.state_at(Millis(request.at_ms), report))
+    except KraftwatchError as problem:
+        return PastReply(refusal=str(problem))
+
+
+def _write(reply: PastReply) -> None:
+    sys.stdout.buffer.write(REPLIES.dump_json(reply) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -20,7 +20,7 @@ from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, records_at_risk
 from streaming.status.log_dir_status import log_dir_lines
-from streaming.status.voter_types import BrokerCounts, PossibleVoter, ReplicaStatus
+from streaming.status.status_parts import BrokerCounts, PossibleVoter, ReplicaStatus
 
 NONE = "–"
 BADGES = {

@@ -22,8 +22,8 @@ from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import Health
-from streaming.status.history_types import UncleanElectionStatus
 from streaming.status.past_replay import PastState
+from streaming.status.status_parts import UncleanElectionStatus
 from streaming.status.status_store import ReceivedStatus, StatusStore
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first

@@ -201,7 +201,7 @@ class PastStates:
                 self._process = None
             if self._process is None:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "streaming.status.replay_worker"],
+                    [sys.executable, "-m", "streaming.status.past_replay"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,

@@ -25,8 +25,7 @@ from tornado.iostream import IOStream
 from tornado.wsgi import WSGIContainer
 
 from connectors.errors import UsageError
-from streaming.web.application import application
-from streaming.web.health_endpoints import HEALTH_PATHS
+from streaming.web.application import HEALTH_PATHS, application
 from streaming.web.page_access import PageAccess
 
 CLIENT_S = 10

@@ -23,7 +23,7 @@ from rules.evaluate import RULES
 from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
-from streaming.status.history_types import RecoveringPartition
+from streaming.status.status_parts import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
 from streaming.web.timeline import time_control, timeline, voter_change_text
 

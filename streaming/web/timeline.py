@@ -18,7 +18,7 @@ from rules.alert import Alert, AlertState
 from rules.formatting import and_join, plural, topic_text
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.history_types import ElectionStatus, VoterChangeStatus
+from streaming.status.status_parts import ElectionStatus, VoterChangeStatus
 from streaming.web.cluster_view import ClusterView
 
 ALERTS_SHOWN = 16

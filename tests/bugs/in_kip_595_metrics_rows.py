@@ -91,7 +91,7 @@ BUGS = (
         rows="D101 K018",
     ),
     Bug(
-        "streaming/metrics/kip_metrics.py",
+        "streaming/metrics/quorum_metrics.py",
         "lambda sample: sample.status.leader_id if sample.live else None",
         "lambda sample: sample.status.leader_id",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_metrics_of_a_poll_are_absent_without_a_leader",
@@ -119,7 +119,7 @@ BUGS = (
         rows="D107",
     ),
     Bug(
-        "streaming/metrics/kip_metrics.py",
+        "streaming/metrics/quorum_metrics.py",
         "{(*node_of(row), row.status.lower()): 1 for row in rows}",
         ('{(*node_of(row), "leader" if row.status.lower() == "leader" else "follower"): 1 for row in rows}'),
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_healthy_quorum_has_every_visible_metric_of_the_kips",

@@ -356,7 +356,7 @@ BUGS = (
         rows="A098",
     ),
     Bug(
-        "streaming/metrics/kip_metrics.py",
+        "streaming/metrics/quorum_metrics.py",
         "_pending(lambda pending: bool(pending.added)),",
         "_pending(lambda pending: bool(pending.added) and not pending.removed),",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_uncommitted_voter_change_is_pending",

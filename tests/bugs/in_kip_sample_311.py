@@ -84,7 +84,7 @@ BUGS = (
         rows="D097",
     ),
     Bug(
-        "streaming/metrics/kip_metrics.py",
+        "streaming/metrics/quorum_metrics.py",
         "value(lambda status: status.leader_epoch)",
         "value(lambda status: status.leader_epoch if status.leader_id is not None else None)",
         "tests/kips/test_whole_outputs.py::test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one",

@@ -11,7 +11,7 @@ import pytest
 
 from streaming.dataframes.job_tables import ALERT, AUDIT
 from streaming.dataframes.journal_dataframe import EVENT
-from streaming.dataframes.record_rows import RECORD
+from streaming.dataframes.metadata_log_source import RECORD
 from streaming.pipeline.schema import OBSERVATION
 from tests.job.spark_cluster import standalone_cluster
 from tests.unit.connectors.metadata.metadata_bytes import tinylog

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
-from streaming.dataframes.record_rows import RECORD
+from streaming.dataframes.metadata_log_source import RECORD
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text, tinylog
 

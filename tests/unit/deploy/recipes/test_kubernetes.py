@@ -10,7 +10,7 @@ import yaml
 
 from streaming.config import load
 from streaming.config.exposure import open_page
-from streaming.web.health_endpoints import START_S
+from streaming.web.application import START_S
 from tests.unit.deploy.recipes.shapes import POD_MONITOR, SPARK_APPLICATION
 
 ROOT = Path(__file__).parents[4]

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.logdir.log_byte_ranges import LogByteRange
 from connectors.metadata.record_schemas import FieldType
-from streaming.dataframes.record_rows import RECORD, record_batches
+from streaming.dataframes.metadata_log_source import RECORD, record_batches
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tinylog, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 

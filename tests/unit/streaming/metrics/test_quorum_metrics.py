@@ -8,10 +8,10 @@ import pytest
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
-from streaming.metrics.kip_metrics import KIP_METRICS
+from streaming.metrics.quorum_metrics import KIP_METRICS
 from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Rates
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.history_types import ElectionStatus
+from streaming.status.status_parts import ElectionStatus
 from tests.kips.test_kip_856_gauges import voting
 from tests.metric_page import HIDDEN_METRICS
 from tests.unit.rules.situation import (

@@ -4,7 +4,7 @@ from typing import Any
 
 from rules.alert import Alert
 from rules.finding import Severity
-from streaming.report.alert_comparison import compare_alerts, firings
+from streaming.report.back_test import compare_alerts, firings
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 SECOND = 1000

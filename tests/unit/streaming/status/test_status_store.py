@@ -13,7 +13,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from streaming.status.health import quorum_unobserved
-from streaming.status.history_types import TopicRecovery
+from streaming.status.status_parts import TopicRecovery
 from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
 from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for
 from tests.unit.streaming.status.statuses import NO_OBSERVATION

@@ -15,7 +15,7 @@ from flask import Blueprint, request
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from streaming.web.health_endpoints import JobLiveness, health_endpoints
+from streaming.web.application import JobLiveness, health_endpoints
 from streaming.web.page_access import PageAccess
 from streaming.web.server import Server
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority

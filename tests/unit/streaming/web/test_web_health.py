@@ -11,7 +11,7 @@ from flask import Blueprint
 
 from connectors.errors import UsageError
 from streaming.web import server as serving
-from streaming.web.health_endpoints import START_S, JobLiveness, health_endpoints
+from streaming.web.application import START_S, JobLiveness, health_endpoints
 from streaming.web.server import Server
 
 LOOPBACK = ("127.0.0.1", 0)

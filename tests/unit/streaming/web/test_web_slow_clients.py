@@ -15,7 +15,7 @@ import requests
 from flask import Blueprint
 
 from streaming.web import server as serving
-from streaming.web.health_endpoints import JobLiveness, health_endpoints
+from streaming.web.application import JobLiveness, health_endpoints
 from streaming.web.server import Server
 from tests.eventually import eventually
 

@@ -9,7 +9,7 @@ from connectors.sinks.alert_json import from_iso
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey
-from streaming.status.history_types import (
+from streaming.status.status_parts import (
     ElectionStatus,
     ForcedReconfigurationStatus,
     TopicRecovery,

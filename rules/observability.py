@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_age_problem, log_read_problem, poll_problem
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Thresholds, UnknownResult
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet
+from rules.model.membership import VoterSet
+from rules.model.quorum import Poll, Quorum
 
 DISABLED = "disabled by the configuration"
 """Why a rule that the configuration turned off is not applicable."""

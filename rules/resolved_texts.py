@@ -13,9 +13,8 @@ from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, in_sync_co
 from rules.finding import Thresholds
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.identifiers import NodeId
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import majority, tolerated_failures
+from rules.model.membership import majority, tolerated_failures
+from rules.model.quorum import Poll, Quorum
 
 ResolvedText: TypeAlias = Callable[[Quorum, str], str]
 """Takes the quorum now and the subject of the alert."""

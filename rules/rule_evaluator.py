@@ -19,8 +19,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, get_origin
 from rules.evaluate import RULES, combined, contained_results, evaluate, results_of
 from rules.finding import Evaluation, Finding, Rule, RuleResult, Thresholds
 from rules.model.monitoring import FailedObservation, LeaderView, Probe
-from rules.model.poll import Poll, Replica, ReplicaHistory
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum, Replica, ReplicaHistory
 
 _MOST_UNRECORDED = 16
 """The maximum number of evaluations in a row that are not recorded."""

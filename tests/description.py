@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.poll import Replica
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
+from rules.model.quorum import Quorum, Replica
 
 
 def describe(quorum: Quorum) -> str:

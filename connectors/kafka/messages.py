@@ -35,7 +35,7 @@ from connectors.kafka.response_limits import (
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)

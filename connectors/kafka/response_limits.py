@@ -34,8 +34,8 @@ from connectors.kafka.kafka_python import (
     SaslHandshakeRequest,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
-from rules.model.voter_set import MOST_VOTERS
 
 KIB: Final = 1024
 MAX_BATCH_BYTES: Final = 16 * KIB * KIB

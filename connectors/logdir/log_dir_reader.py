@@ -20,7 +20,7 @@ from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Epoch, Offset
-from rules.model.voter_set import VoterSet
+from rules.model.membership import VoterSet
 
 PIECE_BYTES = 1024 * 1024
 """The approximate size of one observation."""

@@ -38,8 +38,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import MOST_VOTERS, Voter
+from rules.model.membership import MOST_VOTERS, FeatureRange, Voter
 
 Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.membership import FeatureRange, Voter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

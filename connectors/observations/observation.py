@@ -28,7 +28,7 @@ from rules.model.monitoring import (
     Resolution,
     ServerCertificate,
 )
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -23,8 +23,8 @@ from typing import TypeAlias
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.replica_lag import Liveness, lag_ms, replica_row
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
+from rules.model.membership import majority
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
 
 Position: TypeAlias = tuple[Epoch, Offset]
 """Where a log ends, compared as an election compares logs: epoch first."""

@@ -20,10 +20,9 @@ from rules.analysis.replica_lag import Liveness, liveness, same_replica, since_l
 from rules.finding import Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Endpoint, at_listener
+from rules.model.membership import Voter
 from rules.model.monitoring import Answer, CertificateFault, Connection, Probe, Resolution, Vantage
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter
+from rules.model.quorum import Poll, Quorum
 
 _POLL_LATENCY_MS = 500
 """How long a poll may take: a fetch counts as later than a probe only if it is later by more than this."""

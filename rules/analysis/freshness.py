@@ -6,10 +6,9 @@ Functions that end in `_problem` return one sentence that says why a data source
 from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
+from rules.model.membership import Voter
 from rules.model.monitoring import LeaderView, Probe
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter
+from rules.model.quorum import Poll, Quorum
 
 POLL_AGE = Threshold(
     name="poll_age",

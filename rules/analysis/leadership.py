@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rules.analysis.freshness import VIEW_AGE, is_current, views_within
 from rules.analysis.replica_lag import same_replica
 from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.membership import Voter, majority
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
     Connection,
@@ -19,9 +20,7 @@ from rules.model.monitoring import (
     ObservationSource,
     Reason,
 )
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter, majority
+from rules.model.quorum import Poll, Quorum
 
 _NEWER_BY_MS = 1_000
 """A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from

@@ -6,8 +6,7 @@ from rules.analysis.freshness import FETCH_AGE
 from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.poll import LagSample, Poll, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import LagSample, Poll, Quorum, Replica
 
 WINDOW = Threshold(
     name="window",

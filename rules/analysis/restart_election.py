@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from rules.analysis.electability import CANNOT_FOLLOW, Position
 from rules.model.identifiers import Endpoint, Epoch, NodeId, ReplicaKey
-from rules.model.voter_set import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

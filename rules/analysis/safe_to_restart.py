@@ -24,9 +24,8 @@ from rules.analysis.voter_changes import half_done
 from rules.finding import Thresholds
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
+from rules.model.membership import majority
+from rules.model.quorum import Poll, Quorum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,9 @@ from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
+from rules.model.membership import majority
 from rules.model.monitoring import Reason, Resolution
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
 
 _PROBE_AGE_MS = round(PROBE_AGE.default * 1000)
 _MOST_LISTED = 8

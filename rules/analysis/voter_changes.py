@@ -11,9 +11,8 @@ After the removal of the old key and before the addition of the new one, the old
 from rules.analysis.replica_lag import same_replica
 from rules.finding import Threshold, Thresholds
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterRemoval, VoterSet
+from rules.model.membership import VoterRemoval, VoterSet
+from rules.model.quorum import Poll, Quorum
 
 HALF_DONE = Threshold(
     name="half_done",

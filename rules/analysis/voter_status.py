@@ -16,8 +16,7 @@ from rules.analysis.replica_lag import (
 from rules.finding import Threshold, Thresholds
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
-from rules.model.poll import Poll, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum, Replica
 
 CAUGHT_UP_AGE = Threshold(
     name="caught_up_age",

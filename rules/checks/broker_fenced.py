@@ -39,8 +39,8 @@ from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
+from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
-from rules.model.registration import BrokerRegistration
 from rules.remedies.remedy_commands import describe_status
 
 

@@ -29,8 +29,7 @@ from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, 
 from rules.formatting import and_join, utc_text
 from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 

@@ -57,9 +57,8 @@ from rules.finding import (
 )
 from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis, NodeId
-from rules.model.poll import Outage, Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
+from rules.model.membership import majority
+from rules.model.quorum import Outage, Poll, Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 

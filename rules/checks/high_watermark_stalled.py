@@ -35,9 +35,8 @@ from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatu
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
+from rules.model.membership import majority
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 

@@ -27,8 +27,7 @@ from rules.analysis.freshness import POLL_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll
 
 SKEW = Threshold(

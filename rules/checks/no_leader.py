@@ -69,9 +69,9 @@ from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import NodeId
+from rules.model.membership import majority
 from rules.model.monitoring import Connection, Resolution
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
 from rules.remedies.remedy_commands import describe_status, find_host, rescue_if_moved, restart_hung
 
 _STATES = {

@@ -35,9 +35,8 @@ from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import describe_status
 

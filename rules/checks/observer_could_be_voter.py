@@ -56,9 +56,8 @@ from rules.finding import (
 )
 from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet, tolerated_failures
+from rules.model.membership import VoterSet, tolerated_failures
+from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, Replica
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 

@@ -44,9 +44,8 @@ from rules.analysis.replica_lag import (
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.poll import Poll, Replica
-from rules.model.quorum import START, Quorum
-from rules.model.registration import BrokerRegistration
+from rules.model.membership import BrokerRegistration
+from rules.model.quorum import START, Poll, Quorum, Replica
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 

@@ -33,8 +33,8 @@ from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId
+from rules.model.membership import majority, tolerated_failures
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority, tolerated_failures
 from rules.remedies.remedy_commands import describe_status
 
 MOST = Threshold(

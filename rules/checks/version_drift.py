@@ -50,8 +50,8 @@ from rules.finding import (
 )
 from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.quorum import Quorum
-from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.remedies.remedy_commands import FEATURES_TOOL, describe_features, upgrade_feature
 
 METADATA_VERSION = "metadata.version"

@@ -47,9 +47,8 @@ from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, 
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet, majority
+from rules.model.membership import VoterSet, majority
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 

@@ -42,9 +42,8 @@ from rules.analysis.voter_changes import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.poll import Poll, Replica
-from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet
+from rules.model.quorum import Poll, Quorum, Replica
 from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
 

@@ -50,9 +50,8 @@ from rules.finding import (
     hold,
 )
 from rules.formatting import utc_text
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
+from rules.model.membership import majority
+from rules.model.quorum import Poll, Quorum
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 

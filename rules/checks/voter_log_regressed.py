@@ -39,8 +39,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join
-from rules.model.poll import LogRegression, Poll, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import LogRegression, Poll, Quorum, Replica
 from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 

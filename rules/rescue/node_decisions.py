@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from rules.analysis.electability import Position
 from rules.model.identifiers import ReplicaKey
-from rules.model.voter_set import VoterSet, majority
+from rules.model.membership import VoterSet, majority
 from rules.rescue.surviving_disks import StoppedDisk
 
 

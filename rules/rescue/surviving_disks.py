@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rules.analysis.electability import Position
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
-from rules.model.voter_set import VoterSet, majority, tolerated_failures
+from rules.model.membership import VoterSet, majority, tolerated_failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
-from rules.model.registration import ControllerRegistration, FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.membership import ControllerRegistration, FeatureRange, Voter
 
 _ITEM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]@,\s]+):(?P<port>\d{1,5}):(?P<directory>[A-Za-z0-9_-]{22})")
 _PORT_MAX = 65535

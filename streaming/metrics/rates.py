@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rules.model.voter_set import majority
+from rules.model.membership import majority
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_parts import ReplicaRole, ReplicaStatus
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.registration import BrokerRegistration, ControllerRegistration
-from rules.model.voter_set import VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
 
 
 class SnapshotOrigin(NamedTuple):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, VotersReplaced
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.membership import majority
 from rules.model.monitoring import Invariant, InvariantViolation
-from rules.model.voter_set import majority
 
 REMEMBERED_MS = Millis(3_600_000)
 """A violation is an event, not a condition that ends: it is kept this long, as the loss of metadata is."""

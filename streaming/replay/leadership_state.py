@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from connectors.observations.log_event import LogAdvanced
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.membership import majority
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
-from rules.model.voter_set import majority
 from streaming.replay.invariants import Invariants
 from streaming.replay.log import Log
 

@@ -26,7 +26,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.registration import BrokerRegistration
+from rules.model.membership import BrokerRegistration
 from streaming.replay import recent_history, registrations
 from streaming.replay.image import Image, SnapshotOrigin
 from streaming.replay.partitions import Partitions

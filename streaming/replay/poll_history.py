@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from connectors.observations.observation import QuorumPolled
 from rules.analysis.replica_lag import age_ms
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.poll import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
+from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""

@@ -5,9 +5,8 @@ from dataclasses import replace
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
-from rules.model.poll import Poll
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet
+from rules.model.membership import VoterSet
+from rules.model.quorum import Poll, Quorum
 from streaming.replay.image import Image
 from streaming.replay.state_codec import MachineState
 

@@ -21,8 +21,7 @@ from rules.model.history import (
     VoterChange,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
-from rules.model.registration import BrokerRegistration, ControllerRegistration
-from rules.model.voter_set import VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
 
 REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""

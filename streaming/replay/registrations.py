@@ -16,8 +16,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from rules.model.voter_set import VoterRemoval, VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, VoterRemoval, VoterSet
 from streaming.replay.image import Image, RemovedVoter, SnapshotOrigin
 
 REMOVAL_REMEMBERED_MS = Millis(86_400_000)

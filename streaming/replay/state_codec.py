@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.voter_set import VoterRemoval
+from rules.model.membership import VoterRemoval
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image, SnapshotOrigin

@@ -40,7 +40,7 @@ from connectors.store.stored_json import parse_json
 from rules.finding import Plain
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, Offset
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 from rules.rescue.node_decisions import NodeAction
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.rescue_plan import AssessedDisk, make_plan, transcript

@@ -12,7 +12,7 @@ from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 from rules.rescue.node_decisions import NodeAction, start_order
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint

@@ -15,8 +15,8 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.observations.observation import EndpointProbed
 from rules.finding import Plain
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, Resolution
-from rules.model.voter_set import Voter
 from streaming.rescue.rescue_plan import RescuePlan
 
 WITHIN_S: Final = 5.0

@@ -11,7 +11,7 @@ from connectors.logdir.complete_log import read_complete_log
 from connectors.logdir.log_dir_files import checkpoint_name, open_files
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
-from rules.model.voter_set import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions
 from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival, overrides_in
 from rules.rescue.voter_override import (

@@ -20,9 +20,8 @@ from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
 from rules.analysis.voter_changes import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
-from rules.model.poll import Poll, Replica
-from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet, majority
+from rules.model.membership import VoterSet, majority
+from rules.model.quorum import Poll, Quorum, Replica
 from streaming.status.cluster_state import ClusterState
 from streaming.status.status_parts import (
     BrokerCounts,

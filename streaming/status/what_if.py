@@ -20,8 +20,8 @@ from rules.analysis.restart_election import (
 from rules.finding import Plain, Thresholds
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
+from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet, majority
 from streaming.status.from_log_dir import ReplayedLogDir, cluster_of
 
 

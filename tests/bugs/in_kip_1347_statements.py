@@ -307,7 +307,7 @@ BUGS = (
         rows="K035",
     ),
     Bug(
-        "rules/model/poll.py",
+        "rules/model/quorum.py",
         "OBSERVER_SESSION_MS = 300_000",
         "OBSERVER_SESSION_MS = 30_000",
         "tests/kips/test_kip_595_metrics.py::test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved",

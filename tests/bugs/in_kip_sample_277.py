@@ -7,7 +7,7 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
-        "rules/model/poll.py",
+        "rules/model/quorum.py",
         "return frozenset(row.key for row in self.voters)",
         "return frozenset(row.key for row in (*self.voters, *self.observers))",
         "tests/kips/test_kip_856_voter_changes.py::test_a_pending_change_waits_for_a_majority_of_the_new_set",

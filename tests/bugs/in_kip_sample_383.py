@@ -56,7 +56,7 @@ BUGS = (
         rows="D041",
     ),
     Bug(
-        "rules/model/voter_set.py",
+        "rules/model/membership.py",
         "return self.endpoints[0] if self.endpoints else None",
         "return self.endpoints[-1] if self.endpoints else None",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_the_recorded_endpoint_is_the_first_one_which_voters_dial",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from connectors.kafka.kafka_python import DescribeConfigsResponse
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 from streaming.cli import app
 from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint, probed_endpoints
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes

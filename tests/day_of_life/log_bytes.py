@@ -27,7 +27,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, NodeId, Offset
-from rules.model.registration import FeatureRange
+from rules.model.membership import FeatureRange
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.connectors.metadata.test_refused_values import raft

@@ -6,8 +6,8 @@ from typing import Any
 
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import QuorumPolled
-from rules.model.poll import Replica
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
+from rules.model.quorum import Replica
 
 _INT32, _YEAR_10000_MS, _OFFSET = 2**31, 253_402_300_800_000, 2**62
 _IDS = frozenset({"id", "leader_id", "leader", "node", "answered_by"})

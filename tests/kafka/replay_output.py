@@ -10,8 +10,7 @@ from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS
 from connectors.observations.partition_run import DecodedEvents
 from rules.model.identifiers import Endpoint, Millis, TopicId
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import VoterSet
+from rules.model.membership import FeatureRange, VoterSet
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.stored_topics import Assignment

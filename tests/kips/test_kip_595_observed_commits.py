@@ -9,9 +9,9 @@ from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.messages import parse_fetch
 from rules.model.identifiers import Millis, Offset
+from rules.model.membership import majority
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
-from rules.model.voter_set import majority
 from tests.kips.test_kip_595_fetch import answer
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.gather.log_bytes import batch

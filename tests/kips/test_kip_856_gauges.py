@@ -10,8 +10,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Reason
-from rules.model.poll import Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import Quorum, Replica
 from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState

@@ -6,8 +6,7 @@ import pytest
 
 from connectors.observations.observation import QuorumPolled
 from rules.alert import Alert
-from rules.model.poll import Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import Quorum, Replica
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, stalled, voter_not_fetching, voters_lagging

@@ -12,8 +12,8 @@ from rules.analysis.endpoint_status import endpoint_statuses
 from rules.analysis.restart_election import RestartedController, forecast_election
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
+from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
-from rules.model.voter_set import Voter, VoterSet
 from rules.rescue.node_decisions import NodeAction, node_decisions
 from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival
 from streaming.status.from_log_dir import replay_log_dir

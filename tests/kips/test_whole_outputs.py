@@ -15,8 +15,7 @@ from rules.evaluate import RULES, thresholds_for
 from rules.model.history import ControllerStart, Election, NodeKind, VoterChange
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.monitoring import Answer, CertificateFault, Invariant
-from rules.model.poll import OBSERVER_SESSION_MS
-from rules.model.quorum import Quorum
+from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import replay_log_dir

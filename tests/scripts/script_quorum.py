@@ -34,10 +34,9 @@ from connectors.observations.observation import (
     QuorumPolled,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
-from rules.model.poll import Replica
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.compaction import snapshot
 

@@ -13,7 +13,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import NodeId
-from rules.model.registration import FeatureRange
+from rules.model.membership import FeatureRange
 from tests.simulation.brokers import SimulatedBroker, fetch_as_brokers
 from tests.simulation.controller import SimulatedController
 from tests.simulation.metadata import MetadataActivity

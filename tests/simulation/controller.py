@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from connectors.observations.log_event import KRaftVersionSet, LeaderChanged, LogEvent, VotersReplaced
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 from tests.simulation.metadata_log import LogEntry
 from tests.simulation.raft_messages import (
     BeginQuorumEpoch,

@@ -28,7 +28,7 @@ from rules.model.monitoring import (
     ServerCertificate,
     Snapshot,
 )
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import SimulatedController

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 from tests.simulation.metadata_log import LogEntry, MetadataLog
 from tests.simulation.oracle import Oracle, OraclePartition
 

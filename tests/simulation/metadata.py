@@ -18,7 +18,7 @@ from connectors.observations.log_event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Endpoint, NodeId, TopicId
-from rules.model.registration import FeatureRange
+from rules.model.membership import FeatureRange
 from tests.simulation.oracle import Oracle, OraclePartition
 
 BROKERS = (101, 102, 103)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from connectors.observations.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersReplaced
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 
 
 class LogEntry(NamedTuple):

@@ -23,7 +23,7 @@ from connectors.observations.log_event import (
     VotersReplaced,
 )
 from rules.model.identifiers import Endpoint, ReplicaKey
-from rules.model.registration import FeatureRange
+from rules.model.membership import FeatureRange
 
 
 @dataclass(slots=True)

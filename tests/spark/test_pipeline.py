@@ -29,7 +29,7 @@ from connectors.store.tables import job_database
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason, Vantage
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.query import Query

@@ -22,6 +22,14 @@ from rules.model.history import (
     VoterChange,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.membership import (
+    BrokerRegistration,
+    ControllerRegistration,
+    FeatureRange,
+    Voter,
+    VoterRemoval,
+    VoterSet,
+)
 from rules.model.monitoring import (
     Access,
     Answer,
@@ -40,10 +48,7 @@ from rules.model.monitoring import (
     ServerCertificate,
     Snapshot,
 )
-from rules.model.poll import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
-from rules.model.quorum import Quorum
-from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from rules.model.voter_set import Voter, VoterRemoval, VoterSet
+from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Quorum, Replica, ReplicaHistory
 
 NOW = Millis(1_790_000_000_000)
 LOG_END = Offset(10_000)

@@ -8,8 +8,7 @@ from rules.analysis.voter_status import VoterActivity, voter_statuses
 from rules.evaluate import RULES, evaluate, results_of, thresholds_for
 from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
-from rules.model.poll import Outage, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import Outage, Quorum, Replica
 from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     EPOCH,

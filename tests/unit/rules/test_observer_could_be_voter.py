@@ -6,8 +6,8 @@ import pytest
 
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.model.membership import tolerated_failures
 from rules.model.quorum import Quorum
-from rules.model.voter_set import tolerated_failures
 from tests.unit.rules.situation import (
     NOW,
     finding_lines,

@@ -13,8 +13,7 @@ from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
-from rules.model.poll import Poll, Replica
-from rules.model.quorum import Quorum
+from rules.model.quorum import Poll, Quorum, Replica
 from rules.rule_evaluator import Comparisons, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
 from tests.unit.rules.situation import LOG_END, endpoint, healthy, key

@@ -7,8 +7,8 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import NodeId
+from rules.model.membership import FeatureRange
 from rules.model.quorum import Quorum
-from rules.model.registration import FeatureRange
 from tests.unit.rules.situation import (
     DAY_MS,
     evaluation_of,

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
-from rules.model.poll import LagSample
-from rules.model.quorum import Quorum
+from rules.model.quorum import LagSample, Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,

@@ -4,7 +4,7 @@ import pytest
 
 from rules.analysis.replica_lag import Readiness, readiness
 from rules.model.identifiers import Millis
-from rules.model.poll import LagSample
+from rules.model.quorum import LagSample
 
 pytestmark = pytest.mark.kip("A069", "D123", "D140")
 

@@ -18,8 +18,8 @@ from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import Voter
 from rules.model.monitoring import Answer, CertificateFault, Connection, Reason, Resolution
-from rules.model.voter_set import Voter
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.descriptors import no_descriptor_left

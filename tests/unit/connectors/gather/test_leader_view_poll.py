@@ -15,8 +15,8 @@ from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnap
 from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.membership import Voter
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
-from rules.model.voter_set import Voter
 from streaming.replay.probe_state import FAILURE_MS
 from tests.unit.connectors.gather.test_log_follower import fetch_response
 from tests.unit.connectors.gather.unused_output import UnusedOutput

@@ -6,7 +6,7 @@ from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.voter_set import Voter
+from rules.model.membership import Voter
 
 pytestmark = pytest.mark.kip("C024", "D033", "D053", "D066", "D087", "D131", "E002")
 

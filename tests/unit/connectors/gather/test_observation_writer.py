@@ -27,7 +27,7 @@ from connectors.observations.observation import (
 from connectors.wall_clock import RowClock
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 
 _HEADER = Struct(">qiibIhiqqqhii")
 CONFIG_RECORD = 4

@@ -30,7 +30,7 @@ from connectors.kafka.messages import (
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 
 pytestmark = pytest.mark.kip(
     "A017",

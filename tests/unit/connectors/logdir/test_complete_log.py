@@ -13,7 +13,7 @@ from connectors.metadata.batch_writer import ControlRecordType, control_record
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import framed_records
 from rules.model.identifiers import Endpoint, NodeId, Offset
-from rules.model.registration import BrokerRegistration
+from rules.model.membership import BrokerRegistration
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch, data

@@ -32,8 +32,7 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.membership import FeatureRange, Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, kafka_values, written
 

@@ -11,7 +11,7 @@ from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.value_limits import LARGEST_OFFSET, LATEST_TIMESTAMP_MS
 from connectors.observations.log_event import LogAdvanced, TopicCreated, Undecodable
 from connectors.observations.observation import Event
-from rules.model.voter_set import MOST_VOTERS
+from rules.model.membership import MOST_VOTERS
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 

@@ -16,8 +16,7 @@ from rules.analysis.replica_lag import (
 )
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, ReplicaKey
-from rules.model.poll import LagSample
-from rules.model.quorum import Quorum
+from rules.model.quorum import LagSample, Quorum
 from tests.unit.rules.situation import NOW, healthy, key, row
 
 POLLED_AT_MS = NOW - 200

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rules.analysis.electability import VoterStanding, electability
 from rules.analysis.restart_election import LastElection, RestartedController, forecast_election
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
-from rules.model.voter_set import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet
 
 OLD, NEW = "old", "new"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
-from rules.model.voter_set import Voter, VoterSet, majority
+from rules.model.membership import Voter, VoterSet, majority
 from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions, start_order
 from rules.rescue.surviving_disks import StoppedDisk
 

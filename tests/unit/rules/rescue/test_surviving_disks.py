@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Epoch, Offset
-from rules.model.voter_set import Voter, VoterSet
+from rules.model.membership import Voter, VoterSet
 from rules.rescue.surviving_disks import StoppedDisk, disk_survival, overrides_in
 from tests.unit.rules.situation import endpoint, key
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.membership import FeatureRange, Voter
 from rules.rescue.voter_override import (
     OverrideOutcome,
     compare,

@@ -19,9 +19,9 @@ from connectors.observations.observation import (
 from connectors.sinks.alert_json import to_object
 from connectors.store.tables import job_database
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.membership import Voter
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.poll import Replica
-from rules.model.voter_set import Voter
+from rules.model.quorum import Replica
 from streaming.data_quality.suite_rows import (
     CLOCK_SKEW_MS,
     FIELDS,

@@ -12,7 +12,7 @@ from connectors.observations.observation import (
     to_json,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 

@@ -25,11 +25,9 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.observation import Event, NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.poll import Replica
-from rules.model.quorum import Quorum
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.quorum import Quorum, Replica
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.observations.log_event import LogEvent
 from rules.model.identifiers import NodeId
-from rules.model.registration import FeatureRange
+from rules.model.membership import FeatureRange
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
 
 OLD = (FeatureRange(name="metadata.version", lowest=7, highest=29),)

@@ -6,8 +6,7 @@ import pytest
 
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.poll import LogRegression
-from rules.model.quorum import Quorum
+from rules.model.quorum import LogRegression, Quorum
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, key, machine, poll, replica
 

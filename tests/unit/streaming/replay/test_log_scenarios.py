@@ -21,10 +21,9 @@ from connectors.observations.log_event import (
 )
 from rules.model.history import Recovery
 from rules.model.identifiers import NodeId, ReplicaKey, TopicId
+from rules.model.membership import FeatureRange, Voter
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
 from streaming.replay.decoded_row import DecodedRow
 from tests.unit.streaming.replay.log_script import (
     LogScript,

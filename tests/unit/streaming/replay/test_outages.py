@@ -2,7 +2,7 @@
 
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import again, apply, key, machine, poll

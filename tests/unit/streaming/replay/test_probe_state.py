@@ -5,8 +5,8 @@ import pytest
 from connectors.observations.log_event import VotersReplaced
 from connectors.observations.observation import EndpointProbed, NodeEndpoints
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
-from rules.model.voter_set import Voter
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS

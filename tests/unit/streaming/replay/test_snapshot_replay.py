@@ -7,8 +7,8 @@ import pytest
 
 from connectors.observations.log_event import SnapshotEnded
 from rules.model.identifiers import Millis, NodeId
+from rules.model.membership import BrokerRegistration
 from rules.model.monitoring import ObservationSource, Reason
-from rules.model.registration import BrokerRegistration
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from streaming.replay.registrations import keep_alive_since

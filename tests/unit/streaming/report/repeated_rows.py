@@ -6,7 +6,7 @@ from dataclasses import replace
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.observations.observation import Observation, ObservationKind, QuorumPolled, from_json, to_json
 from rules.model.identifiers import Millis, Offset
-from rules.model.poll import Replica
+from rules.model.quorum import Replica
 
 START_S, PERIOD_S = 40, 80
 """A period holds whole intervals of polls, probes and leader views."""

@@ -22,7 +22,6 @@ from connectors.metadata.batches import (
     scan,
 )
 from connectors.metadata.field_readers import FieldReader, field_reader, read_body
-from connectors.metadata.json_rendering import Json, Renderer, renderer
 from connectors.metadata.record_framing import (
     FramedRecord,
     control_type,
@@ -31,8 +30,8 @@ from connectors.metadata.record_framing import (
     value_header,
 )
 from connectors.metadata.record_layouts import read_records
+from connectors.metadata.record_rendering import FieldStyle, Json, Renderer, renderer, text_of
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, MergedSchema, merged_schemas
-from connectors.metadata.record_text import FieldStyle, text_of
 
 CONTROL_NAMES: Final = {
     "LeaderChangeMessage": "LeaderChange",
@@ -74,7 +73,7 @@ class DumpedRecord:
 
 
 class RecordText(NamedTuple):
-    """One record whose fields `record_text` has rendered."""
+    """One record whose fields `text_of` has rendered."""
 
     offset: int
     epoch: int

@@ -24,8 +24,8 @@ from connectors.metadata.dump_log import (
     dump_records,
     dump_texts,
 )
+from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import kafka_versions
-from connectors.metadata.record_text import FieldStyle
 from connectors.sinks.alert_json import LATEST_MS, iso
 from rules.model.identifiers import Millis
 

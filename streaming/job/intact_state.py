@@ -20,7 +20,7 @@ from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.replay.monitor_codec import stored_references
-from streaming.replay.page_store import MissingPageError
+from streaming.replay.stored_topics import MissingPageError
 
 OpenSpark = Callable[[], SparkSession]
 """Starts Spark, or returns the session that runs."""

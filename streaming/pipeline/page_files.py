@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, sync_path
 from rules.model.identifiers import Millis
-from streaming.replay.page_store import REFERENCE_BYTES, MissingPageError, page_reference
+from streaming.replay.stored_topics import REFERENCE_BYTES, MissingPageError, page_reference
 
 FOLDER: Final = "pages"
 """In Spark's checkpoint."""

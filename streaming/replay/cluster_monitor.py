@@ -29,7 +29,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
-from streaming.replay.page_store import PageStore
+from streaming.replay.stored_topics import PageStore
 
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""

@@ -1,15 +1,24 @@
-"""An Image: everything the log says about the quorum, except the topics, as one frozen value.
+"""An Image: everything the log says about the quorum, except the topics, as one frozen value; how records change it.
 
-Kafka calls it MetadataImage. A change makes a new image, so the image that rules see does not change.
+Kafka calls it MetadataImage. A change makes a new image, so the image that rules see does not change. A VotersRecord is
+the whole committed set (KIP-853); a voter missing in it was removed.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
+from connectors.observations.log_event import (
+    BrokerChanged,
+    BrokerRegistered,
+    ControllerRegistered,
+    FeatureLevelSet,
+    RecordPosition,
+    VotersReplaced,
+)
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
+from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, VoterRemoval, VoterSet
 
 
 class SnapshotOrigin(NamedTuple):
@@ -65,3 +74,178 @@ class Image:
         listed += [(one.id, one.endpoints) for one in self.controllers.values()]
         listed += [(one.id, one.endpoints) for one in self.brokers.values()]
         return {(node, str(endpoint)) for node, endpoints in listed for endpoint in endpoints}
+
+
+REMOVAL_REMEMBERED_MS = Millis(86_400_000)
+"""How long a removal is kept: a disk replacement may stay unfinished overnight."""
+REMOVALS_MAX = 64
+"""The maximum number of removals that are kept, the newest ones."""
+
+_Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
+
+
+def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, int]:
+    """Applies a FeatureLevelRecord: level 0 removes the feature."""
+    others = {name: level for name, level in known.items() if name != event.name}
+    return {**others, event.name: event.level} if event.level else others
+
+
+def with_controller(
+    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: RecordPosition | SnapshotOrigin
+) -> dict[NodeId, ControllerRegistration]:
+    """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
+    previous = known.get(event.id)
+    registration = ControllerRegistration(
+        id=event.id,
+        incarnation_id=event.incarnation_id,
+        endpoints=event.endpoints,
+        offset=Offset(origin.offset),
+        timestamp_ms=Millis(origin.timestamp_ms),
+        features=event.features,
+        features_since_timestamp_ms=_features_since(previous, event.features, origin),
+    )
+    return {**known, event.id: registration}
+
+
+def with_broker(
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: RecordPosition | SnapshotOrigin
+) -> dict[NodeId, BrokerRegistration]:
+    """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
+    previous = known.get(event.id)
+    registration = BrokerRegistration(
+        id=event.id,
+        incarnation_id=event.incarnation_id,
+        endpoints=event.endpoints,
+        fenced=event.fenced,
+        in_controlled_shutdown=event.in_controlled_shutdown,
+        offset=Offset(origin.offset),
+        alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
+        features=event.features,
+        features_since_timestamp_ms=_features_since(previous, event.features, origin),
+    )
+    return {**known, event.id: registration}
+
+
+def with_change(
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: RecordPosition | SnapshotOrigin
+) -> Mapping[NodeId, BrokerRegistration]:
+    """Applies a BrokerRegistrationChangeRecord: absent fields are unchanged; an unknown broker is ignored."""
+    previous = known.get(event.id)
+    if previous is None:
+        return known
+    fenced = previous.fenced if event.fenced is None else event.fenced
+    changed = replace(
+        previous,
+        fenced=fenced,
+        alive_since_timestamp_ms=_alive_since(previous, origin, fenced=fenced),
+        in_controlled_shutdown=(
+            previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
+        ),
+    )
+    return {**known, event.id: changed}
+
+
+def keep_alive_since(
+    read: Mapping[NodeId, BrokerRegistration], known: Mapping[NodeId, BrokerRegistration]
+) -> dict[NodeId, BrokerRegistration]:
+    """Returns the registrations of a snapshot, with the known times since when the same incarnations are alive.
+
+    A snapshot holds whether a broker is alive, not since when. A broker that was alive before did not just restart.
+    """
+    alive = {
+        node: replace(one, alive_since_timestamp_ms=known[node].alive_since_timestamp_ms)
+        if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
+        else one
+        for node, one in read.items()
+    }
+    return keep_features_since(alive, known)
+
+
+def keep_features_since(
+    read: Mapping[NodeId, _Registration], known: Mapping[NodeId, _Registration]
+) -> dict[NodeId, _Registration]:
+    """Returns the registrations of a snapshot, with the known times since when they support the same features."""
+    return {
+        node: replace(one, features_since_timestamp_ms=known[node].features_since_timestamp_ms)
+        if node in known and known[node].features == one.features
+        else one
+        for node, one in read.items()
+    }
+
+
+def _features_since(
+    previous: BrokerRegistration | ControllerRegistration | None,
+    features: tuple[FeatureRange, ...] | None,
+    origin: RecordPosition | SnapshotOrigin,
+) -> Millis | None:
+    """Returns the log's time of the registration that first listed these features; None if it lists none."""
+    if features is None:
+        return None
+    since = previous.features_since_timestamp_ms if previous is not None and previous.features == features else None
+    return Millis(origin.timestamp_ms) if since is None else since
+
+
+def _alive_since(
+    previous: BrokerRegistration | None, origin: RecordPosition | SnapshotOrigin, *, fenced: bool
+) -> Millis | None:
+    """Returns the log's time of the record that last unfenced this broker; None while it is fenced."""
+    if fenced:
+        return None
+    return previous.alive_since_timestamp_ms if previous is not None and previous.alive else Millis(origin.timestamp_ms)
+
+
+def voter_set(event: VotersReplaced, origin: RecordPosition | SnapshotOrigin) -> VoterSet:
+    """Returns the committed set of this record. A change of several voters at once is legal in disaster recovery.
+
+    A snapshot's set gets the snapshot's last contained offset, as in Kafka's KRaftControlRecordStateMachine.
+    """
+    return VoterSet(
+        voters=event.voters,
+        offset=Offset(origin.offset),
+        leader_epoch=Epoch(origin.leader_epoch),
+        timestamp_ms=Millis(origin.timestamp_ms),
+    )
+
+
+def removed_voters(image: Image, following: VoterSet) -> tuple[RemovedVoter, ...]:
+    """Returns the voters removed since the image was last made visible, with the log's time of their removal."""
+    before = image.committed
+    removed = before.keys - following.keys if before is not None else frozenset()
+    timestamp_ms = following.timestamp_ms or Millis(0)
+    kept = {one.key: one for one in image.removed_voters if one.key.id not in following.ids}
+    kept |= {
+        key: RemovedVoter(key=key, timestamp_ms=timestamp_ms) for key in sorted(removed) if key.id not in following.ids
+    }
+    return tuple(kept.values())
+
+
+def removals(
+    known: Iterable[VoterRemoval], *, visible: Image, following: Image, observed_at_ms: Millis
+) -> tuple[VoterRemoval, ...]:
+    """Returns the removals, oldest first, after `following` replaces `visible`; drops those whose id is a voter again.
+
+    A removal read from older log gets a time before `observed_at_ms`: its age is its distance to the newest read record
+    by the log's clock. Only differences of one clock are used.
+    """
+    if following.committed is None:
+        return tuple(known)
+    committed = following.committed
+    kept = {removal.key: removal for removal in known}
+    for key, timestamp_ms in _removed(visible, following, committed).items():
+        age = max(0, (following.newest_timestamp_ms or timestamp_ms) - timestamp_ms)
+        kept[key] = VoterRemoval(key=key, removed_at_ms=Millis(observed_at_ms - age))
+    current = tuple(
+        removal
+        for removal in sorted(kept.values(), key=lambda removal: (removal.removed_at_ms, str(removal.key)))
+        if removal.key.id not in committed.ids and observed_at_ms - removal.removed_at_ms <= REMOVAL_REMEMBERED_MS
+    )
+    return current[-REMOVALS_MAX:]
+
+
+def _removed(visible: Image, following: Image, committed: VoterSet) -> dict[ReplicaKey, Millis]:
+    """Returns the voters removed between two visible images, with the time by the log's clock."""
+    removed: dict[ReplicaKey, Millis] = {}
+    if visible.committed is not None:
+        # A snapshot does not hold the time of a removal: at the latest its voter set was written then.
+        removed = dict.fromkeys(visible.committed.keys - committed.keys, committed.timestamp_ms or Millis(0))
+    return removed | {one.key: one.timestamp_ms for one in following.removed_voters}

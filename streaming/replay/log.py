@@ -27,8 +27,17 @@ from connectors.observations.log_event import (
 from connectors.observations.partition_run import PartitionRun
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import BrokerRegistration
-from streaming.replay import recent_history, registrations
-from streaming.replay.image import Image, SnapshotOrigin
+from streaming.replay import recent_history
+from streaming.replay.image import (
+    Image,
+    SnapshotOrigin,
+    removed_voters,
+    voter_set,
+    with_broker,
+    with_change,
+    with_controller,
+    with_feature,
+)
 from streaming.replay.partitions import Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
@@ -175,21 +184,19 @@ class Log:
             case KRaftVersionSet():
                 image = replace(image, kraft_version=record.version)
             case VotersReplaced():
-                committed = registrations.voter_set(record, origin)
+                committed = voter_set(record, origin)
                 if self.origin is None:
                     image = replace(
                         image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)
                     )
-                image = replace(
-                    image, committed=committed, removed_voters=registrations.removed_voters(image, committed)
-                )
+                image = replace(image, committed=committed, removed_voters=removed_voters(image, committed))
         self.image = image
 
     def _apply_registration(self, record: Registration, origin: RecordPosition | SnapshotOrigin) -> None:
         image = self.image
         match record:
             case FeatureLevelSet():
-                image = replace(image, features=registrations.with_feature(image.features, record))
+                image = replace(image, features=with_feature(image.features, record))
                 if record.name == METADATA_VERSION:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():
@@ -197,11 +204,11 @@ class Log:
                     image = replace(
                         image, history=recent_history.with_controller_start(image.history, record, image.controllers)
                     )
-                image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
+                image = replace(image, controllers=with_controller(image.controllers, record, origin))
             case BrokerRegistered():
-                image = self._with_brokers(record, registrations.with_broker(image.brokers, record, origin))
+                image = self._with_brokers(record, with_broker(image.brokers, record, origin))
             case BrokerChanged():
-                image = self._with_brokers(record, registrations.with_change(image.brokers, record, origin))
+                image = self._with_brokers(record, with_change(image.brokers, record, origin))
             case BrokerUnregistered():
                 image = replace(image, brokers={k: v for k, v in image.brokers.items() if k != record.id})
         self.image = image

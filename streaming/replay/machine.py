@@ -58,17 +58,17 @@ from connectors.observations.partition_run import DecodedItem, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from streaming.replay import registrations, state_codec
+from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
-from streaming.replay.image import SnapshotOrigin
+from streaming.replay.image import SnapshotOrigin, keep_alive_since, keep_features_since, removals
 from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
-from streaming.replay.page_store import PageStore
 from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.state_codec import MachineState
+from streaming.replay.stored_topics import PageStore
 
 BEHIND_MS = Millis(10_000)
 """How long the log may be behind its high watermark before rules see it as far as it is read."""
@@ -275,7 +275,7 @@ class Machine(MachineState):
         """Makes the log's image visible to the rules."""
         log = self.log
         log.end_observation()
-        self.removals = registrations.removals(
+        self.removals = removals(
             self.removals, visible=self.visible_image, following=log.image, observed_at_ms=self.now_ms
         )
         if log.image.removed_voters:
@@ -303,8 +303,8 @@ class Machine(MachineState):
             complete=True,
             last_offset=last_contained,
             newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
-            controllers=registrations.keep_features_since(loading.image.controllers, self.log.image.controllers),
-            brokers=registrations.keep_alive_since(loading.image.brokers, self.log.image.brokers),
+            controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),
+            brokers=keep_alive_since(loading.image.brokers, self.log.image.brokers),
             history=self.log.image.history,
         )
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from connectors.errors import UsageError
 from rules.lifecycle import TrackedConditions
 from streaming.replay.machine import Machine
-from streaming.replay.page_store import deflated
 from streaming.replay.state_codec import DamagedStateError, page_references
+from streaming.replay.stored_topics import deflated
 
 MAGIC = b"kww"
 VERSION = 1

@@ -14,7 +14,6 @@ from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, Offset, TopicId
 from streaming.replay.image import SnapshotOrigin
-from streaming.replay.page_store import PageStore
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -24,7 +23,7 @@ from streaming.replay.recovery_change import (
     recovery_began,
     unclean_election,
 )
-from streaming.replay.stored_topics import Assignment, StoredTopics, Topic
+from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, Topic
 
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""

@@ -20,14 +20,13 @@ from rules.model.membership import VoterRemoval
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image, SnapshotOrigin
-from streaming.replay.invariants import Invariants
-from streaming.replay.leadership_state import Leadership
+from streaming.replay.leadership_state import Invariants, Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.log_clock import LogClock
-from streaming.replay.page_store import PageStore, deflated, table_references
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
+from streaming.replay.stored_topics import PageStore, deflated, table_references
 
 MAGIC = b"kwm"
 VERSION = 1

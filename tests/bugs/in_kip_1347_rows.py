@@ -251,9 +251,9 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/log.py",
-        "                    image, committed=committed, removed_voters",
+        "                image = replace(image, committed=committed, removed_voters",
         (
-            "                    image, committed=committed if image.committed is None or "
+            "                image = replace(image, committed=committed if image.committed is None or "
             "image.committed.keys != committed.keys else image.committed, removed_voters"
         ),
         "tests/kips/test_kip_1347_stale_endpoints.py::test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_endpoint",

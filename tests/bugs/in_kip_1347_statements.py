@@ -102,7 +102,7 @@ BUGS = (
         rows="E043",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "    return {**others, event.name: event.level} if event.level else others",
         "    return known and {**known} or {event.name: event.level}",
         "tests/kips/test_kip_1347_rescue.py::test_snapshot_and_later_records_equal_the_whole_log",
@@ -328,7 +328,7 @@ BUGS = (
         rows="K043",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "        if before is not None and high_watermark < before:",
         "        if before is not None and high_watermark < before - 1:",
         "tests/kips/test_invariants_of_the_texts.py::test_the_reported_high_watermark_never_decreases_and_a_decrease_fires",

@@ -158,7 +158,7 @@ BUGS = (
         rows="D119",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "        endpoints=event.endpoints,\n        fenced",
         "        endpoints=previous.endpoints if previous else event.endpoints,\n        fenced",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_the_newest_registration_of_a_node_counts",

@@ -77,7 +77,7 @@ BUGS = (
         rows="D021",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "            self.leader_reported(leader=event.leader_id, epoch=epoch, now_ms=now_ms)\n",
         "",
         "tests/kips/test_kip_595_observed_elections.py::test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts",
@@ -189,14 +189,14 @@ BUGS = (
         rows="D049",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "votes, voters = {*event.granting_voter_ids} & {*event.voter_ids}, len(event.voter_ids)",
         "votes, voters = {*event.granting_voter_ids}, len(event.voter_ids)",
         "tests/kips/test_kip_595_observed_elections.py::test_a_leader_and_voters_that_the_committed_set_does_not_list_yet_violate_nothing",
         rows="D051",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "        self.leader_reported(leader=leader, epoch=epoch, now_ms=now_ms)\n        before",
         "        before",
         "tests/kips/test_invariants_of_the_texts.py::test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical",

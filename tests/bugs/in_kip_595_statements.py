@@ -127,7 +127,7 @@ BUGS = (
         rows="D049",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "    def _two_leaders(self, known: NodeId, leader: NodeId, epoch: Epoch, now_ms: Millis) -> None:\n",
         (
             "    def _two_leaders(self, known: NodeId, leader: NodeId, epoch: Epoch, now_ms: Millis) -> "

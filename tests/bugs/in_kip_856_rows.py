@@ -165,7 +165,7 @@ BUGS = (
         rows="A048",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "REMOVAL_REMEMBERED_MS = Millis(86_400_000)",
         "REMOVAL_REMEMBERED_MS = Millis(86_400)",
         "tests/kips/test_kip_856_disk_replaced.py::test_remove_before_add_as_in_kafka_is_replayed",
@@ -186,7 +186,7 @@ BUGS = (
         rows="A054",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         'with {len(votes)} of {voters} votes"',
         'with {len(event.granting_voter_ids)} of {voters} votes"',
         "tests/unit/streaming/replay/test_election_facts.py::test_a_leader_without_the_votes_of_a_majority_violates_an_invariant",
@@ -242,7 +242,7 @@ BUGS = (
         rows="A074",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "    timestamp_ms = following.timestamp_ms or Millis(0)\n    kept",
         "    timestamp_ms = before.timestamp_ms or Millis(0) if before else Millis(0)\n    kept",
         "tests/kips/test_kip_856_voter_changes.py::test_the_removal_of_the_leader_fires_no_alert",

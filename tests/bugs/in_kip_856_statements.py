@@ -261,14 +261,14 @@ BUGS = (
         rows="A069",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "elif isinstance(event, VotersReplaced) and Epoch(-1) < before < epoch:",
         "elif isinstance(event, VotersReplaced) and Epoch(-1) < before == epoch - 1:",
         "tests/unit/streaming/replay/test_election_facts.py::test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant",
         rows="A070",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "elif isinstance(event, VotersReplaced) and Epoch(-1) < before < epoch:",
         "elif isinstance(event, VotersReplaced) and Epoch(0) < before < epoch:",
         "tests/unit/streaming/replay/test_election_facts.py::test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant",
@@ -293,7 +293,7 @@ BUGS = (
         rows="A081 K024",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "        if known != leader:\n",
         "        if known < leader:\n",
         "tests/kips/test_invariants_of_the_texts.py::test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical",

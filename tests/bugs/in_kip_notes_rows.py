@@ -22,9 +22,9 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/log.py",
-        "                committed = registrations.voter_set(record, origin)\n",
+        "                committed = voter_set(record, origin)\n",
         (
-            "                committed = registrations.voter_set(record, origin)\n"
+            "                committed = voter_set(record, origin)\n"
             "                if image.committed is not None:\n"
             "                    committed = replace(committed, voters=(*image.committed.voters, *(one for "
             "one in committed.voters if one.key not in image.committed.keys)))\n"
@@ -43,21 +43,21 @@ BUGS = (
         rows="K008",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "return current[-REMOVALS_MAX:]",
         "return current[-1:]",
         "tests/kips/test_kip_595_records.py::test_three_voters_are_replaced_one_by_one",
         rows="K010",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "for key, timestamp_ms in _removed(visible, following, committed).items():",
         "for key, timestamp_ms in [*_removed(visible, following, committed).items()][:1]:",
         "tests/unit/streaming/replay/test_log_replay.py::test_a_change_of_several_voters_is_applied",
         rows="K010",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "if removal.key.id not in committed.ids and observed_at_ms",
         "if removal.key.id in committed.ids or observed_at_ms",
         "tests/unit/streaming/replay/test_log_replay.py::test_a_removal_is_dropped_when_its_id_is_a_voter_again",
@@ -103,9 +103,9 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/log.py",
-        "                committed = registrations.voter_set(record, origin)\n",
+        "                committed = voter_set(record, origin)\n",
         (
-            "                committed = registrations.voter_set(record, origin)\n"
+            "                committed = voter_set(record, origin)\n"
             "                if image.committed is not None and len(committed.keys ^ image.committed.keys) "
             "> 1:\n"
             "                    return\n"
@@ -114,7 +114,7 @@ BUGS = (
         rows="K033",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "key: RemovedVoter(key=key, timestamp_ms=timestamp_ms) for key in sorted(removed) if",
         "key: RemovedVoter(key=key, timestamp_ms=timestamp_ms) for key in sorted(removed)[:1] if",
         "tests/unit/streaming/replay/test_log_replay.py::test_a_change_of_several_voters_is_applied",
@@ -128,7 +128,7 @@ BUGS = (
         rows="K038",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "if epoch < before and not any(",
         "if epoch < before - 1 and not any(",
         "tests/kips/test_kip_595_observed_elections.py::test_votes_against_the_rules_are_reported_also_after_the_monitor_restarts",
@@ -147,7 +147,7 @@ BUGS = (
         rows="K046",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "alive_since_timestamp_ms=known[node].alive_since_timestamp_ms",
         "alive_since_timestamp_ms=one.alive_since_timestamp_ms",
         "tests/unit/streaming/replay/test_snapshot_replay.py::test_a_broker_of_a_snapshot_is_alive_since_before_only_if_it_was_alive_with_the_same_incarnation",

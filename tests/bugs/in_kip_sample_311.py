@@ -42,7 +42,7 @@ BUGS = (
         rows="A065",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "EPOCHS = 64",
         "EPOCHS = 1",
         "tests/kips/test_invariants_of_the_texts.py::test_two_controllers_that_answer_as_leaders_of_one_epoch_are_critical",
@@ -119,7 +119,7 @@ BUGS = (
         rows="E076",
     ),
     Bug(
-        "streaming/replay/invariants.py",
+        "streaming/replay/leadership_state.py",
         "and event.voter_ids and len(votes) < majority(voters):",
         (
             "and event.voter_ids and (len(votes) < majority(voters) or "

@@ -28,7 +28,7 @@ BUGS = (
         rows="A072",
     ),
     Bug(
-        "streaming/replay/registrations.py",
+        "streaming/replay/image.py",
         "age = max(0, (following.newest_timestamp_ms or timestamp_ms) - timestamp_ms)",
         "age = 0",
         "tests/unit/streaming/replay/test_log_replay.py::test_removals_of_one_observation_have_the_times_of_their_own_records",

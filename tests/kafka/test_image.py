@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from streaming.replay import registrations
+from streaming.replay import log
+from streaming.replay.image import voter_set
 from streaming.replay.log import Log
 from streaming.replay.partitions import Partitions
 from tests.kafka.conftest import MakeLab
@@ -100,18 +101,17 @@ def test_the_history_holds_every_record_type_and_state_that_replay_must_handle(k
     assert len(replay_facts(case)) == len(kafka)
 
 
-VOTER_SET = registrations.voter_set
 FAULTS: list[tuple[object, str, Any, str]] = [
     (Log, "_end_transaction", lambda log, ended: setattr(log, "transaction", None), "is known to Kafka and not to us"),
     (Log, "_hold_or_apply", Log._apply_data, "is known to us and not to Kafka"),
     (Partitions, "remove", lambda partitions, topic_id: None, "is known to us and not to Kafka"),
     (Partitions, "clear_elr", lambda partitions, name: None, "elr is [] for Kafka"),
-    (registrations, "with_change", lambda known, event, origin: known, "fenced is"),
-    (registrations, "with_controller", lambda known, event, origin: known, "controller 1 is known to Kafka"),
+    (log, "with_change", lambda known, event, origin: known, "fenced is"),
+    (log, "with_controller", lambda known, event, origin: known, "controller 1 is known to Kafka"),
     (
-        registrations,
+        log,
         "voter_set",
-        lambda event, origin: VOTER_SET(event=replace(event, voters=event.voters[1:]), origin=origin),
+        lambda event, origin: voter_set(event=replace(event, voters=event.voters[1:]), origin=origin),
         "voters 2: voters is",
     ),
 ]

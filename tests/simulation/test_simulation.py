@@ -8,7 +8,7 @@ import pytest
 
 from connectors.observations.observation import Event
 from rules.model.identifiers import Millis
-from streaming.replay import registrations
+from streaming.replay import log
 from streaming.replay.log import Log
 from streaming.replay.machine import Machine
 from streaming.replay.partitions import Partitions
@@ -136,7 +136,7 @@ def elr_stays(patched: pytest.MonkeyPatch) -> None:
 
 
 def fencing_ignored(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(registrations, "with_change", lambda known, event, origin: known)
+    patched.setattr(log, "with_change", lambda known, event, origin: known)
 
 
 ERRORS = [

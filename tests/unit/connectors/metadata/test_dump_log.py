@@ -17,7 +17,7 @@ from connectors.metadata.dump_log import (
     dump_records,
     is_record_log,
 )
-from connectors.metadata.json_rendering import BLANK
+from connectors.metadata.record_rendering import BLANK
 from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.metadata.json_rendering import BLANK, renderer
+from connectors.metadata.record_rendering import BLANK, renderer
 from connectors.metadata.record_schemas import Field, FieldType
 
 

@@ -15,8 +15,8 @@ from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.dump_log import DumpedRecord, RecordText, dump_texts
 from connectors.metadata.record_layouts import read_records
+from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
-from connectors.metadata.record_text import FieldStyle
 from connectors.metadata.redaction import redact
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Millis
 from streaming.pipeline.page_files import SWEEP_BATCHES, SWEEP_MS, PageFiles
-from streaming.replay.page_store import MissingPageError
+from streaming.replay.stored_topics import MissingPageError
 
 
 def files(folder: Path) -> set[bytes]:

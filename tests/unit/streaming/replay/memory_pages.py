@@ -1,6 +1,6 @@
 """Pages of a stored state, in memory."""
 
-from streaming.replay.page_store import MissingPageError, page_reference
+from streaming.replay.stored_topics import MissingPageError, page_reference
 
 
 class MemoryPages:

@@ -5,7 +5,7 @@ import pytest
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant
-from streaming.replay.invariants import EPOCHS, NODES, REMEMBERED, REMEMBERED_MS, SAME_MS, Invariants
+from streaming.replay.leadership_state import EPOCHS, NODES, REMEMBERED, REMEMBERED_MS, SAME_MS, Invariants
 
 pytestmark = pytest.mark.kip("A041", "A055", "A087", "D022", "D025", "D052", "D055", "D064", "K043", "K044")
 

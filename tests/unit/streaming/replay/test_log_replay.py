@@ -8,8 +8,8 @@ from connectors.observations.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.image import REMOVALS_MAX
 from streaming.replay.machine import BEHIND_MS, Machine
-from streaming.replay.registrations import REMOVALS_MAX
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.page_store import deflated
+from streaming.replay.stored_topics import deflated
 from tests.unit.streaming.replay.test_cluster_monitor import monitor, outage
 
 HEADER = 4

@@ -10,8 +10,8 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.decoded_row import DecodedRow
+from streaming.replay.image import keep_alive_since
 from streaming.replay.machine import Machine
-from streaming.replay.registrations import keep_alive_since
 from tests.unit.rules.situation import NOW, broker
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, key, machine, poll, replica
 

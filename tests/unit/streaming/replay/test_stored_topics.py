@@ -6,8 +6,15 @@ from hypothesis import strategies as st
 
 from rules.model.identifiers import NodeId, TopicId
 from streaming.replay import stored_topics
-from streaming.replay.page_store import MissingPageError, split_parts, stored_part, table_references
-from streaming.replay.stored_topics import PAGE_PARTITIONS, Assignment, StoredTopics
+from streaming.replay.stored_topics import (
+    PAGE_PARTITIONS,
+    Assignment,
+    MissingPageError,
+    StoredTopics,
+    split_parts,
+    stored_part,
+    table_references,
+)
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
 pytestmark = pytest.mark.kip("B016", "K048")

@@ -15,8 +15,7 @@ from rules.checks import monitor_blind
 from rules.evaluate import BLIND
 from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID, Silence
 
 SUBJECT = "clusters"
 SETTLED_MS = Millis(60_000)

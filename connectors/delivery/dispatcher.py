@@ -17,7 +17,7 @@ from connectors.sinks.sink import Sink
 from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 SilenceSource: TypeAlias = Callable[[Millis], Sequence[Silence]]
 """Returns the silences; called at each delivery with the wall clock."""

@@ -19,8 +19,8 @@ from connectors.store.lease import Lease
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import TransitionStatus
 from rules.notifications.incident import IncidentGrouper, deduplication_key, incident_id
+from rules.notifications.notification import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0

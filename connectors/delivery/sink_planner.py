@@ -9,10 +9,9 @@ from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import TransitionStatus, alert_histories
-from rules.notifications.notification import Notification, single_alert_notification
+from rules.notifications.notification import Notification, TransitionStatus, alert_histories, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

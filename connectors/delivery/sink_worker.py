@@ -15,7 +15,7 @@ from connectors.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTIFICATIONS = 500

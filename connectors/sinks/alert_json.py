@@ -14,7 +14,7 @@ from connectors.store.stored_json import json_safe, parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 """`Alert.key`."""

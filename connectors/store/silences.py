@@ -9,7 +9,7 @@ from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
 from connectors.store.database import Database
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 _LOG = logging.getLogger(__name__)
 _KEEP_MS = 30 * 86_400_000

@@ -20,7 +20,7 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_read_problem, poll_problem
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
-from rules.analysis.voter_changes import half_done
+from rules.analysis.voter_status import half_done
 from rules.finding import Thresholds
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
-from rules.analysis.voter_changes import HALF_DONE, half_done
+from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import (
     Finding,
     Need,

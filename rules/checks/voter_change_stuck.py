@@ -41,8 +41,14 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, liveness, same_replica
-from rules.analysis.voter_changes import moving_voters
-from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import (
+    CAUGHT_UP_AGE,
+    VoterActivity,
+    VoterStatus,
+    in_sync_count,
+    moving_voters,
+    voter_statuses,
+)
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, ms_text, utc_text
 from rules.model.history import VoterChange

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
-from rules.analysis.voter_changes import HALF_DONE, half_done
+from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey

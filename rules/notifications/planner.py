@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from rules.alert import Alert, AlertState
 from rules.finding import Rule, Severity
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import AlertHistory, TransitionStatus, alert_histories
-from rules.notifications.notification import Notification, NotifyReason
-from rules.notifications.silence import Silence
+from rules.notifications.notification import AlertHistory, Notification, NotifyReason, TransitionStatus, alert_histories
+from rules.notifications.route import Silence
 
 UPDATE_INTERVAL_MS = Millis(60_000)
 """How long minor changes of one incident are collected, and the shortest time between two notifications of them."""

@@ -1,4 +1,4 @@
-"""Route: selects the alerts that are sent to a sink."""
+"""Which alerts a sink gets: a Route selects them, a Silence holds them back for a limited time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,38 @@ from fnmatch import fnmatchcase
 
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.notifications.alert_history import AlertHistory
+from rules.model.identifiers import Millis
+from rules.notifications.notification import AlertHistory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Matches alerts by patterns (`*`, `?`, `[abc]`) from its start to its end. It always has an end."""
+
+    id: str
+    cluster: str = "*"
+    """The cluster's name in the configuration."""
+    rule: str = "*"
+    subject: str = "*"
+    severity: str = "*"
+    starts_at_ms: Millis
+    ends_at_ms: Millis
+    author: str
+    comment: str
+
+    def active(self, now_ms: Millis) -> bool:
+        """Returns whether the silence is in force at `now_ms`."""
+        return self.starts_at_ms <= now_ms < self.ends_at_ms
+
+    def matches(self, alert: Alert) -> bool:
+        """Returns whether the silence applies to this alert."""
+        return (
+            fnmatchcase(alert.cluster, self.cluster)
+            and fnmatchcase(alert.rule, self.rule)
+            and fnmatchcase(alert.subject, self.subject)
+            and fnmatchcase(alert.severity, self.severity)
+        )
+
 
 JOB_CLUSTER_ID = "kraftwatch"
 """The cluster id of alerts about the job itself. They match every pattern of clusters and rules, unless they list

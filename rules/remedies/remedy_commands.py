@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from rules.analysis.leadership import leaderless
 from rules.analysis.missing_voter import VoterProcess, endpoint_steps, recorded_endpoint, voter_process
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
-from rules.analysis.voter_changes import moving_voters
-from rules.analysis.voter_status import VoterActivity, VoterStatus
+from rules.analysis.voter_status import VoterActivity, VoterStatus, moving_voters
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedies.bootstrap_address import (

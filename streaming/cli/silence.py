@@ -21,8 +21,7 @@ from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.cli.checkpoint import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
 from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_store, parse_time_option

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_v
 
 from connectors.settings import Duration, Section
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 
 AUTHOR = "configuration"
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from connectors.delivery.ledger import Ledger
 from connectors.store.silences import SilenceStore
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from streaming.config import Config
 from streaming.config.maintenance import AUTHOR, in_force
 

@@ -12,8 +12,15 @@ from connectors.logdir.log_dir_files import checkpoint_name, open_files
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet
-from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions
-from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival, overrides_in
+from rules.rescue.node_decisions import (
+    DiskSurvival,
+    NodeAction,
+    NodeDecision,
+    StoppedDisk,
+    disk_survival,
+    node_decisions,
+    overrides_in,
+)
 from rules.rescue.voter_override import (
     OverrideDifference,
     OverrideOutcome,

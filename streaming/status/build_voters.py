@@ -18,7 +18,7 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
-from rules.analysis.voter_changes import moving_voters
+from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum, Replica

@@ -19,7 +19,7 @@ from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import Health
 from streaming.status.past_replay import PastState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from tests.browser.chromium import PHONE, Browser, chromium
 from tests.browser.page_fixture import PageFixture
 

@@ -14,7 +14,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status

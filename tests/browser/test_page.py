@@ -9,7 +9,7 @@ import requests
 
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.status.build_status import job_cluster_status
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.page_fixture import PageFixture

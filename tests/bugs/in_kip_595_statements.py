@@ -113,7 +113,7 @@ BUGS = (
         rows="D044",
     ),
     Bug(
-        "rules/rescue/surviving_disks.py",
+        "rules/rescue/node_decisions.py",
         "        return (self.epoch, self.end_offset)",
         "        return (Epoch(self.end_offset), Offset(self.epoch))",
         "tests/kips/test_kip_856_votes.py::test_a_longer_log_of_an_earlier_epoch_is_behind_on_disks_and_after_a_restart",

@@ -216,7 +216,7 @@ BUGS = (
         rows="C024",
     ),
     Bug(
-        "rules/analysis/voter_changes.py",
+        "rules/analysis/voter_status.py",
         "and _addresses(pending) != _addresses(voter.endpoints)",
         "and not _addresses(pending) & _addresses(voter.endpoints) and False",
         "tests/kips/test_kip_853_voter_endpoints.py::test_the_leaders_and_the_logs_voter_endpoints_are_both_reported",

@@ -208,7 +208,7 @@ BUGS = (
         rows="C004",
     ),
     Bug(
-        "rules/analysis/voter_changes.py",
+        "rules/analysis/voter_status.py",
         "and not same_replica(removal.key, key)\n",
         "",
         "tests/kips/test_kip_853_voter_endpoints.py::test_a_first_directory_id_is_not_a_replaced_disk",

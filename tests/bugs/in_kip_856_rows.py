@@ -120,7 +120,7 @@ BUGS = (
         rows="A030 E004",
     ),
     Bug(
-        "rules/rescue/surviving_disks.py",
+        "rules/rescue/node_decisions.py",
         "voters = ordered[0].voters",
         "voters = ordered[-1].voters",
         "tests/kips/test_kip_856_votes.py::test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record",
@@ -172,7 +172,7 @@ BUGS = (
         rows="A052",
     ),
     Bug(
-        "rules/analysis/voter_changes.py",
+        "rules/analysis/voter_status.py",
         "default=86_400.0,",
         "default=60.0,",
         "tests/kips/test_kip_856_disk_replaced.py::test_remove_before_add_as_in_kafka_is_replayed",
@@ -200,7 +200,7 @@ BUGS = (
         rows="A056",
     ),
     Bug(
-        "rules/rescue/surviving_disks.py",
+        "rules/rescue/node_decisions.py",
         "voters = ordered[0].voters",
         "voters = min(ordered, key=lambda disk: disk.voters.offset).voters",
         "tests/kips/test_kip_856_votes.py::test_a_voter_with_its_own_uncommitted_addition_can_be_elected",

@@ -46,7 +46,7 @@ BUGS = (
         rows="A008",
     ),
     Bug(
-        "rules/rescue/surviving_disks.py",
+        "rules/rescue/node_decisions.py",
         "of_voters = [disk for disk in ordered if disk.key in voters.keys]",
         "of_voters = [disk for disk in ordered if disk.key.id in voters.ids]",
         "tests/kips/test_kip_856_votes.py::test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id",

@@ -17,7 +17,7 @@ from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.exporter import job_registry
 from streaming.metrics.job_metrics import JobSources

@@ -16,8 +16,7 @@ from connectors.sinks.alert_json import key_of
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND, RULES
 from rules.notifications.incident import deduplication_key
-from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text
 from tests.kill_campaign.kill_point import Role
 from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkServices

@@ -15,8 +15,7 @@ from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
-from rules.notifications.silence import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Silence
 from tests.kill_campaign import delivery_log, recording
 from tests.kill_campaign.campaign_job import CampaignJob
 from tests.kill_campaign.campaign_result import CampaignResult, Report

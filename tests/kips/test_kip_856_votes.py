@@ -14,8 +14,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
-from rules.rescue.node_decisions import NodeAction, node_decisions
-from rules.rescue.surviving_disks import DiskSurvival, StoppedDisk, disk_survival
+from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir

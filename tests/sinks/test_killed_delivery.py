@@ -16,7 +16,7 @@ from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpDouble, NoReply, ReceivedRequest, serving

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.voter_changes import half_done as half_done_removal
+from rules.analysis.voter_status import half_done as half_done_removal
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis

@@ -20,8 +20,7 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, single_alert_notification
-from rules.notifications.route import JOB_CLUSTER_ID, Route
-from rules.notifications.silence import Silence
+from rules.notifications.route import JOB_CLUSTER_ID, Route, Silence
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 

@@ -21,8 +21,7 @@ from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
-from rules.notifications.route import Route
-from rules.notifications.silence import Silence
+from rules.notifications.route import Route, Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 ALERTS = (

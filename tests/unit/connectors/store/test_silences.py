@@ -8,7 +8,7 @@ from connectors.errors import StoreError, UsageError
 from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS
 
 HOUR_MS = 3_600_000

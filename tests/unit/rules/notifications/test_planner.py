@@ -10,11 +10,10 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import TransitionStatus
 from rules.notifications.incident import IncidentGrouper
-from rules.notifications.notification import Notification
+from rules.notifications.notification import Notification, TransitionStatus
 from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 MINUTE = 60_000

@@ -4,7 +4,7 @@ import pytest
 
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.notifications.alert_history import AlertHistory, TransitionStatus
+from rules.notifications.notification import AlertHistory, TransitionStatus
 from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID, Route
 from tests.unit.connectors.sinks.sink_alerts import alert
 

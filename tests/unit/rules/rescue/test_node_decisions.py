@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet, majority
-from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions, start_order
-from rules.rescue.surviving_disks import StoppedDisk
+from rules.rescue.node_decisions import NodeAction, NodeDecision, StoppedDisk, node_decisions, start_order
 
 pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E036", "E037", "E038", "E051", "E057")
 

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter, VoterSet
-from rules.rescue.surviving_disks import StoppedDisk, disk_survival, overrides_in
+from rules.rescue.node_decisions import StoppedDisk, disk_survival, overrides_in
 from tests.unit.rules.situation import endpoint, key
 
 pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E051", "E078")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.config import checked
 from streaming.config.maintenance import in_force
 

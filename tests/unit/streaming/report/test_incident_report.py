@@ -16,7 +16,7 @@ from connectors.store.silences import SilenceStore
 from connectors.store.tables import sqlite_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.cli import app
 from streaming.cli.recorded_config import recorded_database
 from streaming.replay.cluster_settings import ClusterSettings

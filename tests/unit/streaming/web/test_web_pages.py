@@ -16,7 +16,7 @@ from rules.alert import Alert
 from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.silence import Silence
+from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView

@@ -40,7 +40,7 @@ test: $(READY) ## run checks and all tests except the long ones: unit, real Spar
 
 # Collecting the tests compiles them and the packages that they import: once here, instead of in each worker.
 compiled-tests: $(READY)
-	@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
+	-@$(PYTEST) --numprocesses=0 --collect-only --quiet -m "not long" >/dev/null
 
 build/spark.jsa: $(READY)
 	@echo "test: archiving the classes that Spark's Java loads"

@@ -55,7 +55,7 @@ class WaitingRows:
         now = time.monotonic()
         self._before = {name: now - each for name, each in missing_s.items() if each}
 
-    def wait_anew(self, clusters: Collection[str]) -> None:
+    def restart_wait(self, clusters: Collection[str]) -> None:
         """Lets the time of `missing_s` begin again."""
         now = time.monotonic()
         self._since |= dict.fromkeys(clusters, now)

@@ -115,7 +115,7 @@ class WrittenClusters:
         position, mine = self._tail.positions.get(row.cluster), self._written.get(row.cluster)
         if row.counts and position is not None and not position.usable:
             # The other relay reads the log again, which takes a while.
-            waiting.wait_anew([row.cluster])
+            waiting.restart_wait([row.cluster])
         if mine is None:
             return False
         if row.epoch != mine.epoch:
@@ -179,7 +179,7 @@ class WrittenClusters:
                 ends[partition] = ends[partition] if partition in ends else self._tail.end(partition)
             except KafkaException:
                 # The brokers do not answer this relay: what the other one writes is not known.
-                waiting.wait_anew(self._clusters)
+                waiting.restart_wait(self._clusters)
                 return False
             self._to_read[cluster] = (partition, ends[partition])
         return self._tail.has_read(*self._to_read[cluster])

@@ -36,7 +36,7 @@ class ClockSteps:
         self._steady, self._wall = steady, wall
         self._steps = StepDetector(steady)
         self._steps.step_ms(wall())
-        # After a restart the ten minutes are not counted anew.
+        # A restart does not begin the ten minutes again.
         fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.started_at_ms, 0), LASTS_MS)
         self._stepped_at = Millis(steady() - fired_ms)
 

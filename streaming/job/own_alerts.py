@@ -11,7 +11,7 @@ from streaming.metrics.batch_stats import DeliveredBatch
 
 
 class OwnAlerts:
-    """Made anew, from the alerts that are firing in the ledger, whenever this job begins to notify."""
+    """Made from the alerts that are firing in the ledger, whenever this job begins to notify."""
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         self._relay_silence = RelaySilence(firing)

@@ -342,7 +342,7 @@ class LeaderEvidence:
             return
         offset, epoch = Offset(log.position + 1), event.first_epoch
         if event.base_offset is not None and event.base_offset <= log.position and event.last_epoch is not None:
-            # The first batches are read again, with their epochs of then: of the new ones, the last epoch is known.
+            # The first batches are old ones, of older epochs. Of the new batches, only the last epoch is known.
             offset, epoch = event.last_offset, event.last_epoch
         self.invariants.appended(offset=offset, epoch=epoch, before=before, now_ms=self.now_ms)
         if (drop := event.epoch_drop) is not None and drop.offset > log.position:

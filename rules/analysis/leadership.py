@@ -36,10 +36,10 @@ _UNREACHABLE_MS = 60_000
 _UNREACHABLE_REASONS = frozenset(
     {
         *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
-        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED),
+        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.REFUSED),
     }
 )
-"""Failures that say nothing against the node. A refused connection is not among them: no process listens there."""
+"""Failures with which a controller may still lead: a firewall may also refuse connections of the monitor alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,8 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     name that does not resolve changes nothing if all recorded endpoints refuse.
 
     None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
-    permissions), or only the leader does not answer the monitor (`unreachable_leader`), or a controller has not
-    answered yet since a gap (`_FIRST_ROUNDS_MS`).
+    permissions), or a majority of the voters reject the monitor's login, or only the leader does not answer the monitor
+    (`unreachable_leader`), or a controller has not answered yet since a gap (`_FIRST_ROUNDS_MS`).
     """
     recent = _failures_since_leader(quorum)
     reporting = [failure for failure in recent if failure.reason in NO_LEADER_REASONS]
@@ -123,7 +123,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     recorded = {str(voter.endpoint) for voter in quorum.voters if voter.endpoint}
     if answered:
         first_rounds = quorum.now_ms - quorum.watched_since_ms < _FIRST_ROUNDS_MS
-        if _followed_leader(quorum, answered) is not None:
+        if _followed_leader(quorum, answered) is not None or len(_rejecting(quorum, answered)) >= _majority(quorum):
             return None
         if first_rounds and not controllers | recorded <= {*answered, *refused}:
             return None
@@ -139,7 +139,7 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
     Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within seconds
     if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
     their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
-    accept connections.
+    accept connections. A voter that rejects the monitor's login runs, and counts with them.
     """
     recent = _failures_since_leader(quorum)
     return _followed_leader(quorum, {failure.endpoint for failure in recent if failure.reason in NO_LEADER_REASONS})
@@ -164,30 +164,34 @@ def _broker_endpoints(quorum: Quorum) -> set[str]:
 def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLeader | None:
     """Returns the leader that the nodes at `answered`, which answer that they do not lead, follow."""
     views = views_within(quorum, Millis(round(VIEW_AGE.default * 1000)))
-    epoch = max((view.leader_epoch for view in views if view.leader_epoch is not None), default=None)
-    reported = {view.leader_id for view in views if view.leader_epoch == epoch}
-    leader = reported.pop() if epoch is not None and len(reported) == 1 else None
-    if epoch is None or leader is None or any(view.node == leader for view in views if view.endpoint in answered):
+    # A controller that is cut off from the others knows no leader, in the same or a later epoch.
+    epoch, leaders = leaders_of_newest_epoch(views, None) or (None, ())
+    if len(leaders) != 1 or any(view.node == leaders[0] for view in views if view.endpoint in answered):
         return None
+    leader = leaders[0]
+    current = {*answered} - _failing(quorum, {Reason.REFUSED}, _RECENT_MS)
     following = [
         view
         for view in views
-        if view.endpoint in answered and (view.leader_epoch, view.leader_id) == (epoch, leader) and view.this_cluster
+        if view.endpoint in current and (view.leader_epoch, view.leader_id) == (epoch, leader) and view.this_cluster
     ]
-    if not _unreached(quorum, leader, answered) or len(_voting(quorum, following)) < _majority(quorum):
+    running = _voting(quorum, following) | (_rejecting(quorum, answered) - {leader}) if following else set()
+    if not _unreached(quorum, leader, answered) or len(running) < _majority(quorum):
         return None
     return UnreachableLeader(id=leader, followers=tuple(sorted(view.endpoint for view in following)))
 
 
 def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:
-    """Returns whether attempts to reach the leader fail at its known endpoints, and none of them refuses."""
-    recent = [each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= _UNREACHABLE_MS]
-    failing = _endpoints(recent, _UNREACHABLE_REASONS) - {*answered}
-    refusing = _endpoints(recent, {Reason.REFUSED})
+    """Returns whether attempts to reach the leader fail at its known endpoints."""
+    failing = _failing(quorum, _UNREACHABLE_REASONS, _UNREACHABLE_MS) - {*answered}
     recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
-    if recorded:
-        return bool(recorded & failing) and not recorded & (refusing | {*answered})
-    return bool(failing) and not refusing
+    return bool(recorded & failing) and not recorded & {*answered} if recorded else bool(failing)
+
+
+def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
+    """Returns the voters that reject the monitor's login, which therefore run; endpoints if no voters are known."""
+    rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
+    return {one.key.id for one in quorum.voters if str(one.endpoint) in rejecting} if quorum.voters else {*rejecting}
 
 
 def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
@@ -218,5 +222,7 @@ def _majority(quorum: Quorum) -> int:
     return majority(len(quorum.voters) or polled or len(quorum.bootstrap))
 
 
-def _endpoints(failures: Collection[FailedObservation], reasons: Collection[Reason]) -> set[str]:
-    return {each.endpoint for each in failures if each.reason in reasons}
+def _failing(quorum: Quorum, reasons: Collection[Reason], age_ms: int) -> set[str]:
+    """Returns the endpoints at which an attempt failed for one of the reasons within this time."""
+    recent = (each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= age_ms)
+    return {each.endpoint for each in recent if each.reason in reasons}

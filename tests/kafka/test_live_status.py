@@ -96,6 +96,8 @@ def described(lab: Lab) -> Described:
             found = Described(before, asked[0].result(), asked[1].result(), query(lab))
         epochs = {status(one)["leader_epoch"] for one in (found.before, found.after)}
         assert epochs == {int(found.status["LeaderEpoch"])}, "another leader was elected in between"
+        leaders = {status(one)["leader_id"] for one in (found.before, found.after)}
+        assert leaders == {int(found.status["LeaderId"])}, "the leader answered too late"
         assert (found.before.missing, found.after.missing) == ((), ()), "the machine was too slow"
         return found
 

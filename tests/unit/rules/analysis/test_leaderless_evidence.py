@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from rules.analysis.leadership import last_leader_answer_ms, leaderless, unreachable_leader
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import Connection, ObservationSource, Reason, probe_key
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, all_refuse, endpoint, failing, healthy, not_observed_for, static
 from tests.unit.rules.situation import leaderless as without_leader
+
+C1_C2 = ("c1.test:9093", "c2.test:9093")
 
 
 @pytest.mark.parametrize("reason", [Reason.TIMED_OUT, Reason.UNREACHABLE])
@@ -61,10 +63,39 @@ def test_the_last_answer_of_a_leader_is_the_newest_of_a_fetch_and_a_poll() -> No
 
 
 @pytest.mark.parametrize("quorum", [healthy(), static(healthy())], ids=["dynamic", "static"])
-def test_a_leader_that_refuses_another_request_is_down(quorum: Quorum) -> None:
-    assert unreachable_leader(followed(quorum, 1, 2)) is not None
-    refused = failing(followed(quorum, 1, 2), Reason.REFUSED, "c3.test:9093", source=ObservationSource.QUORUM)
-    assert unreachable_leader(refused) is None
+def test_a_firewall_may_refuse_connections_of_the_monitor_to_the_leader(quorum: Quorum) -> None:
+    """If the leader were down, its followers, a majority, would have elected another one."""
+    refused = failing(failing(not_observed_for(quorum), Reason.REFUSED, "c3.test:9093"), Reason.NO_LEADER, *C1_C2)
+    assert unreachable_leader(refused) is not None
+    one_follows = failing(not_observed_for(quorum), Reason.REFUSED, "c3.test:9093", "c2.test:9093")
+    assert unreachable_leader(failing(one_follows, Reason.NO_LEADER, "c1.test:9093")) is None
+    gone = failing(refused, Reason.REFUSED, "c2.test:9093", source=ObservationSource.QUORUM)
+    assert unreachable_leader(gone) is None
+
+
+def test_a_controller_that_is_cut_off_knows_no_leader_while_the_others_have_one() -> None:
+    """Controller 5 leads and does not answer; 2, 3 and 4 follow it."""
+    quorum = failing(not_observed_for(healthy(5)), Reason.TIMED_OUT, "c5.test:9093")
+    quorum = failing(quorum, Reason.NO_LEADER, *(f"c{node}.test:9093" for node in (1, 2, 3, 4)))
+    view = quorum.leader_views["c1.test:9093"]
+    for epoch in (view.leader_epoch, Epoch(99)):
+        cut_off = replace(view, leader_id=None, leader_epoch=epoch)
+        assert leaderless(replace(quorum, leader_views={**quorum.leader_views, view.endpoint: cut_off})) is None
+
+
+@pytest.mark.parametrize(("rejecting", "missing"), [(3, False), (2, True)])
+def test_a_majority_that_rejects_the_login_may_have_a_leader(rejecting: int, missing: bool) -> None:
+    """Controller 1 knows no leader; of the other four, which run, some reject the monitor's login."""
+    quorum = failing(not_observed_for(healthy(5)), Reason.NO_LEADER, "c1.test:9093")
+    quorum = failing(quorum, Reason.NOT_AUTHENTICATED, *(f"c{2 + n}.test:9093" for n in range(rejecting)))
+    assert (leaderless(quorum) is not None) is missing
+
+
+def test_a_follower_that_rejects_the_login_counts_with_those_that_answer() -> None:
+    """Controller 5 leads; of its followers 1 and 2 answer, 4 rejects the monitor's login, and 3 times out."""
+    quorum = failing(followed(healthy(5), 1, 2), Reason.TIMED_OUT, "c4.test:9093", "c5.test:9093")
+    assert unreachable_leader(quorum) is None
+    assert unreachable_leader(failing(quorum, Reason.NOT_AUTHENTICATED, "c4.test:9093")) is not None
 
 
 def test_a_follower_counts_if_the_endpoint_that_the_others_dial_accepts_connections() -> None:

@@ -122,7 +122,8 @@ class CutOffAlerts:
     def _fire(
         self, fired: Sequence[Alert], blind: frozenset[str], visibility: Visibility, now_ms: Millis
     ) -> Sequence[Alert]:
-        started_ms = min(each.started_at_ms for each in (*fired, *([self._firing] if self._firing else [])))
+        # While it fires its start stays: one with another start would be another alert.
+        started_ms = min(each.started_at_ms for each in ([self._firing] if self._firing else fired))
         self._held = blind if self._firing is None else self._held | blind
         self._firing = _alert(fired, sorted(blind), len(visibility.monitored), started_ms, now_ms)
         return [self._firing]

@@ -37,7 +37,7 @@ class ClockSteps:
         self._steps = StepDetector(steady)
         self._steps.step_ms(wall())
         # A restart does not begin the ten minutes again.
-        fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.started_at_ms, 0), LASTS_MS)
+        fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.observed_at_ms, 0), LASTS_MS)
         self._stepped_at = Millis(steady() - fired_ms)
 
     def due(self) -> Sequence[Alert]:
@@ -45,7 +45,9 @@ class ClockSteps:
         at, now_ms = self._steady(), self._wall()
         step_ms = self._steps.step_ms(now_ms)
         if abs(step_ms) >= REPORTED_MS:
-            self._stepped_at, self._alert = at, _alert(Millis(now_ms - step_ms), now_ms)
+            # A second step changes the alert that fires: one with another start would be another alert.
+            started_ms = now_ms if self._alert is None else self._alert.started_at_ms
+            self._stepped_at, self._alert = at, _alert(Millis(now_ms - step_ms), now_ms, started_ms)
             return [self._alert]
         if self._alert is not None and at - self._stepped_at >= LASTS_MS:
             before, self._alert = self._alert, None
@@ -53,7 +55,7 @@ class ClockSteps:
         return []
 
 
-def _alert(expected_ms: Millis, now_ms: Millis) -> Alert:
+def _alert(expected_ms: Millis, now_ms: Millis, started_ms: Millis) -> Alert:
     step = ms_text(abs(now_ms - expected_ms))
     how = f"back by {step}" if now_ms < expected_ms else f"forward by {step}, or the host was suspended"
     return job_alert(
@@ -67,6 +69,6 @@ def _alert(expected_ms: Millis, now_ms: Millis) -> Alert:
             "# Check the time service on this host: timedatectl, or chronyc tracking",
             "# Compare the clocks of the controllers, of Alertmanager and of this host",
         ),
-        started_at_ms=now_ms,
+        started_at_ms=started_ms,
         now_ms=now_ms,
     )

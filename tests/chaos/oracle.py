@@ -33,9 +33,9 @@ HOLD_S = {
 }
 """The holds of the run's configuration."""
 KEEPS_FIRING_S = {"unclean-election": 60.0, "voter-log-regressed": 60.0, "node-restarting": 120.0, "epoch-churn": 120.0}
+"""These rules fire for so long after their cause, with the run's configuration."""
 CLOCK_S = 600.0
 """The alert that the clock of the job's host was set fires so long after the newest step."""
-"""These rules fire for so long after their cause, with the run's configuration."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)
 _CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.NAMELESS, *_MEMBERS)
 _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
@@ -137,6 +137,12 @@ class Oracle:
     def observed(self, at: float) -> bool:
         """Whether the monitor surely observes the cluster."""
         return self._works(at) and not self._is(Kind.NOT_OBSERVED, at) and not self._is(Kind.NAMELESS, at)
+
+    def majority_reached(self, at: float) -> bool:
+        """Whether a majority of the voters surely answers the monitor, or none does: then nobody reports no leader."""
+        hidden = {each for each in self.course.controllers if self._is(Kind.NOT_OBSERVED, at, each)}
+        reached = [each for each in self.serving(at) if each not in hidden]
+        return len(reached) >= self.majority(at) or hidden == {*self.course.controllers}
 
     def _works(self, at: float) -> bool:
         """Whether the monitor surely works."""
@@ -256,9 +262,9 @@ class Oracle:
         yield from self.course.facts.of(*of_any)
 
     def certainly_had_leader(self, start: float, end: float) -> bool:
-        """Whether every answer in this time named a leader of one epoch."""
+        """Whether every answer in this time named a leader of one epoch, and the monitor could know it."""
         seen = self.course.leaders[bisect_left(self._times, start) : bisect_right(self._times, end)]
-        return (
+        return all(self.majority_reached(at) for at in _seconds(start, end)) and (
             len(seen) > (end - start) / 4 and None not in {s.leader for s in seen} and len({s.epoch for s in seen}) == 1
         )
 

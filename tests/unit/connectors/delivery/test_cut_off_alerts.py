@@ -182,6 +182,17 @@ def test_clusters_that_are_blind_later_are_added_to_the_list(host: Host) -> None
     assert host.sinks[0].notifications[-1].root.evidence["clusters"] == [*FIVE]
 
 
+def test_a_cluster_that_was_blind_before_the_others_and_is_added_later_leaves_no_page_open(host: Host) -> None:
+    host.pending = {"a", "b", "c"}
+    host.after(0, *host.blind("a", "b", "c"))
+    host.pending |= {"d"}
+    (late,) = host.blind("d")
+    assert host.after(11, replace(late, started_at_ms=Millis(late.started_at_ms - 60_000))) == []
+    host.after(60)
+    host.pending = set()
+    assert host.after(3, *host.blind("a", "b", "c", "d", resolved=True)) == ["resolved critical kraftwatch clusters"]
+
+
 def test_clusters_that_stay_blind_when_most_are_observed_again_are_sent_then(host: Host) -> None:
     host.pending = set(FIVE)
     host.after(0, *host.blind(*FIVE))

@@ -59,14 +59,19 @@ def test_the_alert_names_the_times_before_and_after_the_step() -> None:
 def test_a_second_step_makes_the_alert_last_longer() -> None:
     clocks = Clocks()
     steps = clocks.steps()
-    for _ in range(2):
-        clocks.pass_s(LASTS_MS / 1000 - 1, step_ms=HOUR_MS)
-        (fired,) = steps.due()
-        assert fired.state is AlertState.FIRING
+    clocks.pass_s(5, step_ms=HOUR_MS)
+    (first,) = steps.due()
+    clocks.pass_s(LASTS_MS / 1000 - 1, step_ms=HOUR_MS)
+    (second,) = steps.due()
+    assert second.state is AlertState.FIRING
+    steps = clocks.steps(second)
     clocks.pass_s(LASTS_MS / 1000 - 1)
     assert steps.due() == []
     clocks.pass_s(1)
-    assert [one.state for one in steps.due()] == [AlertState.RESOLVED]
+    (resolved,) = steps.due()
+    assert resolved.state is AlertState.RESOLVED
+    starts = {each.started_at_ms for each in (first, second, resolved)}
+    assert len(starts) == 1, "with another start it would be another alert, and the first would never end"
 
 
 def test_small_corrections_are_not_reported() -> None:

@@ -24,8 +24,10 @@ def log_to(folder: Path) -> None:
     """Sends every library's log records to `driver.log` in `folder`, and kraftwatch's own warnings to stderr as well.
 
     Records of other libraries stay off the terminal: a library that loses its connection during shutdown would
-    otherwise write between the alerts.
+    otherwise write between the alerts. A record that cannot be written, as on a full disk, is left out.
     """
+    # Otherwise logging prints a traceback to stderr for each such record.
+    logging.raiseExceptions = False
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFileHandler(folder / "driver.log", maxBytes=BYTES_MAX, backupCount=2, encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,8 +1,10 @@
 """Logs that child processes write through their stderr stay bounded, and the newest lines are never lost."""
 
+import contextlib
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,19 +57,34 @@ def test_files_left_by_a_killed_jvm_are_deleted(tmp_path: Path) -> None:
     assert list(empty_folder(tmp_path / "tmp").iterdir()) == []
 
 
+@contextlib.contextmanager
+def logged_to(folder: Path) -> Iterator[None]:
+    """Logs as the driver does, until the end."""
+    loggers = [logging.getLogger(name) for name in ("", *logging_setup.PACKAGES)]
+    before = [{*logger.handlers} for logger in loggers]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging, "raiseExceptions", True)
+        logging_setup.log_to(folder)
+        yield
+    for logger, known in zip(loggers, before, strict=True):
+        for handler in {*logger.handlers} - known:
+            logger.removeHandler(handler)
+            with contextlib.suppress(OSError):
+                handler.close()
+
+
 def test_text_of_a_node_in_a_warning_cannot_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names, before = ("", *logging_setup.PACKAGES), {}
-    for name in names:
-        before[name] = list(logging.getLogger(name).handlers)
-    try:
-        logging_setup.log_to(tmp_path)
+    with logged_to(tmp_path):
         logging.getLogger("streaming.job").warning("cluster %s answers", "\x1b[2J")
-    finally:
-        for name in names:
-            for handler in {*logging.getLogger(name).handlers} - {*before[name]}:
-                logging.getLogger(name).removeHandler(handler)
-                handler.close()
 
     assert "kraftwatch: cluster \\x1b[2J answers\n" in capsys.readouterr().err
+
+
+def test_a_full_disk_prints_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "driver.log").symlink_to("/dev/full")
+    with logged_to(tmp_path):
+        logging.getLogger("streaming.job").warning("cluster a answers")
+
+    assert capsys.readouterr().err == "kraftwatch: cluster a answers\n"

@@ -21,6 +21,8 @@ from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
 FIREWALL = "127.0.0.9"
+REFUSES = "127.0.0.10"
+"""No process listens at this address, as behind a firewall that answers for the controllers."""
 
 
 @pytest.fixture(scope="module")
@@ -154,14 +156,15 @@ def test_unanswered_broker_is_monitor_blind_and_not_an_outage(lab: Lab, config: 
     assert "timed-out" in blind["summary"]
 
 
+@pytest.mark.parametrize("address", [FIREWALL, REFUSES])
 def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
-    lab: Lab, firewall: None, tmp_path: Path
+    lab: Lab, firewall: None, tmp_path: Path, address: str
 ) -> None:
     file = tmp_path / "kraftwatch.yaml"
 
     def leader_is_unreachable() -> dict[str, Any]:
         leader = lab.await_state(lambda state: True, what="a leader").leader_id
-        resolved = {lab.node(node).host: FIREWALL if node == leader else "127.0.0.1" for node in lab.controllers}
+        resolved = {lab.node(node).host: address if node == leader else "127.0.0.1" for node in lab.controllers}
         section = {"name": "a", "bootstrap": lab.bootstrap, "resolve": resolved}
         file.write_text(yaml.safe_dump({"clusters": [section]}))
         checked = json_of("check", file)

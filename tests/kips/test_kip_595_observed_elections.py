@@ -127,7 +127,7 @@ def test_an_election_alerts_only_if_candidates_stand_again_and_again(
     assert observed.alerts == alerts
 
 
-@pytest.mark.kip("D042")
+@pytest.mark.kip("D041", "D042")
 @pytest.mark.parametrize(("backoff_ms", "jump"), [(ELECTION_TIMEOUT_MS, False), (BACKOFF_MAX_MS, False), (0, True)])
 def test_epochs_of_elections_that_wait_are_lost_elections_and_others_are_a_jump(backoff_ms: int, jump: bool) -> None:
     """Two candidates that vote for themselves wait for a random time, so that epochs take a while each."""

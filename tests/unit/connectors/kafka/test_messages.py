@@ -188,7 +188,7 @@ def test_reported_leader_may_have_no_address(version: int, endpoints: bool) -> N
     assert (answer.leader_id, answer.leader) == (2, None)
 
 
-@pytest.mark.kip("D034")
+@pytest.mark.kip("D034", "D095")
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [

@@ -113,7 +113,7 @@ def test_quorum_state_version_1_holds_the_last_election_and_the_directory_voted_
     )
 
 
-@pytest.mark.kip("D020", "D023", "K002")
+@pytest.mark.kip("D020", "D023", "E004", "K002")
 def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: Path) -> None:
     folder = write_log_dir(tmp_path / "static", {0: b""})
     voters = [{"voterId": 1}, {"voterId": 2}]

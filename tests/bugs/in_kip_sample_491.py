@@ -27,4 +27,25 @@ BUGS = (
         "tests/unit/connectors/logdir/test_log_dir_files.py::test_quorum_state_version_0_lists_the_voters_of_a_static_quorum",
         rows="E004",
     ),
+    Bug(
+        "streaming/status/build_voters.py",
+        "latest, committed = {row.key for row in quorum.poll.voters}, quorum.committed.keys",
+        "latest, committed = quorum.committed.keys, quorum.committed.keys",
+        "tests/kips/test_kip_856_gauges.py::test_the_latest_and_the_committed_voter_set_are_distinguished",
+        rows="A022",
+    ),
+    Bug(
+        "rules/remedies/remedy_commands.py",
+        "controller.quorum.request.timeout.ms (2 s) is given up and repeated",
+        "usual is slow",
+        "tests/unit/rules/test_voter_set_rules.py::test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in_sync",
+        rows="D011",
+    ),
+    Bug(
+        "connectors/logdir/complete_log.py",
+        "        self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)\n",
+        "",
+        "tests/unit/connectors/logdir/test_complete_log.py::test_a_log_has_the_end_of_each_of_its_epochs",
+        rows="D075",
+    ),
 )

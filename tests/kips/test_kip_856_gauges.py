@@ -94,9 +94,11 @@ def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
 
     assert [one["id"] for one in said["current_voters"]] == [1, 2, 3, 4]
     assert [one["id"] for one in said["committed_voters"]["voters"]] == [1, 2, 3]
+    assert [one["id"] for one in said["pending_voters"]["added"]] == [4]
     leaving = status(removing(healthy(3), 1))
     assert [one["id"] for one in leaving["current_voters"]] == [2, 3]
     assert [one["id"] for one in leaving["committed_voters"]["voters"]] == [1, 2, 3]
+    assert [one["id"] for one in leaving["pending_voters"]["removed"]] == [1]
 
 
 @pytest.mark.kip("K014", "A106")

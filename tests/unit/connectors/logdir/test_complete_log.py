@@ -108,6 +108,16 @@ def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints
     ]
 
 
+@pytest.mark.kip("D075")
+def test_a_log_has_the_end_of_each_of_its_epochs(tmp_path: Path) -> None:
+    """Kafka keeps the first offset of each epoch: the end of the one before."""
+    log = dynamic_log([topic("a", 1)]) + noops(4, 2, epoch=3) + noops(6, 1, epoch=4)
+
+    read = complete(write_log_dir(tmp_path / "log", {0: log}))
+
+    assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
+
+
 @pytest.mark.kip("E046")
 def test_transactions_are_resolved(tmp_path: Path) -> None:
     moved = with_endpoints(VOTERS, {NodeId(1): NEW})

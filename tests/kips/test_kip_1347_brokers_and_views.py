@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 from connectors.logdir.log_dir_files import PARTITION
+from connectors.metadata.batch_writer import ControlRecordType, control_record
 from rules.model.quorum import Quorum
 from streaming.rescue.apply_voters import apply_voters
 from streaming.rescue.plan_output import steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_1347_rescue import NEW, TWO, has_warning
-from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.logdir.test_complete_log import DIRECTORY, VOTER, dynamic_log
+from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.rules.situation import findings, healthy, name_not_found
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
@@ -166,3 +169,21 @@ def test_a_rolling_change_in_which_old_and_new_endpoints_coexist_names_each_move
     assert [each.subject for each in found] == [f"voter {node}" for node in moved]
     assert {str(each.severity) for each in found} == ({severity} if severity else set())
     assert all(each.evidence["registered_endpoint"] != each.evidence["recorded_endpoint"] for each in found)
+
+
+@pytest.mark.kip("E041")
+def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp_path: Path) -> None:
+    several = [{"name": name, "host": "c1", "port": port} for name, port in (("CONTROLLER", 9093), ("INTERNAL", 9094))]
+    changed = control_record(ControlRecordType.VOTERS, {"version": 0, "voters": [VOTER | {"endpoints": several}]})
+    more = batch([(changed.key or b"", changed.value)], base_offset=3)
+
+    def warned(name: str, log: bytes) -> list[str]:
+        folder = write_log_dir(tmp_path / name, {0: log})
+        (folder / "meta.properties").write_text("node.id=1\n")
+        found = make_plan([replay_log_dir(folder)], f"1@c1.new-domain:9093:{DIRECTORY}")
+        return [warning for warning in found.warnings if "listener" in warning]
+
+    assert warned("one listener", dynamic_log()) == []
+    assert warned("two listeners", dynamic_log() + more) == [
+        "1: voter 1 would lose its listeners INTERNAL: the list holds one endpoint for each voter"
+    ]

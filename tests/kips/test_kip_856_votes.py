@@ -15,14 +15,16 @@ from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Quorum
 from rules.rescue.node_decisions import DiskSurvival, NodeAction, StoppedDisk, disk_survival, node_decisions
+from streaming.rescue.rescue_plan import make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir
-from tests.unit.connectors.metadata.metadata_bytes import batch
+from tests.unit.connectors.metadata.metadata_bytes import batch, control
 from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching, voters_lagging
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
+KRAFT_VERSION_1 = control(5, b"\0\0\0\1\0")
 
 
 def electable(quorum: Quorum) -> bool:
@@ -216,3 +218,17 @@ def test_each_disk_has_the_voters_of_its_own_newest_record(tmp_path: Path) -> No
 
     assert voters_by("not yet", begun) == {1, 2}
     assert voters_by("read it", begun + changed) == {1, 2, 3}, "the last record of its log: nobody else may have it"
+
+
+@pytest.mark.kip("A045")
+def test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not_show_that_they_are_committed(
+    tmp_path: Path,
+) -> None:
+    begun = leader_change() + batch([KRAFT_VERSION_1, voters_record(1, 2)], base_offset=1) + noops(3, 1)
+    folder = write_log_dir(tmp_path, {0: begun + batch([voters_record(1, 2, 3)], base_offset=4)})
+    (folder / "meta.properties").write_text("node.id=1\n")
+
+    (planned,) = make_plan([replay_log_dir(folder)], None).disks
+
+    assert planned.disk.committed_below is None
+    assert planned.voters.ids == {1, 2, 3}

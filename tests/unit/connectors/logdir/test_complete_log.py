@@ -22,17 +22,13 @@ pytestmark = pytest.mark.kip("A023", "E030", "E043", "E044", "E045", "E046", "E0
 
 NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
 DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"
-VOTERS = {
-    "version": 0,
-    "voters": [
-        {
-            "voter_id": 1,
-            "voter_directory_id": DIRECTORY,
-            "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
-            "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
-        }
-    ],
+VOTER = {
+    "voter_id": 1,
+    "voter_directory_id": DIRECTORY,
+    "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
+    "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
 }
+VOTERS = {"version": 0, "voters": [VOTER]}
 
 
 def topic(name: str, number: int) -> bytes:

@@ -38,7 +38,7 @@ def test_the_log_of_another_directory_of_a_voter_did_not_go_back() -> None:
     assert regression(quorum, "2-b") is regression(quorum, "2-new") is None
 
 
-@pytest.mark.kip("A004", "D093", "K042")
+@pytest.mark.kip("A004", "D093", "E094", "K042")
 @pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
 @pytest.mark.parametrize("end", [3, 0], ids=["an older copy", "an empty disk"])
 def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str, end: int) -> None:

@@ -145,7 +145,7 @@ def test_candidate_epoch_is_read_from_quorum_state(tmp_path: Path) -> None:
     assert fields["log_dir"]["last_epoch"] == 1
 
 
-@pytest.mark.kip("D104")
+@pytest.mark.kip("D021", "D104")
 @pytest.mark.parametrize(
     ("voted", "shown"),
     [(-1, "epoch 9, no leader known, no vote"), (1, "epoch 9, no leader known, voted for 1-AaorEeDFTeqhbYUKWjaZFw")],

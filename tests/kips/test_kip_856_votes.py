@@ -102,6 +102,8 @@ def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record(
     assert not left(second).electable, "of three voters, by the only log that says so"
     assert left(second, third).electable
     assert left(second, third).best == (second.key,)
+    (candidate,) = forecast_election(map(restarted, (second, third))).candidates
+    assert (candidate.key, candidate.reached, candidate.wins) == (second.key, (second.key, third.key), True)
 
 
 @pytest.mark.kip("A037")
@@ -122,7 +124,7 @@ def restarted(one: StoppedDisk) -> RestartedController:
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
 
 
-@pytest.mark.kip("A008")
+@pytest.mark.kip("A008", "A088")
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
     second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
 

@@ -259,7 +259,7 @@ def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: i
     return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A017", "A093", "A094", "A108", "C022", "C023", "C024")
+@pytest.mark.kip("A017", "A093", "A094", "A108", "A111", "C022", "C023", "C024")
 def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     polled = parse_describe_quorum(quorum_response(), cluster_id="the-cluster", address=ADDRESS)
     known, absent = polled.voters

@@ -279,7 +279,7 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
-@pytest.mark.kip("A011", "A040", "D111", "D125")
+@pytest.mark.kip("A011", "A040", "D026", "D111", "D125")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))
     one_lagging = rates_of(polled(0, 9, 9, 9), polled(1, 5, 10, 10, lag_ms=8_000))

@@ -17,7 +17,8 @@ Evidence
 What to do
     1. If its process is down, start it.
     2. If it runs and does not fetch, check its network path to the leader and the end of its log. If it hangs (it
-       accepts connections and does not answer), take a thread dump of it, then restart it.
+       accepts connections and does not answer), take a thread dump of it, then restart it. Restart it also if its
+       clock was set back: until the clock shows the former time again, it may connect to no other node.
     3. If it fetches and lags, check the path to the leader first, then its disk and its CPU.
     4. If it is lost for good, replace it: add its successor, then remove it.
 

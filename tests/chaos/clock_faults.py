@@ -18,13 +18,22 @@ def _jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
 
 
 def _controller_clock(context: ChaosContext, node: int) -> Iterator[None]:
-    """A controller's clock is set, and later set right: Kafka counts its timeouts by it."""
+    """A controller's clock is set, and later set right: Kafka counts its timeouts by it.
+
+    A clock that was ahead is set back then. Until it shows the former time again, Kafka's NetworkClient waits before
+    it connects to a node that it had begun to connect to: the controller is restarted.
+    """
     clock = context.lab.clocks[node]
     with facts_while(context, *(context.facts.begin(kind, node) for kind in (Kind.UNCERTAIN, Kind.CLOCK))):
-        clock.set(context.random.choice(STEPS_S))
+        step_s = context.random.choice(STEPS_S)
+        clock.set(step_s)
         yield
         clock.set(0.0)
-        context.uncertain_for(node, RECONNECT_S)
+        if step_s > 0:
+            context.lab.kill(node)
+            context.restart_controller(node)
+        else:
+            context.uncertain_for(node, RECONNECT_S)
 
 
 def _job_clock(context: ChaosContext, number: int) -> Iterator[None]:

@@ -21,6 +21,13 @@ BUGS = (
         rows="D095",
     ),
     Bug(
+        "connectors/kafka/error_classification.py",
+        "case 104:",
+        "case 1040:",
+        "tests/unit/connectors/gather/test_kip_595_reader.py::test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others",
+        rows="D094",
+    ),
+    Bug(
         "connectors/logdir/log_dir_files.py",
         'static_voters=tuple(NodeId(int(one["voterId"])) for one in content.get("currentVoters") or ()),',
         "static_voters=(),",

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import FetchRequest
+from connectors.kafka.kafka_python import FetchRequest, FetchResponse
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import ObservationSource, Reason
@@ -54,6 +53,7 @@ pytestmark = pytest.mark.kip(
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 MORE = batch(4, 2, epoch=5)
+INCONSISTENT_CLUSTER_ID = 104
 Script = Callable[[Any], Any]
 
 
@@ -174,7 +174,7 @@ def test_of_two_reported_leaders_that_of_the_newer_epoch_is_asked(loop: EventLoo
 @pytest.mark.kip("D094")
 def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(loop: EventLoop) -> None:
     def of_another_cluster(_: Any) -> Any:
-        raise ObservationError(Reason.WRONG_CLUSTER, "the node belongs to another cluster")
+        return FetchResponse(throttle_time_ms=0, error_code=INCONSISTENT_CLUSTER_ID, responses=[])
 
     controllers = RecordingLogClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
     output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id="x")

@@ -5,6 +5,7 @@ the monitor could observe it. After it was certain for its hold and DETECTED_S w
 fire. An alert may fire only if what was done explains it, and must have resolved some time after the last explanation.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -257,8 +258,9 @@ class Oracle:
     def _explanations(self, rule: str, subject: str) -> Iterator[Fact]:
         """Yields the facts that may cause such an alert, at any time."""
         of_node, of_any = EXPLANATIONS.get(rule, ((), ()))
-        numbers = "".join(each if each.isdigit() else " " for each in subject).split()
-        yield from self.course.facts.of(*of_node, subject=numbers[-1] if numbers else None)
+        # An observer's subject ends with its directory id, which may contain digits.
+        node = re.search(r"\b\d+", subject)
+        yield from self.course.facts.of(*of_node, subject=node[0] if node else None)
         yield from self.course.facts.of(*of_any)
 
     def certainly_had_leader(self, start: float, end: float) -> bool:

@@ -132,6 +132,23 @@ def test_a_controller_that_refuses_the_monitor_may_have_a_stale_endpoint_instead
     assert "missed: monitor-blind controller 2" in missed
 
 
+def test_the_directory_id_of_an_observer_is_not_its_number() -> None:
+    removed = replace(RIGHT, facts=FactLog([*RIGHT.facts.facts, fact(Kind.REMOVED, 3, KILLED, STARTED)]))
+    could_be = [
+        line(state, at, rule="observer-could-be-voter", subject="observer 3-3UPTZITmFa2K1-VoQKgJ6g")
+        for state, at in (("firing", KILLED + 50), ("resolved", STARTED + 10))
+    ]
+    assert not [each for each in judge(replace(removed, reported=tuple(could_be))).problems if "false" in each]
+
+
+def test_no_leader_may_be_reported_while_fewer_than_a_majority_answer_the_monitor() -> None:
+    leads = replace(RIGHT, leaders=[replace(each, leader=3) for each in RIGHT.leaders], reported=(FIRED, RESOLVED))
+    hidden = [fact(Kind.SILENT, 2, KILLED, STARTED), fact(Kind.NOT_OBSERVED, 1, KILLED, STARTED)]
+    for facts, false in ((hidden[:1], True), (hidden, False)):
+        problems = judge(replace(leads, facts=FactLog(facts))).problems
+        assert any("there was a leader all the time" in each for each in problems) is false
+
+
 def test_an_alert_is_not_required_while_the_monitor_does_not_run_or_the_host_is_busy() -> None:
     for kind in (Kind.MONITOR_OFF, Kind.BUSY, Kind.NOT_OBSERVED):
         facts = FactLog([*RIGHT.facts.facts, fact(kind, 3, KILLED - 10, STARTED)])

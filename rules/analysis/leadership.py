@@ -198,7 +198,8 @@ def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
     """Returns the followers that are voters and reachable where the others dial them; all if no voters are known."""
     voters = {voter.key.id: voter for voter in quorum.voters}
     if not voters:
-        return {view.endpoint for view in following}
+        polled = {row.key.id for row in quorum.poll.voters} if quorum.poll else set()
+        return {view.endpoint for view in following if not polled or view.node is None or view.node in polled}
     voting = {node for node, voter in voters.items() if _accepts(quorum, voter) and not _is_replaced(quorum, voter)}
     return {view.node for view in following if view.node in voting}
 

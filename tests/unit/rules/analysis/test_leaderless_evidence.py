@@ -126,6 +126,15 @@ def test_a_majority_of_a_static_quorum_is_that_of_the_poll_or_of_the_configured_
     assert (unreachable_leader(replace(quorum, poll=poll, bootstrap=bootstrap)) is not None) is leads
 
 
+def test_an_observer_of_a_static_quorum_elects_nobody() -> None:
+    """Controllers 1 and 2 follow; by the newest poll 2 is an observer."""
+    quorum = followed(static(healthy()), 1, 2)
+    assert quorum.poll is not None
+    first, second, third = quorum.poll.voters
+    poll = replace(quorum.poll, voters=(first, third), observers=(second,))
+    assert unreachable_leader(replace(quorum, poll=poll)) is None
+
+
 def test_the_voters_of_the_log_decide_and_not_those_of_the_poll() -> None:
     """Two of three voters follow; the poll lists five."""
     quorum = followed(healthy(), 1, 2)

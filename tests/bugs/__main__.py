@@ -34,6 +34,7 @@ from tests.bugs.in_kip_sample_419 import BUGS as IN_KIP_SAMPLE_419
 from tests.bugs.in_kip_sample_457 import BUGS as IN_KIP_SAMPLE_457
 from tests.bugs.in_kip_sample_491 import BUGS as IN_KIP_SAMPLE_491
 from tests.bugs.in_kip_sample_523 import BUGS as IN_KIP_SAMPLE_523
+from tests.bugs.in_kip_sample_557 import BUGS as IN_KIP_SAMPLE_557
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
 from tests.bugs.in_streaming import BUGS as IN_STREAMING
@@ -54,6 +55,7 @@ OF_KIPS = (
     *IN_KIP_SAMPLE_457,
     *IN_KIP_SAMPLE_491,
     *IN_KIP_SAMPLE_523,
+    *IN_KIP_SAMPLE_557,
     *IN_KIP_856_STATEMENTS,
     *IN_KIP_704_853_STATEMENTS,
     *IN_KIP_595_STATEMENTS,

@@ -244,3 +244,17 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)
     (again,) = apply(replay, [script.read()]).recovering
     assert again.since_offset == repeated.since_offset
+
+
+@pytest.mark.kip("D119")
+def test_a_repeated_voters_record_is_no_change_of_the_voters() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 3-c 4-d"):
+        script.voters(*names.split())
+
+    quorum = apply(replay, [script.read()])
+
+    assert [one.added for one in quorum.history.voter_changes] == [(key("4-d"),)]
+    assert quorum.committed is not None
+    assert sorted(quorum.committed.ids) == [1, 2, 3, 4]

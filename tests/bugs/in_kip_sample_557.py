@@ -20,4 +20,26 @@ BUGS = (
         "tests/kips/test_kip_595_records.py::test_a_repeated_voters_record_is_no_change_of_the_voters",
         rows="D119",
     ),
+    Bug(
+        "connectors/kafka/messages.py",
+        'cluster = {} if cluster_id is None else {"cluster_id": cluster_id}\n    return LogFetchRequest(',
+        "cluster: dict[str, str] = {}\n    return LogFetchRequest(",
+        "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
+        rows="D095",
+    ),
+    Bug(
+        "streaming/rescue/plan_output.py",
+        '    yield f"# Brokers{known} hold the old voters and connect to them, '
+        'whatever their configuration says: stop each"\n',
+        "",
+        "tests/kips/test_kip_1347_rescue.py::test_the_steps_stop_all_controllers_and_then_change_controllers_before_brokers",
+        rows="E036",
+    ),
+    Bug(
+        "streaming/rescue/plan_output.py",
+        """        yield 'mv "$METADATA_LOG_DIR/__cluster_metadata-0" "$METADATA_LOG_DIR.metadata-before-rescue"'\n""",
+        "",
+        "tests/kips/test_kip_1347_brokers_and_views.py::test_broker_whose_disk_is_not_given_is_not_written_to",
+        rows="E070",
+    ),
 )

@@ -86,6 +86,7 @@ def test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log(tmp
     assert not any(line.startswith("kraftwatch rescue apply") and "node-101" in line for line in lines)
 
 
+@pytest.mark.kip("E070")
 def test_broker_whose_disk_is_not_given_is_not_written_to(tmp_path: Path) -> None:
     """Without its log, nobody knows whether it holds records that were never committed."""
     stopped_quorum(tmp_path)

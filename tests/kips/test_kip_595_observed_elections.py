@@ -84,10 +84,14 @@ class MonitoredQuorum:
 
 
 @pytest.mark.kip("D061")
-def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert() -> None:
-    """The leader of a planned change names its successors, so that no voter waits for its fetch timeout."""
+@pytest.mark.parametrize("leaderless_ms", [500, 500 + BACKOFF_MAX_MS // 2], ids=["the first one", "the second one"])
+def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert(leaderless_ms: int) -> None:
+    """The leader of a planned change names its successors, so that no voter waits for its fetch timeout.
+
+    The first successor stands at once, the second of two after half of the largest backoff.
+    """
     observed = MonitoredQuorum()
-    observed.leaderless(500)
+    observed.leaderless(leaderless_ms)
     observed.elect(3, 2)
     observed.led(60_000, leader=3)
 

@@ -70,6 +70,22 @@ def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
         assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
 
 
+@pytest.mark.kip("B005")
+def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recovering() -> None:
+    """The elections of several partitions are decoded together."""
+    before = of_three_partitions(3, 0, PARTITION[4:] + tagged())
+    elections = of_three_partitions(5, 0, TOPIC + tagged(t0=ints([101]), t1=(101).to_bytes(4, "big"), t5=b"\1"))
+    records = batch([*before, *elections])
+    replay = machine()
+
+    table = decode_records(records, base_offset=0, last_offset=5, leader_epoch=1, high_watermark=6)
+    replay.apply(table, sequence=1, observed_at_ms=Millis(9_000))
+
+    quorum = replay.quorum()
+    assert [(one.leader, one.isr, one.elected) for one in quorum.recovering] == [(101, (101,), True)] * 3
+    assert [(one.elections, one.passed_over) for one in quorum.history.unclean] == [(3, (102,))]
+
+
 @pytest.mark.kip("B009", "B024", "B026", "B038")
 def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
     """Records that differ in the partition only are decoded and replayed together."""

@@ -59,7 +59,8 @@ def test_three_voters_and_no_observer_are_healthy() -> None:
     )
     assert quorum.poll.observers == ()
     shown = cluster_status(state_of(quorum))
-    assert ([one.id for one in shown.current_voters], shown.current_observers) == ([1, 2, 3], ())
+    voters = [(one.id, one.directory_id) for one in shown.current_voters]
+    assert (voters, shown.current_observers) == ([(1, "UUID1"), (2, "UUID2"), (3, "UUID3")], ())
     assert evaluation_of(quorum).findings == ()
 
 

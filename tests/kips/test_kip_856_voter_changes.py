@@ -128,6 +128,8 @@ def three_voters() -> tuple[LogScript, ClusterMonitor]:
 @pytest.mark.kip("A027", "A076")
 def test_the_removal_of_the_leader_fires_no_alert() -> None:
     script, monitor = three_voters()
+    for node in (1, 2, 3):
+        script.controller(node)
     two = tuple(map(replica, ("2-b", "3-c")))
     leads_on = replace(poll(*two), observers=(replica("1-a"),))
     fires = alerts_while_polled(script, monitor, leads_on, seconds=2)

@@ -190,6 +190,18 @@ def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
     assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
 
 
+@pytest.mark.kip("A080")
+@pytest.mark.parametrize(("registered", "expected"), [(True, [(RULE, f"observer {key(4)}")]), (False, [])])
+def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registered_controller(
+    registered: bool, expected: list[tuple[str, str]]
+) -> None:
+    quorum = observer(healthy(), 4, registered=registered)
+    assert quorum.poll is not None
+    unlisted = replace(quorum, poll=replace(quorum.poll, observers=()))
+
+    assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
+
+
 def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
     assert {first.severity, second.severity} == {Severity.INFO}

@@ -13,6 +13,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced
@@ -34,6 +35,7 @@ from tests.unit.connectors.kafka.fake_node import (
 
 pytestmark = pytest.mark.kip("C026", "D028", "D034", "D091", "E073")
 
+INCONSISTENT_CLUSTER_ID = 104
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 
@@ -210,6 +212,18 @@ def test_inconclusive_answer_is_asked_for_again_at_once_and_then_after_a_pause(r
         run_probe(port, count=4, interval_ms=500)  # longer than the pause after a failed connection
     assert {probe.answer for probe in run_probe.output.probes} == {Answer.NO_ANSWER}
     assert node.connections == 4 + 2, "each probe connects; the first two also identify the node"
+
+
+@pytest.mark.kip("D091")
+def test_a_node_that_refuses_the_cluster_id_is_of_another_cluster(
+    run_probe: ProbeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_another_cluster(*_: object, **__: object) -> object:
+        return FetchResponse(throttle_time_ms=0, error_code=INCONSISTENT_CLUSTER_ID, responses=[])
+
+    monkeypatch.setattr(Client, "send", of_another_cluster)
+    with FakeNode(closes_connection).up() as port:
+        assert run_probe(port).answer is Answer.OTHER_CLUSTER
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop: EventLoop) -> None:

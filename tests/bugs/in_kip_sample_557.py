@@ -84,4 +84,11 @@ BUGS = (
         "tests/unit/connectors/gather/test_endpoint_probe.py::test_a_node_that_refuses_the_cluster_id_is_of_another_cluster",
         rows="D091",
     ),
+    Bug(
+        "streaming/rescue/plan_output.py",
+        '"rescued. New endpoints cannot replace a lost majority (KIP-1347)"',
+        '"rescued"',
+        "tests/kips/test_kip_1347_rescue.py::test_a_lost_majority_is_refused_and_the_plan_says_what_remains",
+        rows="E093",
+    ),
 )

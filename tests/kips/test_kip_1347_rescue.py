@@ -274,7 +274,8 @@ def test_a_lost_majority_is_refused_and_the_plan_says_what_remains(stopped: Path
     assert "only 1 of 3 voters' disks are given, 2 are needed" in found.refusal
     lines = [*steps(found)]
     text = "\n".join(lines)
-    assert "Find controllers 1 and 2, or their disks: with 1 more the quorum can be started" in text
+    assert "Find controllers 1 and 2, or their disks: with 1 more the quorum can be started or rescued" in text
+    assert "New endpoints cannot replace a lost majority" in text
     assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in text
     assert "The log of broker 101 goes further, to offset 61 of epoch 1" in text
     assert all(line.startswith("# ") for line in lines), "no command"

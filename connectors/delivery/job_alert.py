@@ -58,12 +58,15 @@ def firing_job_alert(firing: Iterable[Alert], subject: str) -> Alert | None:
 
 
 def resolved_alert(firing: Alert, now_ms: Millis, now: str) -> Alert:
-    """Returns the transition that resolves a firing alert at `now_ms`, the wall clock; `now` says what is true now."""
+    """Returns the transition that resolves a firing alert at `now_ms`, the wall clock; `now` says what is true now.
+
+    If the clock was set back meanwhile, it is observed when the firing one was, and not before.
+    """
     return replace(
         firing,
         state=AlertState.RESOLVED,
         summary=resolved_summary(now, now_ms),
         remedy=(),
         due_at_ms=now_ms,
-        observed_at_ms=now_ms,
+        observed_at_ms=Millis(max(now_ms, firing.observed_at_ms)),
     )

@@ -37,7 +37,7 @@ class ClockSteps:
         self._steps = StepDetector(steady)
         self._steps.step_ms(wall())
         # A restart does not begin the ten minutes again.
-        fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.observed_at_ms, 0), LASTS_MS)
+        fired_ms = 0 if self._alert is None else min(max(wall() - self._alert.due_at_ms, 0), LASTS_MS)
         self._stepped_at = Millis(steady() - fired_ms)
 
     def due(self) -> Sequence[Alert]:
@@ -45,9 +45,7 @@ class ClockSteps:
         at, now_ms = self._steady(), self._wall()
         step_ms = self._steps.step_ms(now_ms)
         if abs(step_ms) >= REPORTED_MS:
-            # A second step changes the alert that fires: one with another start would be another alert.
-            started_ms = now_ms if self._alert is None else self._alert.started_at_ms
-            self._stepped_at, self._alert = at, _alert(Millis(now_ms - step_ms), now_ms, started_ms)
+            self._stepped_at, self._alert = at, _alert(Millis(now_ms - step_ms), now_ms, self._alert)
             return [self._alert]
         if self._alert is not None and at - self._stepped_at >= LASTS_MS:
             before, self._alert = self._alert, None
@@ -55,7 +53,11 @@ class ClockSteps:
         return []
 
 
-def _alert(expected_ms: Millis, now_ms: Millis, started_ms: Millis) -> Alert:
+def _alert(expected_ms: Millis, now_ms: Millis, before: Alert | None) -> Alert:
+    """A second step changes the alert that fires: one with another start would be another alert.
+
+    After a step back, the clock shows a time before the first step: the transitions stay in order nevertheless.
+    """
     step = ms_text(abs(now_ms - expected_ms))
     how = f"back by {step}" if now_ms < expected_ms else f"forward by {step}, or the host was suspended"
     return job_alert(
@@ -69,6 +71,7 @@ def _alert(expected_ms: Millis, now_ms: Millis, started_ms: Millis) -> Alert:
             "# Check the time service on this host: timedatectl, or chronyc tracking",
             "# Compare the clocks of the controllers, of Alertmanager and of this host",
         ),
-        started_at_ms=started_ms,
-        now_ms=now_ms,
+        started_at_ms=now_ms if before is None else before.started_at_ms,
+        due_at_ms=now_ms,
+        now_ms=now_ms if before is None else Millis(max(now_ms, before.observed_at_ms + 1)),
     )

@@ -74,6 +74,23 @@ def test_a_second_step_makes_the_alert_last_longer() -> None:
     assert len(starts) == 1, "with another start it would be another alert, and the first would never end"
 
 
+def test_a_clock_that_is_set_right_again_keeps_the_transitions_in_order() -> None:
+    clocks = Clocks()
+    steps = clocks.steps()
+    clocks.pass_s(5, step_ms=HOUR_MS)
+    (ahead,) = steps.due()
+    clocks.pass_s(60, step_ms=-HOUR_MS)
+    (right,) = steps.due()
+    assert "was set back by 60 min" in right.summary
+    clocks.pass_s(300)
+    steps = clocks.steps(right)
+    clocks.pass_s(LASTS_MS / 1000 - 301)
+    assert steps.due() == [], "the restart begins the ten minutes neither again nor earlier"
+    clocks.pass_s(1)
+    (resolved,) = steps.due()
+    assert ahead.started_at_ms <= ahead.observed_at_ms < right.observed_at_ms <= resolved.observed_at_ms
+
+
 def test_small_corrections_are_not_reported() -> None:
     clocks = Clocks()
     steps = clocks.steps()

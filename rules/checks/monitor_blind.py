@@ -3,8 +3,9 @@
 What it means
     Active alerts stay active: unknown is not healthy. The subject names what is not observed:
 
-    - `quorum`: fetches of the metadata log, DescribeQuorum polls or both have no current answer, and no controller
-      reports that there is no leader: attempts time out, names do not resolve, a login fails, a permission is missing.
+    - `quorum`: fetches of the metadata log, DescribeQuorum polls or both have no current answer, and nothing shows that
+      there is no leader: attempts time out, names do not resolve, a login fails, a permission is missing, a firewall
+      refuses connections to the leader.
       If both have no answer the alert is critical, because the monitor cannot distinguish this from an outage (with
       `vantage: outside` it is a warning). If one has no answer it is a warning, because some rules cannot be evaluated.
     - `controller N`: one of several voters does not answer the monitor (its login or TLS fails, a permission is denied

@@ -8,8 +8,10 @@ What it means
     An election takes one or two seconds and does not fire this alert. If kraftwatch only cannot observe the quorum
     (timeouts, names, permissions), `monitor-blind` fires instead. `monitor-blind` also fires if only the leader does
     not answer kraftwatch or refuses its connections, and enough other controllers report it as leader: they would have
-    elected another one if it were down. It fires too if a majority of the controllers reject kraftwatch's login. If
-    fewer than a majority answer, and none of them leads, this alert fires: a leader among the others is not observed.
+    elected another one if it were down; or if a majority of the controllers reject kraftwatch's login.
+
+    If fewer than a majority of the voters answer kraftwatch, and none of those leads, this alert may fire although
+    one of the other voters leads.
 
 Evidence
     Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its

@@ -123,7 +123,7 @@ class CutOffAlerts:
         self, fired: Sequence[Alert], blind: frozenset[str], visibility: Visibility, now_ms: Millis
     ) -> Sequence[Alert]:
         # While it fires its start stays: one with another start would be another alert.
-        started_ms = min(each.started_at_ms for each in ([self._firing] if self._firing else fired))
+        started_ms = self._firing.started_at_ms if self._firing else min(each.started_at_ms for each in fired)
         self._held = blind if self._firing is None else self._held | blind
         self._firing = _alert(fired, sorted(blind), len(visibility.monitored), started_ms, now_ms)
         return [self._firing]

@@ -185,13 +185,17 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
     """Returns whether attempts to reach the leader fail at its known endpoints."""
     failing = _failing(quorum, _UNREACHABLE_REASONS, _UNREACHABLE_MS) - {*answered}
     recorded = {str(endpoint) for voter in quorum.voters if voter.key.id == leader for endpoint in voter.endpoints}
-    return bool(recorded & failing) and not recorded & {*answered} if recorded else bool(failing)
+    if recorded:
+        return bool(recorded & failing) and not recorded & {*answered}
+    return bool(failing)
 
 
 def _rejecting(quorum: Quorum, answered: Collection[str]) -> set[NodeId | str]:
     """Returns the voters that reject the monitor's login, which therefore run; endpoints if no voters are known."""
     rejecting = _failing(quorum, {Reason.NOT_AUTHENTICATED}, _RECENT_MS) - {*answered}
-    return {one.key.id for one in quorum.voters if str(one.endpoint) in rejecting} if quorum.voters else {*rejecting}
+    if quorum.voters:
+        return {voter.key.id for voter in quorum.voters if str(voter.endpoint) in rejecting}
+    return {*rejecting}
 
 
 def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:

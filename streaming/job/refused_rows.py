@@ -28,7 +28,10 @@ _FIX: Final[Mapping[str, str]] = {
 
 
 class RefusedRows:
-    """One alert for each cluster and each thing that is wrong with its rows. Firing alerts survive a restart."""
+    """One alert for each cluster and each thing that is wrong with its rows.
+
+    Firing alerts survive a restart; their half hour begins again, because only the first refused row is known.
+    """
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         """`firing`: the firing alerts of the ledger."""
@@ -37,7 +40,8 @@ class RefusedRows:
             for alert in firing
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith((_ROWS, _MESSAGES))
         }
-        self._newest_ms = {subject: alert.observed_at_ms for subject, alert in self._firing.items()}
+        self._newest_ms: dict[str, Millis] = {}
+        """When the newest row of each subject was refused; after a restart, when the alert was first evaluated."""
         self._arrived: dict[str, Mapping[str, Any]] = {}
         """The first row of each subject since the newest evaluation: a job that does not notify evaluates none."""
 
@@ -62,7 +66,9 @@ class RefusedRows:
             if subject not in self._firing:
                 self._firing[subject] = alert = _alert(subject, row, now_ms)
                 transitions.append(alert)
-        for subject in [each for each in self._firing if now_ms - self._newest_ms[each] >= FIRING_MS]:
+        for subject in [
+            each for each in self._firing if now_ms - self._newest_ms.setdefault(each, now_ms) >= FIRING_MS
+        ]:
             now_true = f"No further {subject} were refused."
             transitions.append(resolved_alert(self._firing.pop(subject), now_ms, now_true))
         return transitions

@@ -103,10 +103,23 @@ def test_firing_alert_of_the_ledger_is_continued() -> None:
     assert due(rows, NOW + 2 * FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]
 
 
-def test_firing_alert_of_the_ledger_without_further_rows_lasts_as_long_as_without_the_restart() -> None:
+def test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows_again() -> None:
+    """It fired hours ago, and rows were refused until the restart: the ledger has only the first one."""
+    first = RefusedRows(())
+    first.refused([refused(1)])
+    rows = RefusedRows(tuple(first.due(NOW)))
+    restarted_ms = NOW + 10 * FIRING_MS
+
+    assert due(rows, restarted_ms) == []
+    rows.refused([refused(2)])
+    assert due(rows, restarted_ms + 60_000) == []
+
+
+def test_firing_alert_of_the_ledger_without_further_rows_resolves_half_an_hour_after_the_restart() -> None:
     first = RefusedRows(())
     first.refused([refused(1)])
     rows = RefusedRows(tuple(first.due(NOW)))
 
-    assert due(rows, NOW + FIRING_MS - 1) == []
-    assert due(rows, NOW + FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]
+    assert due(rows, NOW + 60_000) == []
+    assert due(rows, NOW + 60_000 + FIRING_MS - 1) == []
+    assert due(rows, NOW + 60_000 + FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]

@@ -19,7 +19,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from connectors.relay.relay_message import Baseline, RelayEpoch
+from connectors.relay.relay_message import AHEAD_MS, Baseline, RelayEpoch
 from connectors.relay.topic_position import RowExtent, TopicPosition, next_epoch
 from connectors.relay.topic_tail import TailRow, TopicTail
 from connectors.relay.waiting_rows import WaitingRow, WaitingRows
@@ -188,9 +188,10 @@ class WrittenClusters:
         """Begins an epoch after what the topic has; returns False if it needs a new baseline first."""
         position, rows = self._tail.positions.get(cluster), waiting.of(cluster)
         self._to_read.pop(cluster, None)
-        epoch = next_epoch(position, sent=0, relay=self._relay, now_ms=wall_ms())
+        now_ms = wall_ms()
         log = next((one.extent for one in rows if one.extent.log_end is not None), None)
         if position is not None and position.usable and (log is None or position.continues(log)):
+            epoch = next_epoch(position, sent=0, relay=self._relay, now_ms=now_ms)
             first = rows[0].sequence if rows else next_sequence
             self._begin(cluster, epoch, position.baseline, first, after=position)
         elif self._journal.complete and self._journal.committed_end() <= self._journal.beginning():
@@ -198,6 +199,9 @@ class WrittenClusters:
             row = next(self._journal.read(first, self._journal.published_end()), None)
             if row is None:
                 return False
+            # The number of a baseline is about its time: the brokers may have been unreachable since its first row.
+            begun_ms = min(now_ms, row.observed_at_ms + AHEAD_MS)
+            epoch = next_epoch(position, sent=0, relay=self._relay, now_ms=begun_ms)
             self._begin(cluster, epoch, Baseline(sequence=epoch.sequence, at_ms=row.observed_at_ms), first, after=None)
         else:
             self.needing_baseline.add(cluster)

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from connectors.observations.observation import Observation
-from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
+from connectors.relay import written_clusters
+from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, check_row
 from connectors.relay.topic_position import TopicPosition, advanced, extent
 from connectors.relay.topic_tail import TailRow, TopicTail
 from connectors.relay.waiting_rows import WaitingRow, WaitingRows
@@ -93,6 +94,26 @@ def test_a_cluster_without_rows_in_the_topic_is_written_from_the_start_of_its_lo
     assert written is not None
     assert (written.first, written.baseline) == (0, Baseline(sequence=written.epoch.sequence, at_ms=NOW_MS))
     assert scene.clusters.takeovers == 0
+
+
+def test_a_relay_whose_brokers_answer_late_begins_with_a_baseline_that_readers_accept(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late_ms = NOW_MS + 600_000
+    monkeypatch.setattr(written_clusters, "wall_ms", lambda: late_ms)
+    scene.gather(records(0, 5), poll(late_ms))
+
+    assert scene.takes_over()
+    written = scene.clusters.get("prod")
+    assert written is not None
+    for sequence, row in enumerate((records(0, 5), poll(late_ms))):
+        message = RelayMessage(
+            observation=replace(row, sequence=written.sequence(sequence)),
+            cluster_id="id",
+            baseline=written.baseline,
+            epoch=written.epoch,
+        )
+        check_row(message, cluster_id="id", appended_at_ms=late_ms)
 
 
 def test_a_relay_takes_over_once_the_topic_has_lacked_its_rows_for_the_lease(scene: Scene) -> None:

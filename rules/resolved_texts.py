@@ -196,8 +196,15 @@ def _version_drift(quorum: Quorum, subject: str) -> str:
 
 
 def _views_disagree(quorum: Quorum, subject: str) -> str:
-    who = "Every controller" if subject == "quorum" else subject.capitalize()
-    return f"{who} agrees on the leader. {_leads(quorum)}."
+    if subject == "quorum":
+        return f"Every controller agrees on the leader. {_leads(quorum)}."
+    views = [
+        one for one in quorum.leader_views.values() if subject in (f"controller {one.node}", f"endpoint {one.endpoint}")
+    ]
+    newest = max(views, key=lambda one: one.observed_at_ms, default=None)
+    if newest is not None and newest.leader_id != quorum.leader_id:
+        return f"{subject.capitalize()} has not reported its leader recently. {_leads(quorum)}."
+    return f"{subject.capitalize()} agrees on the leader. {_leads(quorum)}."
 
 
 def _voter_change_stuck(quorum: Quorum, subject: str) -> str:

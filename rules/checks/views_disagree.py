@@ -71,10 +71,15 @@ def _follows(view: LeaderView, epoch: Epoch) -> bool:
     return view.this_cluster and view.leader_epoch == epoch and view.leader_id is not None
 
 
+def _voters(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns the committed voters; on a static quorum those of the newest poll."""
+    return quorum.voter_ids or frozenset(row.key.id for row in (quorum.poll.voters if quorum.poll else ()))
+
+
 def _voters_without_view(quorum: Quorum, views: list[LeaderView]) -> Iterable[RuleResult]:
-    """Returns an unknown result for each voter without a recent view."""
+    """Returns an unknown result for each voter without a recent view; a static quorum may name addresses only."""
     reporting = {view.node for view in views}
-    for node in sorted(quorum.voter_ids):
+    for node in sorted(quorum.voter_ids if reporting == {None} else _voters(quorum)):
         if node not in reporting:
             why = f"controller {node} has not recently reported its leader"
             yield UnknownResult(subject=f"controller {node}", why=why)
@@ -116,7 +121,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
 
 def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     name = _name(view)
-    is_voter = view.node in quorum.voter_ids
+    is_voter = view.node in _voters(quorum)
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
     sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
     if not view.this_cluster:

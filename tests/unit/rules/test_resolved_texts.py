@@ -15,9 +15,11 @@ from tests.unit.rules.situation import (
     refuses,
     registered,
     unclean,
+    view,
     voter_not_fetching,
     voters_lagging,
     with_broker,
+    with_views,
 )
 
 FENCED = with_broker(healthy(), 101, fenced=True)
@@ -196,6 +198,12 @@ def test_every_rule_has_a_text() -> None:
             "controller 1",
             healthy(),
             "Controller 1 agrees on the leader. Controller 3 leads in epoch 7.",
+        ),
+        (
+            "views-disagree",
+            "controller 9",
+            with_views(healthy(), view(9, leader=None, ago_ms=45_000)),
+            "Controller 9 has not reported its leader recently. Controller 3 leads in epoch 7.",
         ),
         (
             "voter-change-stuck",

@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     findings,
     foreign,
     healthy,
+    static,
     unknown,
     unknown_reasons,
     view,
@@ -88,6 +89,18 @@ def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     assert finding_lines(with_views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
     (finding,) = findings(with_views(quorum, view(9, leader=None)), RULE)
     assert "vote" not in finding.summary
+
+
+def test_voter_of_a_static_quorum_without_a_view_is_unknown() -> None:
+    quorum = static(healthy())
+    views = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
+    assert unknown_reasons(replace(quorum, leader_views=views), RULE) == [
+        ("controller 1", "controller 1 has not recently reported its leader")
+    ]
+    unnamed = {name: replace(each, node=None) for name, each in views.items()}
+    assert unknown_reasons(replace(quorum, leader_views=unnamed), RULE) == []
+    (finding,) = findings(with_views(quorum, view(1, leader=None)), RULE)
+    assert finding.summary.endswith("Controller 1 takes no part in the quorum and its vote is missing.")
 
 
 def test_result_is_unknown_without_views_or_without_a_leader() -> None:

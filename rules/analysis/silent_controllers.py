@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from rules.analysis.freshness import PROBE_AGE, fresh_views, is_current
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, NodeId, ReplicaKey
-from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason
+from rules.model.monitoring import (
+    NO_LEADER_REASONS,
+    Answer,
+    Connection,
+    FailedObservation,
+    ObservationSource,
+    Probe,
+    Reason,
+)
 from rules.model.quorum import Quorum
 
 _FAILURE_MS = Millis(60_000)
@@ -27,14 +35,11 @@ class SilentController:
     since_ms: Millis | None
     """The start of the unbroken run of failures, if known."""
     answering: Sequence[NodeId]
-    """The voters that answer."""
+    """The voters that answer. If none does, the reason may be the monitor's access and not this controller."""
 
 
 def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[SilentController]:
-    """Yields the voters whose leader view, or else whose probe, fails while that of another voter is answered.
-
-    If none is answered, the reason is the monitor's access and not one controller.
-    """
+    """Yields the voters whose leader view fails, or else whose probe fails while that of another voter is answered."""
     voters = {row.key.id: row.key for row in quorum.poll.voters} if quorum.poll else {}
     views = {
         each.node: each
@@ -48,15 +53,7 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
     for node, key in sorted(voters.items()):
         view, probe = views.get(node), probes.get(node)
         if view is not None and view.reason not in NO_LEADER_REASONS and viewed & voters.keys():
-            yield SilentController(
-                key=key,
-                endpoint=view.endpoint,
-                reason=view.reason.value,
-                failed=view.reason,
-                detail=view.detail,
-                since_ms=view.first_at_ms,
-                answering=sorted(voters.keys() & viewed),
-            )
+            yield _by_view(key, view, sorted(voters.keys() & viewed))
         elif probe is not None and node not in viewed and _unanswered(probe) and probed & voters.keys():
             yield SilentController(
                 key=key,
@@ -67,6 +64,20 @@ def silent_controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[Silen
                 since_ms=None,
                 answering=sorted(voters.keys() & probed),
             )
+        elif view is not None and view.reason not in NO_LEADER_REASONS:
+            yield _by_view(key, view, ())
+
+
+def _by_view(key: ReplicaKey, view: FailedObservation, answering: Sequence[NodeId]) -> SilentController:
+    return SilentController(
+        key=key,
+        endpoint=view.endpoint,
+        reason=view.reason.value,
+        failed=view.reason,
+        detail=view.detail,
+        since_ms=view.first_at_ms,
+        answering=answering,
+    )
 
 
 def _unanswered(probe: Probe) -> bool:

@@ -228,6 +228,8 @@ def _controllers(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]
         why = None
         if not leader_answers:
             why = "the leader does not answer either"
+        elif not each.answering:
+            why = "no other controller answers either"
         elif each.key.id in faulty:
             why = "stale-voter-endpoint reports its recorded endpoint"
         elif liveness(quorum, poll, each.key, thresholds) is not Liveness.FETCHING:

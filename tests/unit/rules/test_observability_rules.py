@@ -685,6 +685,14 @@ def test_a_silent_controller_is_named_with_its_reason_and_a_hold_of_its_own() ->
     assert finding.hold_ms == 300_000
 
 
+def test_while_no_controller_answers_the_alert_of_one_stays_as_it_is() -> None:
+    nobody = silent(silent(silent(healthy(), 1), 2), 3)
+    why = "no other controller answers either"
+    assert unknown_reasons(nobody, "monitor-blind") == [(f"controller {node}", why) for node in (1, 2, 3)]
+    blind = failing(not_observed_for(nobody), Reason.TIMED_OUT, *ALL)
+    assert ("controller 2", "the leader does not answer either") in unknown_reasons(blind, "monitor-blind")
+
+
 def test_while_a_silent_controller_may_be_down_its_alert_stays_as_it_is() -> None:
     down = silent(voter_not_fetching(healthy(), 2), 2, Reason.TIMED_OUT)
     assert unknown_reasons(down, "monitor-blind") == [("controller 2", "it does not fetch, so it may be down")]

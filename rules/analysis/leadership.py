@@ -37,9 +37,12 @@ _UNREACHABLE_REASONS = frozenset(
     {
         *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
         *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.REFUSED),
+        *(Reason.WRONG_CLUSTER, Reason.UNSUPPORTED, Reason.UNDECODABLE, Reason.INVALID_RESPONSE),
+        Reason.TOO_FEW_DESCRIPTORS,
     }
 )
-"""Failures with which a controller may still lead: a firewall may also refuse connections of the monitor alone."""
+"""Failures with which a controller may still lead: a firewall may also refuse connections of the monitor alone, and
+something else may answer it at the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -380,7 +380,11 @@ def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Re
 
 @pytest.mark.parametrize(
     "reason",
-    [Reason.TIMED_OUT, Reason.TLS_FAILED, Reason.UNREACHABLE, Reason.NOT_AUTHENTICATED, Reason.REFUSED],
+    [
+        *(Reason.TIMED_OUT, Reason.TLS_FAILED, Reason.UNREACHABLE, Reason.NOT_AUTHENTICATED, Reason.REFUSED),
+        *(Reason.TOO_FEW_DESCRIPTORS, Reason.UNDECODABLE, Reason.INVALID_RESPONSE, Reason.WRONG_CLUSTER),
+        Reason.UNSUPPORTED,
+    ],
 )
 def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason: Reason) -> None:
     quorum = with_unreachable_leader(healthy(), 1, 2, reason=reason)

@@ -90,7 +90,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(subject="quorum", why=why)
         return
     window, recent = thresholds.ms(WINDOW.name), _recent_outages(quorum, poll, thresholds.ms(WINDOW.name))
-    too_long = recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
+    too_long = bool(recent.failing) and recent.without_reserve_ms >= round(window * thresholds[SHARE.name] / 100)
     if missing and spare <= 0:
         finding = _finding(quorum, poll, statuses, missing, spare)
         yield _lasting(finding, recent, window) if too_long else finding

@@ -225,6 +225,11 @@ def test_configured_thresholds_are_used() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["window", "share"])
+def test_a_window_or_share_of_zero_takes_no_reserve_from_a_quorum_in_which_no_voter_fails(name: str) -> None:
+    assert evaluation_of(healthy(), {f"failure-tolerance.{name}": 0}).findings == ()
+
+
 def test_remedy_starts_a_voter_that_does_not_fetch_and_not_one_that_lags() -> None:
     assert findings(voter_not_fetching(healthy(5), 2), "voter-lagging")[0].starts == (2,)
     assert findings(voters_lagging(healthy(5), 2), "voter-lagging")[0].starts == ()

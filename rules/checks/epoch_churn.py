@@ -84,7 +84,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     starts = [one for one in quorum.history.starts if one.timestamp_ms >= since]
     explained = _explained(quorum.history) if quorum.controllers else frozenset()
     count = sum(one.offset in explained for one in elections) if quorum.controllers else _voter_count(quorum)
-    if len(elections) - count >= thresholds[ELECTIONS.name]:
+    if elections and len(elections) - count >= thresholds[ELECTIONS.name]:
         yield _finding(quorum, elections, explained, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)

@@ -44,7 +44,7 @@ BUGS = (
     ),
     Bug(
         "rules/checks/epoch_churn.py",
-        "if len(elections) - count >= thresholds[ELECTIONS.name]:",
+        "if elections and len(elections) - count >= thresholds[ELECTIONS.name]:",
         "if len(elections) - count > 0:",
         "tests/kips/test_kip_856_voter_changes.py::test_the_removal_of_the_leader_fires_no_alert",
         rows="A027",

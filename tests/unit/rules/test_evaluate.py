@@ -65,6 +65,16 @@ def test_healthy_quorum_has_no_findings(rule: Rule, voters: int) -> None:
 
 
 @pytest.mark.kip("E012")
+def test_no_threshold_of_zero_makes_a_rule_fail() -> None:
+    fails = {
+        key: evaluation.failed
+        for rule in RULES.values()
+        for each in rule.thresholds
+        if (evaluation := evaluation_of(healthy(), {(key := f"{rule.id}.{each.name}"): 0})).failed
+    }
+    assert fails == {}
+
+
 def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
     evaluation = evaluation_of(static(healthy()))
     assert evaluation.findings == ()

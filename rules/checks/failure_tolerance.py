@@ -95,7 +95,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         finding = _finding(quorum, poll, statuses, missing, spare)
         yield _lasting(finding, recent, window) if too_long else finding
     elif too_long:
-        yield _unreliable(quorum, poll, statuses, recent, window)
+        yield _unreliable(quorum, poll, statuses, missing, recent, window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,29 +185,39 @@ def _lasting(finding: Finding, recent: _RecentOutages, window: Millis) -> Findin
 
 
 def _unreliable(
-    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], recent: _RecentOutages, window: Millis
+    quorum: Quorum,
+    poll: Poll,
+    statuses: tuple[VoterStatus, ...],
+    missing: list[VoterStatus],
+    recent: _RecentOutages,
+    window: Millis,
 ) -> Finding:
     failing, in_sync = recent.failing, in_sync_count(statuses)
+    down = [status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING]
+    # voter-lagging, which would report them, is inhibited.
+    also = f" {_voter_sentences(quorum, missing)}" if missing else ""
     return Finding(
         subject="quorum",
         severity=Severity.WARNING,
         summary=f"The quorum tolerates no further failure reliably: {in_sync} of {len(statuses)} voters are in sync "
-        f"now. {recent.sentence(window)}",
+        f"now.{also} {recent.sentence(window)}",
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
             "majority": majority(len(statuses)),
-            FAILED_NODES: [*failing],
+            FAILED_NODES: [*failing, *(node for node in down if node not in failing)],
             **_outage_evidence(recent),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
+            *(step for status in missing for step in _steps(quorum, status)),
             f"# Read in the log of {and_join(f'controller {node}' for node in failing)} why it stops to fetch",
             "# Do not restart another controller until this alert resolves",
             "# Check the log end offset of each voter",
             describe_status(quorum),
         ),
+        starts=tuple(down),
         hold_ms=Millis(0),
     )
 

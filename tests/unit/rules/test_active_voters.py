@@ -390,6 +390,23 @@ def test_outages_of_a_voter_beside_a_reserve_are_no_lack_of_it() -> None:
     )
 
 
+def test_a_voter_that_is_down_beside_one_that_fails_again_and_again_is_named_and_started() -> None:
+    """Its own alert, voter-lagging, is inhibited."""
+    down = voter_not_fetching(healthy(5), 4)
+    lasting = replace(down.histories[key(4)], outages=(Outage(since_ms=Millis(NOW - 120_000)),))
+    quorum = failing_again(failing_again(replace(down, histories={**down.histories, key(4): lasting}), 1, 9), 2, 9)
+    (finding,) = evaluation_of(quorum).findings
+    assert finding.summary.startswith(
+        "The quorum tolerates no further failure reliably: 4 of 5 voters are in sync now. Voter 4 has not fetched "
+        "since 2026-09-21 14:11:19 UTC. It tolerated none for "
+    )
+    assert finding.remedy[0] == (
+        "# Check in the log of controller 4 why it does not fetch from the leader: its process accepts connections at "
+        "c4.test:9093"
+    )
+    assert (finding.starts, finding.evidence["failed_nodes"]) == ((4,), [1, 2, 4])
+
+
 def test_a_voter_that_failed_once_beside_one_that_fails_again_and_again_changes_nothing() -> None:
     both = failing_again(failing_again(healthy(), 2, 9), 3, 1)
     (finding,) = findings(both, "failure-tolerance")

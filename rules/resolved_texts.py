@@ -128,9 +128,11 @@ def _monitor_blind(_quorum: Quorum, subject: str) -> str:
     return "kraftwatch observes the quorum: the controllers answer."
 
 
-def _node_records_conflict(_quorum: Quorum, subject: str) -> str:
+def _node_records_conflict(quorum: Quorum, subject: str) -> str:
     if subject.startswith("directory "):
         return f"At most one node has the {subject.replace('directory', 'directory id', 1)}."
+    if quorum.committed and not quorum.voter(_node(subject)):
+        return f"Controller {_node(subject)} is not a voter."
     return f"The recorded and the registered listener of {subject} agree."
 
 
@@ -145,6 +147,11 @@ def _observer_could_be_voter(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
     if quorum.voter(node):
         return f"Controller {node} is a voter. The voters are {_voters(quorum)}."
+    poll = fresh_poll(quorum, _AGES)
+    if poll and any(row.key.id == node for row in poll.voters):
+        return f"Controller {node} is being added to the voters."
+    if poll and node in poll.observers_by_id:
+        return f"Controller {node} does not fetch with this directory any more."
     return f"Controller {node} is not a voter and does not fetch the metadata log."
 
 
@@ -221,6 +228,12 @@ def _voter_disk_replaced(quorum: Quorum, subject: str) -> str:
     return f"Controller {_node(subject)} is a voter with directory id {voter.key.directory_id}."
 
 
+def _voter_log_regressed(quorum: Quorum, subject: str) -> str:
+    if quorum.committed and not quorum.voter(_node(subject)):
+        return f"Controller {_node(subject)} is not a voter."
+    return f"The log of {subject} has all records that were committed before it went back."
+
+
 def _voter_lagging(quorum: Quorum, subject: str) -> str:
     poll = fresh_poll(quorum, _AGES)
     if poll is None or poll.leader is None:
@@ -266,6 +279,6 @@ RESOLVED: Mapping[str, ResolvedText | str] = {
     "voter-change-stuck": _voter_change_stuck,
     "voter-disk-replaced": _voter_disk_replaced,
     "voter-lagging": _voter_lagging,
-    "voter-log-regressed": "The log of {subject} has all records that were committed before it went back.",
+    "voter-log-regressed": _voter_log_regressed,
 }
 """By rule id; a sentence that is always true is a text, in which `{subject}` is replaced."""

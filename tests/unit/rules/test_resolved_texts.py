@@ -10,10 +10,13 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.resolved_texts import RESOLVED, resolved_text
 from tests.unit.rules.situation import (
+    adding,
     healthy,
+    observer,
     recovering,
     refuses,
     registered,
+    removed,
     unclean,
     view,
     voter_not_fetching,
@@ -156,6 +159,14 @@ def test_every_rule_has_a_text() -> None:
             healthy(),
             "The recorded and the registered listener of voter 2 agree.",
         ),
+        ("node-records-conflict", "voter 9", healthy(), "Controller 9 is not a voter."),
+        (
+            "voter-log-regressed",
+            "voter 2",
+            healthy(),
+            "The log of voter 2 has all records that were committed before it went back.",
+        ),
+        ("voter-log-regressed", "voter 2", removed(healthy(), 2, ago_ms=20_000), "Controller 2 is not a voter."),
         (
             "observer-could-be-voter",
             "observer 3-dir",
@@ -167,6 +178,18 @@ def test_every_rule_has_a_text() -> None:
             "observer 9-dir",
             healthy(),
             "Controller 9 is not a voter and does not fetch the metadata log.",
+        ),
+        (
+            "observer-could-be-voter",
+            "observer 9-dir",
+            adding(healthy(), 9),
+            "Controller 9 is being added to the voters.",
+        ),
+        (
+            "observer-could-be-voter",
+            "observer 9-dir",
+            observer(healthy(), 9, directory="new"),
+            "Controller 9 does not fetch with this directory any more.",
         ),
         ("quorum-shape", "quorum", healthy(), "The quorum has 3 voters and tolerates 1 failure."),
         ("quorum-shape", "quorum", UNKNOWN, "The number of voters is as it should be."),

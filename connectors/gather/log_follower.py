@@ -77,6 +77,8 @@ class LogFollower:
         self._output = output
         self._work = WorkBudget(loop)
         self._buffer = CommitBuffer(start)
+        self.position = start
+        """The position after the last committed batch that was written."""
         self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
@@ -87,11 +89,6 @@ class LogFollower:
         self._failed_leader: tuple[Address, int] | None = None
         """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
-
-    @property
-    def position(self) -> FetchPosition:
-        """The position after the last committed batch that was written."""
-        return FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
 
     async def run(self) -> None:
         """Follows the log until cancelled.
@@ -109,6 +106,8 @@ class LogFollower:
                     await self._fetch_snapshot_piece(leader, self._snapshot)
                 else:
                     await self._fetch(leader)
+                # Not before: what the task had taken and not written when it failed is fetched again.
+                self.position = FetchPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
             except ObservationError as problem:
                 self._write_failure(leader, problem)
                 if problem.reason is Reason.INVALID_RESPONSE:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import ObservationError
+from connectors.gather import log_follower
 from connectors.gather.commit_buffer import CommittedRecords, FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
@@ -138,6 +139,25 @@ def follow(
 
 
 LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
+
+
+def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
+    loop: EventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controllers = ScriptedLogClient(loop, {C1: leader_response(LOG, end=4)})
+    output = RecordedLog()
+    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
+    follower = LogFollower(loop, controllers, nodes, output)  # type: ignore[arg-type]
+
+    def fails(*_: object, **__: object) -> RedactedBatches:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(log_follower, "redacted_batches", fails)
+    with pytest.raises(RuntimeError):
+        loop.run(follower.run)
+
+    assert output.log == b""
+    assert follower.position == FetchPosition(offset=0, epoch=0)
 
 
 @pytest.mark.kip("D053", "D066")

@@ -111,8 +111,11 @@ def advance(
         return tracked, ()
     found = {f"{finding.rule} {finding.subject}": finding for finding in evaluation.findings}
     unobserved = _unobserved(evaluation)
+    not_applicable = {each.rule: each.why for each in evaluation.not_applicable}
     absent = {
-        key: _without_finding(condition, quorum, thresholds.get(condition.rule, _NO_RULE))
+        key: _without_finding(
+            condition, quorum, thresholds.get(condition.rule, _NO_RULE), not_applicable.get(condition.rule)
+        )
         if evaluation.knows(condition.rule, condition.subject)
         else (_while_unknown(condition, quorum, unobserved), None)
         for key, condition in tracked.conditions.items()
@@ -297,8 +300,9 @@ def _with_severity(
 
 
 def _without_finding(
-    condition: TrackedCondition, quorum: Quorum, thresholds: Thresholds
+    condition: TrackedCondition, quorum: Quorum, thresholds: Thresholds, not_applicable: str | None
 ) -> tuple[TrackedCondition | None, Alert | None]:
+    """`not_applicable`: why the rule evaluates nothing, which does not mean that the condition is over."""
     if condition.notified_severity is None:
         return None, None
     now = quorum.now_ms
@@ -306,7 +310,11 @@ def _without_finding(
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
         return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
-    summary = resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since)
+    summary = (
+        resolved_summary(resolved_text(condition.rule, condition.subject, quorum), since)
+        if not_applicable is None
+        else f"Rule {condition.rule} is not evaluated any more: {not_applicable}."
+    )
     return None, condition_alert(condition, quorum, state=AlertState.RESOLVED, summary=summary, due_at_ms=due)
 
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from rules.alert import Alert
 from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
 from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, clear, hold
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.rule_evaluator import RuleEvaluator
-from tests.unit.rules.situation import healthy, leaderless, name_not_found, voter_not_fetching
+from tests.unit.rules.situation import healthy, leaderless, name_not_found, voter_not_fetching, with_broker
 
 LOST_ENDPOINT = name_not_found(healthy(), 2)
 RULE = "stale-voter-endpoint"
@@ -32,6 +34,22 @@ def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
 
     assert RULE not in {finding.rule for finding in evaluation.findings}
     assert NotApplicable(rule=RULE, why="disabled by the configuration") in evaluation.not_applicable
+
+
+def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
+    fenced, on = with_broker(healthy(), 101, fenced=True), thresholds_for({"broker-fenced.hold": 0})
+    off = with_overrides(on, {"broker-fenced": RuleOverride(enabled=False)})
+    tracked, (firing,) = advance(TrackedConditions(), evaluate(fenced, on), fenced, on)
+    assert firing.rule == "broker-fenced"
+    resolutions: list[Alert] = []
+
+    for seconds in (1, 11):
+        later = replace(fenced, now_ms=Millis(fenced.now_ms + 1_000 * seconds))
+        tracked, resolved_now = advance(tracked, evaluate(later, off), later, off)
+        resolutions += resolved_now
+
+    (resolved,) = resolutions
+    assert resolved.summary == "Rule broker-fenced is not evaluated any more: disabled by the configuration."
 
 
 def test_rule_that_is_turned_off_inhibits_no_other_rule() -> None:

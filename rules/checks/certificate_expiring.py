@@ -59,7 +59,8 @@ CRITICAL = Threshold(
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for the cluster while a certificate at a probed endpoint expires soon."""
     probes = [quorum.probes[name] for name in sorted(quorum.probes)]
-    soon = [probe for probe in probes if _expires_within(quorum, probe, _days_ms(thresholds, WARNING))]
+    within = max(_days_ms(thresholds, WARNING), _days_ms(thresholds, CRITICAL))
+    soon = [probe for probe in probes if _expires_within(quorum, probe, within)]
     renewable = [probe for probe in soon if not (_expired(quorum, probe) and _reported_as_stale(quorum, probe))]
     if renewable:
         urgent = any(_expires_within(quorum, probe, _days_ms(thresholds, CRITICAL)) for probe in renewable)

@@ -53,6 +53,12 @@ def test_certificates_that_expire_soon_are_one_finding_with_the_first_one_first(
     assert expiring(with_certificates(healthy(), days=days)) == expected
 
 
+def test_a_critical_time_above_that_of_the_warning_counts_by_itself() -> None:
+    quorum = with_certificates(healthy(), days={1: 20.0})
+    (finding,) = evaluation_of(quorum, {f"{RULE}.critical": 30}).findings
+    assert (finding.rule, finding.severity) == (RULE, "critical")
+
+
 @pytest.mark.parametrize(
     ("days", "sentence"),
     [

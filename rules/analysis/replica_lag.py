@@ -15,6 +15,8 @@ WINDOW = Threshold(
     meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
     "evaluates that minute, a value below 12 less",
 )
+NEAR_RECORDS = 100
+"""A replica that is so many records behind the leader at most is near. An idle leader appends two a second."""
 SLOW_FETCH_MS = Millis(60_000)
 """How long after its last fetch a replica that was lagging then still counts as fetching."""
 
@@ -44,7 +46,7 @@ def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
-    return age_ms(leader.last_fetch_ms, row.last_fetch_ms)
+    return age_ms(leader.last_fetch_ms, row.last_fetch_ms, leader, row)
 
 
 def lag_ms(poll: Poll, row: Replica) -> Millis | None:
@@ -52,12 +54,25 @@ def lag_ms(poll: Poll, row: Replica) -> Millis | None:
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
-    return age_ms(leader.last_caught_up_ms, row.last_caught_up_ms)
+    return age_ms(leader.last_caught_up_ms, row.last_caught_up_ms, leader, row)
 
 
-def age_ms(leader_at_ms: Millis | None, at_ms: Millis | None) -> Millis | None:
-    """Returns how old the time of a row is by the leader's clock, which its own row has; None if one is not known."""
-    return None if leader_at_ms is None or at_ms is None else Millis(max(0, leader_at_ms - at_ms))
+def age_ms(leader_at_ms: Millis | None, at_ms: Millis | None, leader: Replica, row: Replica) -> Millis | None:
+    """Returns how old this time of a row is by the leader's clock, which its own row has; None if it is not known.
+
+    After the leader's clock was set back, Kafka keeps the later times until the clock shows them again, also those of a
+    replica that fails meanwhile. Then only the end of a replica's log shows whether it still follows.
+    """
+    if leader_at_ms is None or at_ms is None:
+        return None
+    if at_ms > leader_at_ms:
+        return Millis(0) if _is_near(leader, row) else None
+    return Millis(leader_at_ms - at_ms)
+
+
+def _is_near(leader: Replica, row: Replica) -> bool:
+    last, end = leader.log_end_offset, row.log_end_offset
+    return last is not None and end is not None and last - end <= NEAR_RECORDS
 
 
 def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:

@@ -121,7 +121,7 @@ class CaughtUpTimes:
         before, self.at_ms = self.at_ms, {}
         found: dict[ReplicaKey, tuple[Outage, ...]] = {}
         for row in poll.voters:
-            age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms) if leader else None
+            age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms, leader, row) if leader else None
             age = Millis(0) if row is leader else age
             known_ms = max(before.get(str(row.key), self.polled_since_ms), self.polled_since_ms)
             at_ms = known_ms if age is None else Millis(now_ms - age)
@@ -274,8 +274,8 @@ def _sample(replica: Replica, leader: Replica | None, now_ms: Millis) -> LagSamp
     if leader is None:
         return LagSample(observed_at_ms=now_ms, lag=None, lag_ms=None, fetch_age_ms=None)
     lag = _lag(leader.log_end_offset, replica.log_end_offset)
-    lag_ms = Millis(0) if lag == 0 else age_ms(leader.last_caught_up_ms, replica.last_caught_up_ms)
-    fetch_age_ms = age_ms(leader.last_fetch_ms, replica.last_fetch_ms)
+    lag_ms = Millis(0) if lag == 0 else age_ms(leader.last_caught_up_ms, replica.last_caught_up_ms, leader, replica)
+    fetch_age_ms = age_ms(leader.last_fetch_ms, replica.last_fetch_ms, leader, replica)
     return LagSample(observed_at_ms=now_ms, lag=lag, lag_ms=lag_ms, fetch_age_ms=fetch_age_ms)
 
 

@@ -29,8 +29,8 @@ BUGS = (
     ),
     Bug(
         "rules/analysis/replica_lag.py",
-        "return age_ms(leader.last_fetch_ms, row.last_fetch_ms)",
-        "return age_ms(leader.last_fetch_ms, row.last_caught_up_ms)",
+        "return age_ms(leader.last_fetch_ms, row.last_fetch_ms, leader, row)",
+        "return age_ms(leader.last_fetch_ms, row.last_caught_up_ms, leader, row)",
         "tests/kips/test_whole_outputs.py::test_fields_of_status_and_replication_and_partitions",
         rows="A058",
     ),

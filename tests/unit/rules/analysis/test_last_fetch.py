@@ -17,7 +17,7 @@ from rules.analysis.replica_lag import (
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import LagSample, Quorum
-from tests.unit.rules.situation import NOW, healthy, key, row
+from tests.unit.rules.situation import LOG_END, NOW, finding_lines, healthy, key, row, voter_not_fetching
 
 POLLED_AT_MS = NOW - 200
 
@@ -55,6 +55,29 @@ def test_the_age_of_an_earlier_answer_is_added_to_the_age_that_it_reported(
 
     assert since_last_fetch_ms(quorum, quorum.poll, key(2)) == sampled_ago_ms + fetch_age_ms
     assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is expected
+
+
+@pytest.mark.parametrize(("behind", "age"), [(0, 0), (100, 0), (101, None)])
+def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows(behind: int, age: int | None) -> None:
+    """Kafka keeps a replica's later times (LeaderState.ReplicaState), also if it has failed since."""
+    poll = healthy().poll
+    assert poll is not None
+    frozen = Millis(NOW + 3_600_000)
+    replica = replace(row(key(2), end=LOG_END - behind), last_fetch_ms=frozen, last_caught_up_ms=frozen)
+    assert (fetch_age_ms(poll, replica), lag_ms(poll, replica)) == (age, age)
+
+
+def test_a_voter_that_fails_after_the_leaders_clock_was_set_back_is_found() -> None:
+    quorum = voter_not_fetching(healthy(), 2, for_ms=60_000)
+    assert quorum.poll is not None
+    frozen = Millis(NOW + 3_600_000)
+    voters = tuple(
+        each if each.key.id == 3 else replace(each, last_fetch_ms=frozen, last_caught_up_ms=frozen)
+        for each in quorum.poll.voters
+    )
+    assert finding_lines(replace(quorum, poll=replace(quorum.poll, voters=voters))) == [
+        "warning failure-tolerance: quorum"
+    ]
 
 
 def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:

@@ -106,7 +106,9 @@ def _whole_remedy(
         conditions[finding.starts] = start_conditions(quorum, finding.starts)
     first = conditions[finding.starts]
     own = (step for step in finding.remedy if step not in first)
-    return with_legend(quorum, (*first, *with_reasons_not_to_start(after_election(quorum, own))))
+    whole = with_legend(quorum, (*first, *with_reasons_not_to_start(after_election(quorum, own))))
+    # A host may contain a line break: what follows it would be a command where the remedy is pasted.
+    return tuple(" ".join(step.splitlines()) if step.startswith("#") else step for step in whole)
 
 
 def contained_results(

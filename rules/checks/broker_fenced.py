@@ -20,7 +20,8 @@ What to do
        the only copy of acknowledged records, and it truncates them when it starts.
     2. If the broker's process is down, start it.
     3. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
-       long pause, a full or broken disk.
+       long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct
+       its `controller.quorum.bootstrap.servers` and restart it.
     4. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
 
 What not to do

@@ -34,6 +34,7 @@ THRESHOLDS = {
     "observer-could-be-voter": {"hold": 30},
     "node-restarting": {"window": 120},
     "epoch-churn": {"window": 120},
+    "broker-flapping": {"window": 120},
 }
 
 

@@ -114,6 +114,8 @@ class Reported:
     started_at: float
     observed_at: float
     sent_at: float
+    written: tuple[str, str] = ("", "")
+    """The first two times as the job wrote them, by its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

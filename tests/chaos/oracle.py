@@ -33,10 +33,18 @@ HOLD_S = {
     "certificate-expiring": 20.0,
 }
 """The holds of the run's configuration."""
-KEEPS_FIRING_S = {"unclean-election": 60.0, "voter-log-regressed": 60.0, "node-restarting": 120.0, "epoch-churn": 120.0}
+KEEPS_FIRING_S = {
+    "unclean-election": 60.0,
+    "voter-log-regressed": 60.0,
+    "node-restarting": 120.0,
+    "epoch-churn": 120.0,
+    "broker-flapping": 120.0,
+}
 """These rules fire for so long after their cause, with the run's configuration."""
 CLOCK_S = 600.0
 """The alert that the clock of the job's host was set fires so long after the newest step."""
+LASTING = (("monitor-blind", "clock"), ("committed-metadata-lost", "metadata log"))
+"""Rule and subject of the alerts that fire for minutes, or for an hour, after their cause."""
 _MEMBERS = (Kind.NEW_DISK, Kind.OLD_DISK, Kind.REMOVED, Kind.MOVED)
 _CLUSTER = (Kind.SILENT, Kind.UNCERTAIN, Kind.NAMELESS, *_MEMBERS)
 _BROKERS = (Kind.BROKER_SILENT, Kind.BROKER_UNCERTAIN)
@@ -64,7 +72,11 @@ EXPLANATIONS: Mapping[str, tuple[Sequence[Kind], Sequence[Kind]]] = {
     "views-disagree": ((), (Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.SILENT)),
 }
 """The facts that may cause an alert of each rule: those of the node that its subject names, and those of any. An alert
-of a rule that is not here is false."""
+of a rule that is not here is false, but for the loss of committed metadata."""
+UNREAD: Mapping[str, Sequence[Kind]] = {
+    "certificate-expiring": (Kind.SILENT, Kind.UNCERTAIN, Kind.NOT_OBSERVED, Kind.NAMELESS),
+}
+"""While one of these is so of any node, an alert of the rule may stay: what would resolve it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +95,16 @@ class Expected:
     """Whether people must have been notified of it: no other alert is their cause."""
 
     def is_met_by(self, rule: str, subject: str) -> bool:
-        """Whether such an alert reports it. A voter that refuses the monitor alone has a stale endpoint for it."""
+        """Whether such an alert reports it.
+
+        A voter that refuses the monitor alone has a stale endpoint for it. If only voters with a new disk are missing,
+        their own alerts say that no further failure is tolerated.
+        """
         instead = ("stale-voter-endpoint", self.subject.replace("controller", "voter"))
-        return (rule == self.rule and self.subject in subject) or (
-            self.rule == "monitor-blind" and (rule, subject) == instead
+        return (
+            (rule == self.rule and self.subject in subject)
+            or (self.rule == "monitor-blind" and (rule, subject) == instead)
+            or (self.rule, rule) == ("failure-tolerance", "voter-disk-replaced")
         )
 
 
@@ -253,7 +271,23 @@ class Oracle:
     def may_fire(self, rule: str, subject: str, start: float, end: float) -> bool:
         """Whether what was done from AFTER_S before `start` to `end` explains an alert."""
         begin = start - AFTER_S - keeps_firing_s(rule, subject)
+        if rule == "committed-metadata-lost":
+            return self._may_have_lost(begin, end)
         return any(fact.overlaps(begin, end) for fact in self._explanations(rule, subject))
+
+    def may_stay(self, rule: str, subject: str, start: float, end: float) -> bool:
+        """Whether an alert that fires already may be unresolved from `start` to `end`."""
+        unread = self.course.facts.of(*UNREAD[rule]) if rule in UNREAD else ()
+        return self.may_fire(rule, subject, start, end) or any(one.overlaps(start - AFTER_S, end) for one in unread)
+
+    def _may_have_lost(self, begin: float, end: float) -> bool:
+        """Whether a voter lost records while another one, which may have had them, did not serve."""
+        lost, absent = (Kind.OLD_DISK, Kind.NEW_DISK), (Kind.SILENT, Kind.UNCERTAIN)
+        nodes = {
+            kinds: {each.subject for each in self.course.facts.of(*kinds) if each.overlaps(begin, end)}
+            for kinds in (lost, absent)
+        }
+        return any(nodes[absent] - {node} for node in nodes[lost])
 
     def _explanations(self, rule: str, subject: str) -> Iterator[Fact]:
         """Yields the facts that may cause such an alert, at any time."""

@@ -52,14 +52,14 @@ class SetClock:
         with self.file.open("r+b", buffering=0) as file:
             file.write(_OFFSET.pack(int(seconds * 1e9)))
 
-    def real(self, at: float) -> float:
-        """Returns the machine's time when this clock showed `at`: the last one, if it was shown several times.
+    def real(self, at: float, until: float | None = None) -> float:
+        """Returns the machine's time when this clock showed `at`: the last one before `until`, if there are several.
 
         A time that was never shown was jumped over, or is that of a row, which does not go back with the clock.
         """
-        end = time.time()
+        end = latest = time.time() if until is None else until
         for start, ahead in reversed(self.offsets):
             if start <= at - ahead < end:
                 return at - ahead
-            end = start
-        return next((start for start, ahead in self.offsets if at < start + ahead), time.time())
+            end = min(end, start)
+        return next((start for start, ahead in self.offsets if at < start + ahead <= latest + ahead), latest)

@@ -2,10 +2,13 @@
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.chaos_run import reported as reported_at
 from tests.chaos.facts import Course, Fact, FactLog, Kind, LeaderAnswer, Notified, Paged, Reported
 from tests.chaos.set_clock import SetClock
 from tests.chaos.verdict import judge
@@ -209,5 +212,56 @@ def test_times_of_a_clock_that_was_set_are_those_of_the_machine(tmp_path: Path) 
     assert clock.real(now - 210) == now - 250
     assert clock.real(now - 280) == now - 300, "never shown"
     assert clock.real(now - 190) == now - 190, "shown twice: the later one"
+    assert clock.real(now - 190, until=now - 210) == now - 230, "shown twice: the earlier one"
     clock.offsets[:] = [(0.0, 0.0), (now - 300, 3_600.0), (now - 200, 0.0)]
     assert clock.real(now + 3_350) == now - 250
+
+
+def test_a_line_before_another_one_was_written_before_it(tmp_path: Path) -> None:
+    clock = SetClock(tmp_path / "clock")
+    now = time.time()
+    clock.offsets[:] = [(0.0, 0.0), (now - 300, 300.0), (now - 200, 0.0)]
+
+    def written(started: float, observed: float, sent: float) -> dict[str, str]:
+        at = {"started_at": started, "observed_at": observed, "sent_at": sent}
+        names = {"rule": "leader-clock-skew", "subject": "controller 1", "state": "firing", "severity": "warning"}
+        return {**names, "fingerprint": "f", **{name: datetime.fromtimestamp(at[name], UTC).isoformat() for name in at}}
+
+    ahead, back = written(now + 20, now + 50, now + 50), written(now + 20, now + 105, now - 195)
+    first, second = reported_at([ahead, back], clock)
+    assert [round(each - now) for each in (first.started_at, first.observed_at, first.sent_at)] == [-280, -250, -250]
+    assert [round(each - now) for each in (second.observed_at, second.sent_at)] == [-195, -195]
+
+
+def test_metadata_is_lost_only_with_an_old_disk_while_another_voter_is_absent() -> None:
+    lost = line("firing", KILLED + 30, rule="committed-metadata-lost", subject="metadata log", started=KILLED + 30)
+    course = replace(RIGHT, reported=(lost,), notified=(), paged=(), leaders=[])
+    old = fact(Kind.OLD_DISK, 3, KILLED, KILLED + 20)
+    absent = fact(Kind.SILENT, 1, KILLED, KILLED + 20)
+    assert list(judge(replace(course, facts=FactLog([old, absent]))).problems) == []
+    assert len(judge(replace(course, facts=FactLog([old]))).false) == 1
+    assert len(judge(replace(course, facts=FactLog([absent]))).false) == 1
+
+
+def test_a_voter_with_a_new_disk_is_reported_instead_of_the_missing_reserve() -> None:
+    facts = FactLog([fact(Kind.NEW_DISK, 2, KILLED, KILLED + 150)])
+    leaders = [replace(each, leader=3) for each in RIGHT.leaders]
+    replaced = partial(line, rule="voter-disk-replaced", subject="controller 2")
+    reported = (replaced("firing", KILLED + 40), replaced("resolved", KILLED + 160))
+    people = (
+        replace(notified("firing", KILLED + 41), firing=frozenset({("voter-disk-replaced", "controller 2")})),
+        notified("resolved", KILLED + 161),
+    )
+    course = replace(RIGHT, facts=facts, leaders=leaders, reported=reported, notified=people, paged=())
+    assert list(judge(course).problems) == []
+    assert len(judge(replace(course, reported=(), notified=())).missed) == 2
+
+
+def test_an_alert_about_a_certificate_stays_while_a_certificate_cannot_be_read() -> None:
+    expiring = fact(Kind.EXPIRING, 2, START + 100, START + 150)
+    certificates = partial(line, rule="certificate-expiring", subject="certificates")
+    reported = (certificates("firing", START + 130), certificates("resolved", START + 400))
+    course = replace(RIGHT, reported=reported, notified=(), paged=(), leaders=[])
+    assert list(judge(replace(course, facts=FactLog([expiring]))).not_resolved) != []
+    paused = fact(Kind.SILENT, 1, START + 150, START + 380)
+    assert list(judge(replace(course, facts=FactLog([expiring, paused]))).not_resolved) == []

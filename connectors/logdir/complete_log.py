@@ -4,12 +4,12 @@ As Kafka itself would read it at its next start: a torn or damaged end of the la
 as one snapshot with other voter endpoints, as KIP-1347 describes (Snapshot Creation).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connectors.errors import UndecodableError, UsageError
-from connectors.logdir.log_dir_files import LogDirFiles
+from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
 from connectors.metadata.batch_writer import (
     ControlRecordType,
@@ -140,6 +140,7 @@ def read_complete_log(files: LogDirFiles) -> CompleteLog:
         match item:
             case ReadStart():
                 reading.start(item)
+                reading.follow_covered(files.segments)
             case DamagedFile():
                 reading.damaged.append(item)
             case Observation():
@@ -176,6 +177,15 @@ class _Reading:
             )
         self._snapshot, self._next = item.snapshot, item.offset
 
+    def follow_covered(self, segments: Sequence[SegmentFile]) -> None:
+        """Adds the epochs of the records that the snapshot covers, as far as the segments still hold them."""
+        for segment in segments:
+            segment.file.seek(0)
+            for batch in scan(segment.file.read()):
+                if not isinstance(batch, RecordBatch) or batch.last_offset >= self._next:
+                    break
+                self._add_epoch(batch)
+
     def add(self, observation: Observation) -> None:
         in_snapshot = observation.kind is ObservationKind.SNAPSHOT
         if in_snapshot:
@@ -196,8 +206,11 @@ class _Reading:
                 f"a batch begins at offset {batch.base_offset}, but the records before it end at {self._next}"
             )
         self._next, self._epoch = batch.last_offset + 1, batch.leader_epoch
-        self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
         self._newest_ms = max(self._newest_ms, batch.max_timestamp)
+        self._add_epoch(batch)
+
+    def _add_epoch(self, batch: RecordBatch) -> None:
+        self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
 
     def _add_control(self, chunk: bytes, batch: RecordBatch) -> None:
         for record in framed_records(chunk, batch):

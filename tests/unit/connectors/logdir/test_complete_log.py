@@ -114,6 +114,17 @@ def test_a_log_has_the_end_of_each_of_its_epochs(tmp_path: Path) -> None:
     assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
 
 
+def test_epochs_below_the_newest_snapshot_are_known_where_the_segments_still_hold_them(tmp_path: Path) -> None:
+    """A former leader's log that diverged before another node's snapshot must not pass for a beginning of its log."""
+    log = dynamic_log([topic("a", 1)]) + noops(4, 2, epoch=3)
+    before = complete(write_log_dir(tmp_path / "before", {0: log}))
+    snapshot = ("00000000000000000006-0000000003.checkpoint", b"".join(snapshot_batches(before, VOTERS)))
+
+    read = complete(write_log_dir(tmp_path / "log", {0: log, 6: noops(6, 1, epoch=4)}, [snapshot]))
+
+    assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
+
+
 @pytest.mark.kip("E046")
 def test_transactions_are_resolved(tmp_path: Path) -> None:
     moved = with_endpoints(VOTERS, {NodeId(1): NEW})

@@ -71,7 +71,7 @@ def delay_text(notification: Notification, service: str) -> str | None:
     missed = notification.state is AlertState.RESOLVED and not notification.previously_notified
     if notification.late_ms is not None:
         return f"{'fired and resolved unnoticed, ' if missed else ''}{late_text(notification.late_ms)}"
-    return f"fired and resolved while {service} was unreachable" if missed else None
+    return f"fired and resolved before {service} could be notified" if missed else None
 
 
 def readable_time(name: str, value: Plain) -> Plain:

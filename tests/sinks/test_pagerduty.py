@@ -213,7 +213,7 @@ def test_an_incident_that_resolved_while_unreachable_is_in_the_history_as_info(s
     assert found.state == "resolved"
     payload = found.events[0]["payload"]
     assert payload["severity"] == "info"
-    assert payload["summary"] == "alpha: No leader elected. Fired and resolved while PagerDuty was unreachable."
+    assert payload["summary"] == "alpha: No leader elected. Fired and resolved before PagerDuty could be notified."
 
 
 def test_an_alert_that_was_found_in_a_backlog_says_how_late_it_was_read(service: PagerdutyService) -> None:
@@ -228,7 +228,7 @@ def test_an_alert_that_was_found_in_a_backlog_says_how_late_it_was_read(service:
 
 
 MISSED = replace(ENDED, new_transitions=(FIRING, RESOLVED), previously_notified=False)
-"""Fired and resolved while PagerDuty was unreachable."""
+"""Fired and resolved before PagerDuty could be notified."""
 
 
 def test_a_killed_job_does_not_open_a_resolved_alert_again(service: PagerdutyService) -> None:

@@ -199,7 +199,7 @@ def test_an_incident_that_resolved_while_slack_was_unreachable_is_one_green_mess
     (posted,) = workspace.slack.channel_messages
     assert posted.color == GREEN
     assert posted.blocks[0]["elements"][0]["text"].endswith(
-        "open for 2 min · fired and resolved while Slack was unreachable"
+        "open for 2 min · fired and resolved before Slack could be notified"
     )
     assert workspace.slack.replies == []
 

@@ -4,6 +4,7 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _MAX_TITLE = 200
 _MAX_BODY = 3_000
 _MAX_OTHER_ALERTS = 10
+_SCHEMA = re.compile(r"([A-Za-z0-9+.-]{1,20})://")
 
 # Its warnings become the reason of the outcome, without secrets.
 logging.getLogger("apprise").propagate = False
@@ -155,9 +157,13 @@ def _schema_of(url: Secret) -> str:
     """Returns the service's name in the URL: everything else in it may be secret.
 
     Raises:
-        UsageError: the URL cannot be read.
+        UsageError: the URL cannot be read, or is none.
     """
-    return url.read().partition(":")[0][:20]
+    found = _SCHEMA.match(url.read())
+    if found is None:
+        # It may be a token alone.
+        raise UsageError(f"url{url.place} is not an Apprise URL: write SCHEMA://…, as `apprise --details` lists it")
+    return found[1]
 
 
 def _client(url: Secret) -> "AppriseClient":

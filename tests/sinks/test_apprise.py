@@ -1,8 +1,13 @@
 """The Apprise sink: what its messages say."""
 
+from pathlib import Path
+
+import pytest
 from pydantic import SecretStr
 
+from connectors.errors import UsageError
 from connectors.sinks.apprise import AppriseSection, title
+from connectors.sinks.sink_config import SinkSpec, open_sink
 from rules.notifications.notification import single_alert_notification
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -27,3 +32,12 @@ def test_title_names_the_state_and_the_cluster() -> None:
 
 def test_name_has_no_secret() -> None:
     assert AppriseSection(url=SecretStr(f"tgram://{SECRET}/1")).default_name() == "apprise:tgram"
+
+
+@pytest.mark.parametrize("name", [None, "telegram"])
+@pytest.mark.parametrize("token", [SECRET, f"bot{SECRET}:AAF"])
+def test_a_token_in_place_of_the_url_is_not_shown(token: str, name: str | None, tmp_path: Path) -> None:
+    spec = SinkSpec(section=AppriseSection(url=SecretStr(token), name=name))
+    with pytest.raises(UsageError, match="url is not an Apprise URL: write SCHEMA://") as raised:
+        open_sink(spec, store=tmp_path)
+    assert SECRET[:8] not in str(raised.value)

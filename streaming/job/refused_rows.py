@@ -13,7 +13,7 @@ from connectors.relay.relay_message import RefusedPart
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID
 
 FIRING_MS: Final = Millis(1_800_000)
 """How long the alert fires after the newest refused row, as the alerts of other broken contracts do."""
@@ -89,6 +89,7 @@ def _alert(subject: str, row: Mapping[str, Any], now_ms: Millis) -> Alert:
         summary=f"Refused {subject.partition(':')[0]}: {row['reason']} ({place}). "
         "No state was changed by it; rows of the right relay are accepted.",
         evidence={
+            **({} if row["rows_of"] is None else {CLUSTERS: [row["rows_of"]]}),
             "cluster": row["rows_of"],
             "refused": row["part"],
             "reason": row["reason"],

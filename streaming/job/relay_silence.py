@@ -14,7 +14,7 @@ from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID
 
 HOLD_MS = Millis(60_000)
 """How long no row is accepted before the alert fires: a relay that runs sends several rows a second."""
@@ -86,7 +86,7 @@ def _alert(name: str, topic: str, since_ms: Millis, now_ms: Millis) -> Alert:
         _SUBJECT + name,
         Severity.CRITICAL,
         summary=f"No row of cluster {name} has come from its relay since {utc_text(since_ms)}: its state is unknown.",
-        evidence={"cluster": name, "topic": topic, "newest_row_at_ms": since_ms},
+        evidence={CLUSTERS: [name], "cluster": name, "topic": topic, "newest_row_at_ms": since_ms},
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",
             "# If it runs: kraftwatch_relay_failing and /healthz of the relay say why the topic accepts no rows.",

@@ -6,6 +6,7 @@ import tracemalloc
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.route import Route
 from streaming.job.refused_rows import FIRING_MS, RefusedRows
 
 NOW = Millis(1_800_000_000_000)
@@ -43,6 +44,7 @@ def test_alert_names_cluster_reason_and_place() -> None:
         "3, offset 12). No state was changed by it; rows of the right relay are accepted."
     )
     assert alert.evidence == {
+        "clusters": ["prod"],
         "cluster": "prod",
         "refused": "time",
         "reason": "its time is 2 h beyond the time at which the topic got it",
@@ -65,6 +67,13 @@ def test_each_cluster_and_each_kind_is_one_alert() -> None:
         ("messages of topic observations partition 3", AlertState.FIRING),
     ]
     assert due(rows, NOW) == []
+
+
+def test_alert_is_sent_like_the_alerts_of_its_cluster_and_that_of_unknown_messages_to_all() -> None:
+    rows, route = RefusedRows(()), Route(clusters=("test",))
+    rows.refused([refused(1), refused(2, cluster="test"), refused(3, cluster=None, part="message")])
+
+    assert [route.matches(alert) for alert in rows.due(NOW)] == [False, True, True]
 
 
 def test_a_job_that_does_not_notify_keeps_one_row_of_each_kind() -> None:

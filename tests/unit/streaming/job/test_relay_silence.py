@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rules.alert import Alert
 from rules.model.identifiers import Millis
+from rules.notifications.route import Route
 from streaming.job.own_alerts import OwnAlerts
 from streaming.job.relay_silence import RelaySilence
 
@@ -38,6 +39,16 @@ def test_alert_fires_once_after_a_minute_and_resolves_with_the_next_row() -> Non
     assert watched.after(60, "b") == []
     assert watched.after(1, "a", "b") == [("relay of a", "resolved")]
     assert watched.after(60, "b") == [("relay of a", "firing")]
+
+
+def test_alert_is_sent_like_the_alerts_of_its_cluster() -> None:
+    """A pager of the production clusters is not for the relay of a test cluster."""
+    watched = Watched()
+    watched.after(0)
+    watched.after(60)
+    route = Route(clusters=("a",))
+
+    assert {name: route.matches(alert) for name, alert in watched.silence.firing.items()} == {"a": True, "b": False}
 
 
 def test_a_cluster_without_any_row_since_the_start_is_silent() -> None:

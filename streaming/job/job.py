@@ -245,7 +245,8 @@ class Job:
         self.batch_stats.add(batch)
         self._own.note_batch(batch)
         if observed := [each.observed_at_ms for each in batch.statuses if each.observed_at_ms is not None]:
-            self._evaluated_ms = max(observed)
+            # A batch may have only a cluster whose relay has a slow clock: the job has not fallen behind by it.
+            self._evaluated_ms = max(self._evaluated_ms, *observed)
             self._lag.batch_delivered(self._evaluated_ms, now_ms=wall_ms())
 
     def send_own_alerts(self) -> None:

@@ -1,0 +1,41 @@
+"""What a job reports to the jobs that share its store."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from connectors.delivery.delivery_report import DeliveryReport
+from rules.model.identifiers import Millis
+from streaming.job.active_role import BEHIND_MS, is_better
+from streaming.job.job import Job
+from streaming.job.job_lag import JobLag
+from streaming.job.own_alerts import OwnAlerts
+from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
+from tests.unit.streaming.status.statuses import NO_OBSERVATION
+
+NOW = 1_795_150_862_345
+
+
+def evaluating() -> Any:
+    """Returns a job that has what a batch and a report need."""
+    job: Any = object.__new__(Job)
+    job.batch_stats, job.deliver = BatchStats(firing=lambda: ()), SimpleNamespace(waits_ms=0)
+    job._own, job._lag, job._evaluated_ms = OwnAlerts(()), JobLag(), 0
+    return job
+
+
+def batch(cluster: str, observed_ms: int) -> DeliveredBatch:
+    status = replace(NO_OBSERVATION, cluster=cluster, observed_at_ms=Millis(observed_ms))
+    return DeliveredBatch(took_s=0.1, statuses=[status], quarantined={}, report=DeliveryReport(recorded=0, sinks={}))
+
+
+def test_a_cluster_whose_relay_has_a_slow_clock_does_not_make_the_job_seem_behind() -> None:
+    """Each batch may have the status of another cluster: the lease would change hands every few seconds."""
+    first, second = evaluating(), evaluating()
+    current, slow = batch("prod", NOW), batch("test", NOW - 2 * BEHIND_MS)
+    for job, batches in ((first, (current, slow)), (second, (slow, current))):
+        for each in batches:
+            job._note_batch(each)
+
+    assert first._job_report() == second._job_report()
+    assert not is_better(second._job_report(), first._job_report())

@@ -65,6 +65,15 @@ class Dispatcher:
         self._workers: list[SinkWorker] = []
         self.set_sinks(sinks)
 
+    def take_over(self, predecessor: "Dispatcher", now_ms: Millis) -> None:
+        """Continues the holds from before another job notified: jobs that cannot reach a sink take turns each minute.
+
+        Args:
+            predecessor: the former dispatcher of this job.
+            now_ms: the wall clock.
+        """
+        self._failure_alerts.take_over(predecessor._failure_alerts, now_ms)
+
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
         """Replaces the sinks; a sink that stays keeps its state.
 

@@ -36,6 +36,12 @@ class SinkFailureAlerts:
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
         }
         self._since_ms: dict[str, Millis] = {}
+        self._evaluated_ms = Millis(0)
+
+    def take_over(self, predecessor: "SinkFailureAlerts", now_ms: Millis) -> None:
+        """Continues the holds of `predecessor`, unless another job has notified for so long that its sinks work."""
+        if 0 <= now_ms - predecessor._evaluated_ms < HOLD_MS:
+            self._since_ms = predecessor._since_ms
 
     def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
@@ -45,6 +51,7 @@ class SinkFailureAlerts:
                 left out.
             now_ms: the wall clock.
         """
+        self._evaluated_ms = now_ms
         transitions = []
         for name, failure in failures.items():
             firing = self._firing.get(subject_of(name))

@@ -225,14 +225,17 @@ class Job:
             StoreError: the ledger cannot be read or written.
         """
         self._own = OwnAlerts(self.ledger.firing())
-        self._delivery = Dispatcher(
+        delivery = Dispatcher(
             self.ledger,
             _sinks(self._sinks),
             silences=self.silences.for_dispatch,
             visibility=self._visibility,
             steps=StepDetector(),
         )
-        return self._delivery
+        if self._delivery is not None:
+            delivery.take_over(self._delivery, wall_ms())
+        self._delivery = delivery
+        return delivery
 
     def _settle(self, give_up: Callable[[], None]) -> None:
         self.deliver.settle(give_up)

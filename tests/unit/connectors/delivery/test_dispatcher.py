@@ -492,6 +492,32 @@ def test_an_alert_about_a_failing_sink_survives_a_restart(tmp_path: Path) -> Non
     assert [each.state for each in job(unreachable=False, seconds=range(1_000, 1_100)).transitions] == ["resolved"]
 
 
+def test_a_sink_that_fails_for_minutes_is_reported_although_two_jobs_take_turns(tmp_path: Path) -> None:
+    """Of two jobs with one store, the active one gives the lease to the other one while a sink for people fails."""
+    good, jobs = RecordingSink("good"), list[Dispatcher]()
+    for turn in range(8):
+        dispatcher = dispatcher_with(tmp_path, RecordingSink("broken", unreachable=True), good)
+        if turn > 1:
+            dispatcher.take_over(jobs[turn - 2], later(60 * turn))
+        for second in range(60 * turn, 60 * turn + 60):
+            dispatcher.deliver([FIRST], later(second))
+        jobs.append(dispatcher)
+
+    (alert_of_sink,) = [one for one in good.transitions if one.cluster_id == JOB_CLUSTER_ID]
+    assert (alert_of_sink.subject, alert_of_sink.started_at_ms) == ("sink broken", NOON_MS)
+
+
+def test_the_hold_of_a_failing_sink_begins_again_after_another_job_has_notified_for_long(tmp_path: Path) -> None:
+    broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
+    before = dispatcher_with(tmp_path, broken, good)
+    before.deliver([FIRST], NOON_MS)
+    after = dispatcher_with(tmp_path, broken, good)
+    after.take_over(before, later(3_600))
+    for second in range(3_600, 3_900):
+        after.deliver([], later(second))
+    assert good.transitions == [FIRST]
+
+
 def test_an_alert_about_a_removed_sink_resolves(tmp_path: Path) -> None:
     broken, good = RecordingSink("broken", unreachable=True), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, broken, good)

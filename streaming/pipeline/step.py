@@ -169,7 +169,7 @@ class Step:
             monitor, pages = cached.monitor, cached.pages
         else:
             pages = self.pages(cluster)
-            monitor, damage = _restored(settings, blob, rows[0], pages)
+            monitor, damage = _restored(settings, blob, rows[0], pages, self._initial.get(cluster))
             if damage is not None:
                 output.append(damage)
         if cached is not None and cached.status is not None and cached.status.is_older(monitor) and _has_election(rows):
@@ -217,11 +217,12 @@ def _with_shared_thresholds(clusters: Mapping[str, ClusterSettings]) -> dict[str
 
 
 def _restored(
-    settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None
+    settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None, initial: bytes | None
 ) -> tuple[ClusterMonitor, OutputRow | None]:
     """Returns the monitor of a stored state.
 
-    For a damaged state: a new monitor that reports it and continues from the first row, and the state for quarantine.
+    For a damaged state: a new monitor that reports it and continues from the first row, with the alerts of `initial` if
+    its own cannot be read, and the state for quarantine.
 
     Raises:
         UsageError: the state is of another version of kraftwatch or of another cluster.
@@ -237,7 +238,7 @@ def _restored(
     except Exception as error:  # noqa: BLE001 - a state that cannot be read concerns this cluster only
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
-    monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob))
+    monitor = ClusterMonitor(settings, pages, tracked=readable_conditions(cluster, blob, initial))
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=first.observed_at_ms)
     monitor.to_bytes()

@@ -51,14 +51,17 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     return frozenset(page_references(cluster, blob[_tracked_end(cluster, blob) :]))
 
 
-def readable_conditions(cluster: str, damaged: bytes) -> TrackedConditions:
-    """Returns the tracked conditions of a damaged state if they can still be read, so that its alerts keep firing."""
+def readable_conditions(cluster: str, damaged: bytes, initial: bytes | None = None) -> TrackedConditions:
+    """Returns the tracked conditions of a damaged state, so that its alerts keep firing.
+
+    If they cannot be read either, those of `initial`: the alerts that are firing in the ledger.
+    """
     try:
         return parts(cluster, damaged)[0]
     except Exception as error:
         if isinstance(error, MemoryError):
             raise
-        return TrackedConditions()
+        return TrackedConditions() if initial is None else parts(cluster, initial)[0]
 
 
 def _tracked_end(cluster: str, blob: bytes) -> int:

@@ -70,6 +70,15 @@ def test_cluster_that_has_state_is_not_changed() -> None:
     assert transitions(known, [fired_alert()]) == []
 
 
+def test_cluster_whose_state_is_damaged_with_its_alerts_continues_those_of_the_ledger() -> None:
+    """Else nothing would ever resolve them."""
+    damaged = OneCluster(sequence=100)
+    damaged.batch(healthy())
+    damaged.state.blob = b""
+
+    assert transitions(damaged, [fired_alert()]) == ["resolved"]
+
+
 def test_cluster_that_is_not_configured_has_no_initial_state() -> None:
     fired = fired_alert()
 

@@ -9,7 +9,7 @@ transition of an alert that is firing.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from connectors.sinks.alert_json import Key
@@ -94,6 +94,23 @@ class Ledger:
         }
         self._store.add_sink(sink, status)
         self._apply_sink(sink, SinkRecord(status=status, notified_ms={}))
+
+    def reopen(self, sink: str, takes: Callable[[Alert], bool]) -> None:
+        """Makes firing alerts pending that were discarded for a known sink, and that its route takes by now.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        stored = self._sinks[sink]
+        again = {
+            number: DeliveryStatus.PENDING
+            for number, record in self._firing.items()
+            if stored.status[number] is DeliveryStatus.DISCARDED and takes(record.alert)
+        }
+        if again:
+            self._store.note(sink, again)
+            stored.status.update(again)
+            self._apply_sink(sink, stored)
 
     def deactivate_sink(self, sink: str) -> None:
         """Marks a sink as no longer configured.

@@ -7,6 +7,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_failure_alerts import is_about
 from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions
+from rules.alert import Alert
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, TransitionStatus, alert_histories, single_alert_notification
@@ -43,6 +44,10 @@ class SinkPlanner:
         """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
         self.silenced = 0
         """Firing alerts that a silence held back in the newest plan."""
+
+    def takes(self, alert: Alert) -> bool:
+        """Returns whether the sink gets this transition: it matches the route, and is not about the sink itself."""
+        return self._route.matches(alert) and not is_about(alert, self._sink)
 
     def plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
         """Returns what to send now; records in the ledger what is never sent to this sink.
@@ -106,7 +111,7 @@ class SinkPlanner:
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""
         pending = self._ledger.pending(self._sink)
-        if all(self._route.matches(alert) and not is_about(alert, self._sink) for alert in pending):
+        if all(map(self.takes, pending)):
             return
         unrouted = [
             alert.key

@@ -98,6 +98,8 @@ class SinkWorker:
         self._failing: str | None = None
         self._result = SinkResult()
         ledger.add_sink(self.name)
+        # A reload, or a restart, may have changed what it takes.
+        ledger.reopen(self.name, self._planner.takes)
 
     def take_over(self, predecessor: "SinkWorker") -> None:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""

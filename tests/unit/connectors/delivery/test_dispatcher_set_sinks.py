@@ -9,10 +9,11 @@ import pytest
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.sinks.sink import Delivered, Outcome
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
+from rules.notifications.route import Route
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
@@ -48,6 +49,19 @@ def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: 
 
     assert kept.transitions == added.transitions == [FIRST, SECOND]
     assert removed.transitions == [FIRST]
+
+
+@pytest.mark.parametrize("mode", DeliveryMode)
+def test_a_sink_whose_route_is_widened_receives_what_is_firing(mode: DeliveryMode, tmp_path: Path) -> None:
+    narrow, wide = RecordingSink("pager", mode, route=Route(clusters=("beta",))), RecordingSink("pager", mode)
+    dispatcher = dispatcher_with(tmp_path, narrow)
+    dispatcher.deliver([FIRST, SECOND, alert("two", resolved=True)], NOON_MS)
+
+    dispatcher.set_sinks([wide])
+    dispatcher.deliver([], NOON_MS)
+    dispatcher_with(tmp_path, wide).deliver([], NOON_MS)
+
+    assert (narrow.transitions, wide.transitions) == ([], [FIRST])
 
 
 def test_a_kept_sink_that_fails_is_not_called_earlier_because_the_sinks_were_read_again(tmp_path: Path) -> None:

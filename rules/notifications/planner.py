@@ -74,6 +74,11 @@ class _AlertDecision:
     def sendable(self) -> bool:
         return not self.held_back and not self.discarded
 
+    @property
+    def listed(self) -> Alert:
+        """The alert as the notification lists it: one that is held back, as the sink was notified of it."""
+        return self.history.newest if self.sendable else self.history.delivered[-1]
+
 
 class NotificationPlanner:
     """Plans the notifications of one sink. It has no state: the records say what was delivered."""
@@ -153,7 +158,7 @@ class NotificationPlanner:
         new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
         listed = [one for one in decisions if one.sendable or one.history.notified]
-        newest = {one.history.newest.fingerprint: one.history.newest for one in listed}
+        newest = {one.listed.fingerprint: one.listed for one in listed}
         if not newest:
             return None
         reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)

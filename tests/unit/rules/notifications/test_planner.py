@@ -406,6 +406,17 @@ def test_a_silenced_alert_that_becomes_critical_is_no_page_until_the_silence_end
     assert escalations(sink) == [(0, 1, True)]
 
 
+def test_a_silenced_alert_is_listed_as_the_sink_was_notified_of_it() -> None:
+    """Alertmanager routes what is listed by its severity, and PagerDuty shows the worst."""
+    sink = SimulatedSink(repeat_ms=MINUTE)
+    sink.step(stale(1), stale(2))
+    sink.silence(subject="voter2")
+    assert sink.step(grave(2)) == []
+    assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1 voter2"]
+    sink.step(stale(3, at_ms=90_000))
+    assert sink.step(after_ms=90_000) == ["changed warning: voter1 voter2 +voter3"]
+
+
 def test_another_alert_that_is_as_severe_is_noticeable_and_a_minor_change_is_not() -> None:
     sink = SimulatedSink()
     sink.step(stale(1), stale(2))

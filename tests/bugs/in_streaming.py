@@ -101,15 +101,15 @@ BUGS = (
     ),
     Bug(
         "streaming/job/clock_steps.py",
-        "_alert(Millis(now_ms - step_ms), now_ms)",
-        "_alert(Millis(now_ms + step_ms), now_ms)",
+        "_alert(Millis(now_ms - step_ms), now_ms, self._alert)",
+        "_alert(Millis(now_ms + step_ms), now_ms, self._alert)",
         "tests/unit/streaming/job/test_clock_steps.py::test_the_alert_names_the_times_before_and_after_the_step",
     ),
     Bug(
         "streaming/job/refused_rows.py",
-        "{subject: alert.observed_at_ms for subject, alert in self._firing.items()}",
-        "dict.fromkeys(self._firing, Millis(0))",
-        "tests/unit/streaming/job/test_refused_rows.py::test_firing_alert_of_the_ledger_without_further_rows_lasts_as_long_as_without_the_restart",
+        "self._newest_ms.setdefault(each, now_ms)",
+        "self._newest_ms.get(each, 0)",
+        "tests/unit/streaming/job/test_refused_rows.py::test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows_again",
     ),
     Bug(
         "streaming/pipeline/early_alerts.py",

@@ -38,7 +38,8 @@ class SinkPlanner:
         self._route = options.route
         repeat_ms = None if options.repeat_s is None else Millis(round(options.repeat_s * 1000))
         per_transition = options.mode is DeliveryMode.TRANSITIONS
-        self._planner = None if per_transition else NotificationPlanner(RULES, repeat_ms=repeat_ms)
+        planner = NotificationPlanner(RULES, repeat_ms=repeat_ms, expires=options.expires)
+        self._planner = None if per_transition else planner
         self._empty_plan: _EmptyPlan | None = None
         self._maybe_delivered: set[Key] = set()
         """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""

@@ -99,6 +99,8 @@ class DeliveryOptions:
     mode: DeliveryMode
     repeat_s: float | None = None
     """After how long an open incident is sent again; None for never. Transitions are never repeated."""
+    expires: bool = False
+    """Whether an incident that is not sent again ends there by itself."""
     route: Route = field(default_factory=Route)
     """Which alerts are sent."""
 

@@ -151,6 +151,7 @@ def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
         name=section.name or section.default_name(),
         mode=section.mode,
         repeat_s=section.fixed_repeat_s or section.repeat_s,
+        expires=section.fixed_repeat_s is not None,
         route=section.route,
     )
     return section.open(options, spec.links, store)
@@ -199,7 +200,7 @@ class SinkSection(Section, ABC):
     """The key that the text after the kind sets; a secret may be in a file: `@FILE`."""
     mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
     fixed_repeat_s: ClassVar[float | None] = None
-    """The repeat interval of a kind that people cannot set."""
+    """The repeat interval of a kind that people cannot set: an incident that is not sent again ends there by itself."""
     test_open_s: ClassVar[float] = 0.0
     """How long the test notification stays open: an alert in a pager that resolves at once may page nobody."""
     test_resolves: ClassVar[bool] = True

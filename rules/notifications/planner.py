@@ -11,7 +11,8 @@ Pure: the same records and the same `now` give the same plan.
   incident stays open in the sink forever.
 - A consequence is held back while its cause is firing and for a while after the cause resolved: it is sent if it is
   still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
-- An open incident is sent again after each repeat interval.
+- An open incident is sent again after each repeat interval; one of which all alerts are silenced only to a sink in
+  which it would end by itself, and people would be notified that it resolved.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
   unreachable becomes one `resolved` notification.
 """
@@ -56,6 +57,8 @@ class _AlertDecision:
     silenced: bool
     inhibited: bool
     """Its cause is firing, or resolved a moment ago."""
+    may_expire: bool
+    """Nothing shows whether it still fires."""
 
     @property
     def suppressed(self) -> bool:
@@ -83,15 +86,17 @@ class _AlertDecision:
 class NotificationPlanner:
     """Plans the notifications of one sink. It has no state: the records say what was delivered."""
 
-    def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None) -> None:
-        """Stores the rules and the repeat interval.
+    def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None, expires: bool = False) -> None:
+        """Stores the rules and how the sink is notified of an open incident.
 
         Args:
             rules: by id; they say which rule inhibits which.
             repeat_ms: after how long an open incident is sent again; None for never.
+            expires: an incident that is not sent again ends there by itself.
         """
         self._rules = rules
         self._repeat_ms = repeat_ms
+        self._expires = expires
 
     def plan(
         self,
@@ -148,8 +153,11 @@ class NotificationPlanner:
             alert = history.newest
             rule = self._rules.get(alert.rule)
             inhibited = any((alert.cluster_id, cause) in causes for cause in (rule.inhibited_by if rule else ()))
-            silenced = any(silence.matches(alert) for silence in active)
-            decisions.append(_AlertDecision(history=history, silenced=silenced, inhibited=inhibited))
+            matching = [silence for silence in active if silence.matches(alert)]
+            may_expire = any(silence.lets_expire for silence in matching)
+            decisions.append(
+                _AlertDecision(history=history, silenced=bool(matching), inhibited=inhibited, may_expire=may_expire)
+            )
         return decisions
 
     def _notification(
@@ -162,7 +170,8 @@ class NotificationPlanner:
         if not newest:
             return None
         reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)
-        if reason is None or (reason is NotifyReason.REPEATED and all(one.suppressed for one in listed)):
+        quiet = all(one.may_expire if self._expires else one.suppressed for one in listed)
+        if reason is None or (reason is NotifyReason.REPEATED and quiet):
             return None
         if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):
             return None

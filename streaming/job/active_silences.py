@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from connectors.delivery.ledger import Ledger
 from connectors.store.silences import SilenceStore
 from rules.model.identifiers import Millis
-from rules.notifications.route import JOB_CLUSTER_ID, Silence
+from rules.notifications.route import JOB_CLUSTER_ID, NotMonitored, Silence
 from streaming.config import Config
 from streaming.config.maintenance import AUTHOR, in_force
 
@@ -50,7 +50,7 @@ class ActiveSilences:
 
 def _removed(cluster: str, now_ms: Millis) -> Silence:
     """Its alerts continue when the cluster is configured again; until then nothing shows whether they still hold."""
-    return Silence(
+    return NotMonitored(
         id=f"not-watched-{cluster}",
         cluster=cluster,
         starts_at_ms=now_ms,

@@ -149,7 +149,7 @@ BUGS = (
     ),
     Bug(
         "rules/notifications/planner.py",
-        "if reason is None or (reason is NotifyReason.REPEATED and all(one.suppressed for one in listed)):",
+        "if reason is None or (reason is NotifyReason.REPEATED and quiet):",
         "if reason is None:",
         "tests/unit/rules/notifications/test_planner.py::test_a_silence_suppresses_repetitions_but_not_the_end_of_a_sent_alert",
     ),

@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.errors import UsageError
+from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import DeliveryMode, Sink
@@ -47,6 +48,12 @@ def test_the_name_of_a_sink_for_people_has_no_secret(config: SinkSection, name: 
     assert (options.name, options.mode, options.repeat_s) == (name, DeliveryMode.INCIDENTS, 60)
     assert "hunter2" not in repr(config)
     assert opened(config, tmp_path, name="pager").options.name == "pager"
+
+
+def test_only_in_alertmanager_an_incident_ends_that_is_not_sent_again(tmp_path: Path) -> None:
+    alertmanager = AlertmanagerSection(url=SecretStr("http://alertmanager:9093"))
+    webhook = WebhookSection(url=SecretStr("https://hooks.example.com"))
+    assert [opened(each, tmp_path).options.expires for each in (alertmanager, webhook)] == [True, False]
 
 
 def test_an_unusable_config_is_reported_at_start_up(tmp_path: Path) -> None:

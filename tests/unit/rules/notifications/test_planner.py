@@ -13,7 +13,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.incident import IncidentGrouper
 from rules.notifications.notification import Notification, TransitionStatus
 from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
-from rules.notifications.route import Silence
+from rules.notifications.route import NotMonitored, Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 MINUTE = 60_000
@@ -23,8 +23,9 @@ HOUR = 60 * MINUTE
 class SimulatedSink:
     """A sink for people with ledger and clock: each step records alerts and returns the notifications."""
 
-    def __init__(self, *, repeat_ms: int | None = 4 * HOUR) -> None:
-        self.planner = NotificationPlanner(RULES, repeat_ms=None if repeat_ms is None else Millis(repeat_ms))
+    def __init__(self, *, repeat_ms: int | None = 4 * HOUR, expires: bool = False) -> None:
+        repeat = None if repeat_ms is None else Millis(repeat_ms)
+        self.planner = NotificationPlanner(RULES, repeat_ms=repeat, expires=expires)
         self.grouper = IncidentGrouper(RULES)
         self.transitions: dict[str, list[TransitionStatus]] = {}
         self.last_notified_ms: dict[str, Millis] = {}
@@ -258,6 +259,28 @@ def test_a_silence_suppresses_repetitions_but_not_the_end_of_a_sent_alert() -> N
     sink.silence(cluster="alpha")
     assert sink.step(after_ms=2 * MINUTE) == []
     assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
+
+
+def test_a_silence_does_not_end_an_alert_in_a_sink_in_which_it_expires() -> None:
+    """Alertmanager would send people that it resolved five minutes after the silence began."""
+    sink = SimulatedSink(repeat_ms=MINUTE, expires=True)
+    sink.step(stale(1))
+    sink.silence(cluster="alpha")
+    assert sink.step(stale(2)) == []
+    assert sink.step(after_ms=MINUTE) == ["repeated warning: voter1"]
+    assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
+    assert sink.step(after_ms=2 * MINUTE) == []
+
+
+def test_an_alert_that_nothing_shows_to_fire_expires() -> None:
+    sink = SimulatedSink(repeat_ms=MINUTE, expires=True)
+    sink.step(stale(1))
+    sink.silence(cluster="alpha")
+    end_ms = Millis(sink.now + HOUR)
+    sink.silences.append(
+        NotMonitored(id="s2", cluster="alpha", starts_at_ms=sink.now, ends_at_ms=end_ms, author="", comment="")
+    )
+    assert sink.step(after_ms=MINUTE) == []
 
 
 def test_the_end_of_a_possibly_delivered_alert_is_sent_although_it_is_silenced() -> None:

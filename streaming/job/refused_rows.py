@@ -5,7 +5,8 @@ are accepted meanwhile.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connectors.delivery.job_alert import job_alert, resolved_alert
@@ -33,14 +34,15 @@ class RefusedRows:
     Firing alerts survive a restart; their half hour begins again, because only the first refused row is known.
     """
 
-    def __init__(self, firing: Sequence[Alert]) -> None:
-        """`firing`: the firing alerts of the ledger."""
+    def __init__(self, firing: Sequence[Alert], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`firing`: the firing alerts of the ledger; `clock` returns seconds that only grow."""
         self._firing = {
             alert.subject: alert
             for alert in firing
             if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith((_ROWS, _MESSAGES))
         }
-        self._newest_ms: dict[str, Millis] = {}
+        self._clock = clock
+        self._newest: dict[str, float] = {}
         """When the newest row of each subject was refused; after a restart, when the alert was first evaluated."""
         self._arrived: dict[str, Mapping[str, Any]] = {}
         """The first row of each subject since the newest evaluation: a job that does not notify evaluates none."""
@@ -58,16 +60,16 @@ class RefusedRows:
 
     def due(self, now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due at `now_ms`, the wall clock."""
-        transitions = []
+        now, transitions = self._clock(), []
         # Another thread may note a row meanwhile.
         for subject in [*self._arrived]:
             row = self._arrived.pop(subject)
-            self._newest_ms[subject] = now_ms
+            self._newest[subject] = now
             if subject not in self._firing:
                 self._firing[subject] = alert = _alert(subject, row, now_ms)
                 transitions.append(alert)
         for subject in [
-            each for each in self._firing if now_ms - self._newest_ms.setdefault(each, now_ms) >= FIRING_MS
+            each for each in self._firing if 1000 * (now - self._newest.setdefault(each, now)) >= FIRING_MS
         ]:
             now_true = f"No further {subject} were refused."
             transitions.append(resolved_alert(self._firing.pop(subject), now_ms, now_true))

@@ -107,8 +107,8 @@ BUGS = (
     ),
     Bug(
         "streaming/job/refused_rows.py",
-        "self._newest_ms.setdefault(each, now_ms)",
-        "self._newest_ms.get(each, 0)",
+        "self._newest.setdefault(each, now)",
+        "self._newest.get(each, 0.0)",
         "tests/unit/streaming/job/test_refused_rows.py::test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows_again",
     ),
     Bug(

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from collections.abc import Sequence
 
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -28,12 +29,24 @@ def refused(offset: int, *, cluster: str | None = "prod", part: str = "time") ->
     )
 
 
+class Clock:
+    """The monotonic clock: what the wall clock shows until a test sets that."""
+
+    seconds = NOW / 1000
+
+
+def watched(firing: Sequence[Alert]) -> RefusedRows:
+    Clock.seconds = NOW / 1000
+    return RefusedRows(firing, clock=lambda: Clock.seconds)
+
+
 def due(rows: RefusedRows, now_ms: int) -> list[tuple[str, AlertState]]:
+    Clock.seconds = now_ms / 1000
     return [(alert.subject, alert.state) for alert in rows.due(Millis(now_ms))]
 
 
 def test_alert_names_cluster_reason_and_place() -> None:
-    rows = RefusedRows(())
+    rows = watched(())
     rows.refused([refused(12), refused(13)])
 
     (alert,) = rows.due(NOW)
@@ -56,7 +69,7 @@ def test_alert_names_cluster_reason_and_place() -> None:
 
 
 def test_each_cluster_and_each_kind_is_one_alert() -> None:
-    rows = RefusedRows(())
+    rows = watched(())
     rows.refused([refused(1), refused(2), refused(3, part="sequence"), refused(4, cluster="test")])
     rows.refused([refused(5, cluster=None, part="message")])
 
@@ -70,7 +83,7 @@ def test_each_cluster_and_each_kind_is_one_alert() -> None:
 
 
 def test_alert_is_sent_like_the_alerts_of_its_cluster_and_that_of_unknown_messages_to_all() -> None:
-    rows, route = RefusedRows(()), Route(clusters=("test",))
+    rows, route = watched(()), Route(clusters=("test",))
     rows.refused([refused(1), refused(2, cluster="test"), refused(3, cluster=None, part="message")])
 
     assert [route.matches(alert) for alert in rows.due(NOW)] == [False, True, True]
@@ -78,7 +91,7 @@ def test_alert_is_sent_like_the_alerts_of_its_cluster_and_that_of_unknown_messag
 
 def test_a_job_that_does_not_notify_keeps_one_row_of_each_kind() -> None:
     """It may stand by for months while a relay with a wrong clock writes several rows a second."""
-    rows = RefusedRows(())
+    rows = watched(())
     tracemalloc.start()
     for offset in range(1_000):
         rows.refused([refused(offset)])
@@ -91,7 +104,7 @@ def test_a_job_that_does_not_notify_keeps_one_row_of_each_kind() -> None:
 
 
 def test_alert_resolves_half_an_hour_after_the_newest_row() -> None:
-    rows = RefusedRows(())
+    rows = watched(())
     rows.refused([refused(1)])
     due(rows, NOW)
     rows.refused([refused(2)])
@@ -101,11 +114,20 @@ def test_alert_resolves_half_an_hour_after_the_newest_row() -> None:
     assert due(rows, NOW + FIRING_MS + 60_000) == [("rows of prod: time", AlertState.RESOLVED)]
 
 
+def test_a_clock_that_was_set_or_a_host_that_was_suspended_resolves_nothing() -> None:
+    rows = watched(())
+    rows.refused([refused(1)])
+    due(rows, NOW)
+    assert rows.due(Millis(NOW + 10 * FIRING_MS)) == []
+    Clock.seconds += FIRING_MS / 1000
+    assert [alert.state for alert in rows.due(Millis(NOW - 10 * FIRING_MS))] == [AlertState.RESOLVED]
+
+
 def test_firing_alert_of_the_ledger_is_continued() -> None:
-    first = RefusedRows(())
+    first = watched(())
     first.refused([refused(1)])
     firing: tuple[Alert, ...] = tuple(first.due(NOW))
-    rows = RefusedRows(firing)
+    rows = watched(firing)
 
     rows.refused([refused(2)])
     assert due(rows, NOW + FIRING_MS - 1) == []
@@ -114,9 +136,9 @@ def test_firing_alert_of_the_ledger_is_continued() -> None:
 
 def test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows_again() -> None:
     """It fired hours ago, and rows were refused until the restart: the ledger has only the first one."""
-    first = RefusedRows(())
+    first = watched(())
     first.refused([refused(1)])
-    rows = RefusedRows(tuple(first.due(NOW)))
+    rows = watched(tuple(first.due(NOW)))
     restarted_ms = NOW + 10 * FIRING_MS
 
     assert due(rows, restarted_ms) == []
@@ -125,9 +147,9 @@ def test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows
 
 
 def test_firing_alert_of_the_ledger_without_further_rows_resolves_half_an_hour_after_the_restart() -> None:
-    first = RefusedRows(())
+    first = watched(())
     first.refused([refused(1)])
-    rows = RefusedRows(tuple(first.due(NOW)))
+    rows = watched(tuple(first.due(NOW)))
 
     assert due(rows, NOW + 60_000) == []
     assert due(rows, NOW + 60_000 + FIRING_MS - 1) == []

@@ -25,6 +25,7 @@ from tests.bugs.in_kip_856_rows import BUGS as IN_KIP_856_ROWS
 from tests.bugs.in_kip_856_statements import BUGS as IN_KIP_856_STATEMENTS
 from tests.bugs.in_kip_1347_rows import BUGS as IN_KIP_1347_ROWS
 from tests.bugs.in_kip_1347_statements import BUGS as IN_KIP_1347_STATEMENTS
+from tests.bugs.in_kip_left_rows import BUGS as IN_KIP_LEFT_ROWS
 from tests.bugs.in_kip_notes_rows import BUGS as IN_KIP_NOTES_ROWS
 from tests.bugs.in_kip_sample_277 import BUGS as IN_KIP_SAMPLE_277
 from tests.bugs.in_kip_sample_311 import BUGS as IN_KIP_SAMPLE_311
@@ -56,6 +57,7 @@ OF_KIPS = (
     *IN_KIP_SAMPLE_491,
     *IN_KIP_SAMPLE_523,
     *IN_KIP_SAMPLE_557,
+    *IN_KIP_LEFT_ROWS,
     *IN_KIP_856_STATEMENTS,
     *IN_KIP_704_853_STATEMENTS,
     *IN_KIP_595_STATEMENTS,

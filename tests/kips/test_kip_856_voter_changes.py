@@ -72,7 +72,7 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
     assert waits.summary.endswith("2 of 4 voters are in sync; 3 are needed.")
 
 
-@pytest.mark.kip("A042", "A077", "A082")
+@pytest.mark.kip("A042", "A076", "A077", "A082")
 def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     leaving = removing(voter_not_fetching(healthy(3), 1), 3)
 
@@ -85,7 +85,7 @@ def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
 
 
-@pytest.mark.kip("A021", "A068", "A072")
+@pytest.mark.kip("A021", "A068", "A072", "A076")
 def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")

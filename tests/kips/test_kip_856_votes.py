@@ -208,7 +208,7 @@ def test_a_majority_of_disks_has_all_committed_records_and_fewer_may_not(voters:
         assert left(*(disk(node, 8, *nodes) for node in present)).holds_all_committed is not lost
 
 
-@pytest.mark.kip("A009", "A023", "A045")
+@pytest.mark.kip("A009", "A023", "A045", "A058")
 def test_each_disk_has_the_voters_of_its_own_newest_record(tmp_path: Path) -> None:
     begun = leader_change() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
     changed = batch([voters_record(1, 2, 3)], base_offset=4)

@@ -75,7 +75,9 @@ def find_partition(folder: Path) -> Path:
         except OSError as problem:
             raise UsageError(f"cannot read {candidate}: {(problem.strerror or 'unreadable').lower()}") from None
         if any(is_log_file(name) for name in names):
-            return candidate
+            # `.` and `..` have neither the name nor the parent of the folder.
+            named = candidate.parent.name and ".." not in candidate.parts
+            return candidate if named else candidate.resolve()
     raise UsageError(
         f"no metadata log is in {folder}: name a controller's metadata.log.dir (or log.dirs), or the {PARTITION} in it"
     )

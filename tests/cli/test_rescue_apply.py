@@ -78,6 +78,27 @@ def test_undo_restores_the_node_and_then_has_nothing_to_do(node: Path) -> None:
     assert contents(node) == before
 
 
+@pytest.mark.parametrize(
+    ("inside", "given"),
+    [("", "."), ("", "__cluster_metadata-0"), ("__cluster_metadata-0", "."), ("__cluster_metadata-0", "..")],
+)
+def test_log_directory_may_be_the_working_directory(
+    node: Path, monkeypatch: pytest.MonkeyPatch, inside: str, given: str
+) -> None:
+    before = contents(node)
+    monkeypatch.chdir(node / inside)
+
+    ended = rescue("apply", Path(given), "--initial-controllers", NEW, "--yes")
+
+    assert ended.exit_code == 0, ended.output
+    assert [path.name for path in node.parent.glob("*.before-*")] == [
+        f"node-1.before-{SNAPSHOT.removesuffix('.checkpoint')}"
+    ]
+    assert not (node / "__cluster_metadata-0" / ".lock").exists()
+    assert rescue("undo", Path(given)).exit_code == 0
+    assert contents(node) == before
+
+
 def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
     rescue("apply", node, "--initial-controllers", NEW, "--yes")
     (node / "__cluster_metadata-0" / "quorum-state").write_text("{}")

@@ -28,7 +28,7 @@ class BackupManifest:
     """What a backup is of, and what was about to be written."""
 
     partition: str
-    """The partition's folder."""
+    """The partition's folder, absolute: the rescue may be undone from another working directory."""
     snapshot: str
     """File name of the snapshot that the rescue writes."""
     snapshot_sha256: str
@@ -56,7 +56,7 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         UsageError: the folder cannot be written, or holds the backup of something else.
     """
     manifest = BackupManifest(
-        partition=str(partition),
+        partition=str(partition.resolve()),
         snapshot=snapshot,
         snapshot_sha256=hashlib.sha256(content).hexdigest(),
         files=_digests(partition),
@@ -104,7 +104,7 @@ def restore_backup(partition: Path, backup: Path) -> bool:
         UsageError: the backup is of another folder, or the folder has changed since: the node was started.
     """
     manifest = read_manifest(backup)
-    if manifest.partition != str(partition):
+    if manifest.partition != str(partition.resolve()):
         raise UsageError(f"{backup} is the backup of {manifest.partition}, not of {partition}")
     before, now = dict(manifest.files), _digests(partition)
     if now == before:

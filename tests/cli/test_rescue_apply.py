@@ -99,6 +99,17 @@ def test_log_directory_may_be_the_working_directory(
     assert contents(node) == before
 
 
+def test_undo_from_another_working_directory(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(node)
+    monkeypatch.chdir(node.parent)
+    assert rescue("apply", Path("node-1"), "--initial-controllers", NEW, "--yes").exit_code == 0
+
+    ended = rescue("undo", node)
+
+    assert ended.exit_code == 0, ended.output
+    assert contents(node) == before
+
+
 def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
     rescue("apply", node, "--initial-controllers", NEW, "--yes")
     (node / "__cluster_metadata-0" / "quorum-state").write_text("{}")

@@ -1,12 +1,12 @@
 """The output of `rescue plan`, as text and as JSON, and the procedure: what to stop, write, start and check."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from rich.text import Text
 
+from connectors.logdir.log_dir_files import PARTITION
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
@@ -241,7 +241,7 @@ def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = Tr
 
 def _log_dir(one: AssessedDisk) -> str:
     folder = one.disk.folder
-    return quote(str(folder.parent if folder != Path() else folder))
+    return quote(str(folder.parent if folder.name == PARTITION else folder))
 
 
 def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:

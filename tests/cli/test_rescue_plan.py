@@ -1,6 +1,7 @@
 """`kraftwatch rescue plan`: the dry run as text and JSON, and its exit codes."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,22 @@ def test_new_endpoints_pass_and_disks_warnings_and_steps_are_printed(stopped: Pa
     assert "continue with 1-AaorEeDFTeqhbYUKWjaZFw and 2-wPvHPGZoRSmdGaO9smPpMQ" in output
     assert "warning: the logs end at different offsets" in output
     assert "$ kraftwatch rescue apply --log-dir" in output
+
+
+def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
+    """A copy of `__cluster_metadata-0` under another name, with its meta.properties."""
+    for node in (1, 2):
+        partition = stopped / f"node-{node}" / "__cluster_metadata-0"
+        (partition.parent / "meta.properties").rename(partition / "meta.properties")
+        partition.rename(stopped / f"copy-{node}")
+    log_dirs = ("--log-dir", str(stopped / "copy-1"), "--log-dir", str(stopped / "copy-2"))
+
+    ended = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, "--initial-controllers", NEW, "--json"])
+
+    steps = json.loads(ended.stdout)["steps"]
+    again = next(one for one in steps if one.startswith("kraftwatch rescue plan"))
+    assert CliRunner().invoke(app, shlex.split(again.partition(" > ")[0])[1:]).exit_code == 0
+    assert sum(f"rescue apply --log-dir {stopped / 'copy-1'} " in one for one in steps) == 1
 
 
 def test_other_directory_id_is_rejected_with_exit_code_2(stopped: Path) -> None:

@@ -102,17 +102,10 @@ def timeline_entries(
     observed: ObservedHistory, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
 ) -> tuple[TimelineEntry, ...]:
     """Returns the entries of a cluster in order of time."""
-    entries = [*_of_the_log(observed), *_recoveries(observed), *_alerts(alerts), *_gaps(observed)]
-    return tuple(
-        sorted(
-            (
-                one
-                for one in entries
-                if (from_ms is None or one.at_ms >= from_ms) and (to_ms is None or one.at_ms <= to_ms)
-            ),
-            key=lambda one: one.at_ms,
-        )
-    )
+    entries = [*_of_the_log(observed), *_recoveries(observed), *_alerts(alerts)]
+    begun = [one for one in entries if from_ms is None or one.at_ms >= from_ms]
+    begun += _gaps(observed, from_ms)
+    return tuple(sorted((one for one in begun if to_ms is None or one.at_ms <= to_ms), key=lambda one: one.at_ms))
 
 
 def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
@@ -195,8 +188,11 @@ def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
         )
 
 
-def _gaps(observed: ObservedHistory) -> Iterator[TimelineEntry]:
+def _gaps(observed: ObservedHistory, from_ms: Millis | None) -> Iterator[TimelineEntry]:
+    """Yields the gaps that end after a time: one that began before it hides what happened after it."""
     for began, ended in observed.gaps:
+        if from_ms is not None and ended <= from_ms:
+            continue
         yield TimelineEntry(
             at_ms=began,
             kind=EntryKind.GAP,

@@ -81,3 +81,14 @@ def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition()
 
     (found,) = (one for one in entries(history) if one.kind is EntryKind.RECOVERY)
     assert (found.at_ms, found.text) == (contained_ms, "at least since then: topic orders is RECOVERING")
+
+
+def test_a_gap_that_began_before_the_first_time_is_an_entry() -> None:
+    """Otherwise an outage of the job in the whole of the time would look like a quiet cluster."""
+    history = ObservedHistory("a")
+    history.gaps += [(Millis(AT), Millis(AT + 60_000)), (Millis(AT + 120_000), Millis(AT + 720_000))]
+
+    found = timeline_entries(history, (), from_ms=Millis(AT + 180_000), to_ms=Millis(AT + 300_000))
+
+    assert [(one.kind, one.at_ms) for one in found] == [(EntryKind.GAP, AT + 120_000)]
+    assert found[0].text.startswith("not observed for 10 min")

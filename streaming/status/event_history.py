@@ -21,7 +21,7 @@ class EventHistory:
         self.sequence = -1
         """The newest observation of which the events are known."""
         self._kept: dict[str, dict[Any, Any]] = {kind: {} for kind in (*_BY_OFFSET, "unclean")}
-        """By the name of the history's field, and by offset."""
+        """By the name of the history's field, and by offset and time: of a log that was rewritten both remain."""
         self._newest_history: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[str, Recovery] = {}
@@ -46,7 +46,7 @@ class EventHistory:
 
     def _keep(self, history: RecentHistory) -> None:
         for kind in _BY_OFFSET:
-            self._kept[kind].update({one.offset: one for one in getattr(history, kind)})
+            self._kept[kind].update({(one.offset, one.timestamp_ms): one for one in getattr(history, kind)})
         # Unclean elections of a topic are aggregated: the newest aggregate with the same beginning holds all of them.
         self._kept["unclean"].update({(one.topic_id, one.first_timestamp_ms): one for one in history.unclean})
 

@@ -145,8 +145,9 @@ def with_known_events(now: ClusterView, past: PastState) -> ClusterView:
     older, newer = past.events, now.received.status
     merged: dict[str, Any] = {}
     for name in ("elections", "voter_changes", "reconfigurations", "starts"):
-        by_offset = {one.offset: one for one in (*getattr(older, name), *getattr(newer, name))}
-        merged[name] = tuple(by_offset[offset] for offset in sorted(by_offset))
+        # Of a log that was rewritten, both events of an offset remain.
+        by_place = {(one.offset, one.at_ms): one for one in (*getattr(older, name), *getattr(newer, name))}
+        merged[name] = tuple(by_place[place] for place in sorted(by_place))
     status = replace(newer, **merged, unclean=_newest_unclean(older, newer))
     return replace(now, received=replace(now.received, status=status))
 

@@ -92,3 +92,27 @@ def test_a_gap_that_began_before_the_first_time_is_an_entry() -> None:
 
     assert [(one.kind, one.at_ms) for one in found] == [(EntryKind.GAP, AT + 120_000)]
     assert found[0].text.startswith("not observed for 10 min")
+
+
+def test_an_election_that_was_lost_with_committed_metadata_stays() -> None:
+    """The log was rewritten from offset 30 on: there is another election at the same offset."""
+    history, script = ObservedHistory("a"), LogScript()
+
+    def read() -> None:
+        apply(history.machine, [script.read()])
+        history.events.add(history.machine)
+
+    script.leader(1)
+    script.noops(29)
+    script.leader(3, epoch=2)
+    script.noops(20)
+    read()
+    script.offset = 30
+    script.leader(2, epoch=3)
+    read()
+
+    assert [one.text for one in entries(history) if one.kind is EntryKind.ELECTION] == [
+        "controller 1 was elected, epoch 1",
+        "controller 3 was elected, epoch 2",
+        "controller 2 was elected, epoch 3",
+    ]

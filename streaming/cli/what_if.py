@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +80,9 @@ def what_if(
 
 def _controllers(opts: WhatIfOptions) -> "Controllers":
     from streaming.cli import cluster_query
+    from streaming.status.cluster_status import StatusSource
     from streaming.status.from_log_dir import replay_log_dir
+    from streaming.status.status_tables import recorded_note
     from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
 
     common = {one.name: getattr(opts, one.name) for one in fields(ClusterOptions)}
@@ -90,7 +92,11 @@ def _controllers(opts: WhatIfOptions) -> "Controllers":
             raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
         return controllers_of_disks([replay_log_dir(folder, options.point_in_time) for folder in opts.log_dir])
     state = cluster_query.query_one_cluster(options)
-    return controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
+    controllers = controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
+    if state.source is not StatusSource.JOURNAL:
+        return controllers
+    note = recorded_note(state.age_ms, missing=bool(state.missing))
+    return replace(controllers, assumed=(note, *controllers.assumed))
 
 
 def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":

@@ -61,3 +61,14 @@ def test_only_selects_among_the_clusters_of_a_journal(folder: Path) -> None:
     assert [json.loads(line)["cluster"] for line in selected.stdout.splitlines()] == ["staging"]
     assert unknown.returncode == 2
     assert "--only test matches none of the clusters: prod, staging" in unknown.stderr
+
+
+def test_what_if_says_that_its_answer_is_about_a_recorded_state_and_how_old_it_is(folder: Path) -> None:
+    journal = next(folder.glob("**/journal"))
+    options = ("--journal", str(journal), "--only", "prod")
+    as_json = json.loads(kraftwatch("what-if", *options, "--json", folder=folder).stdout)
+    text = kraftwatch("what-if", *options, folder=folder).stdout
+
+    assert as_json["assumed"][0].startswith("recorded state, ")
+    assert as_json["assumed"][0].endswith(" old: no node was queried")
+    assert "assumption: recorded state, " in text

@@ -34,6 +34,7 @@ Thresholds
     by the timestamps in the log; then it resolves. answer_age (10 s).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
@@ -68,6 +69,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield _finding(quorum, one)
 
 
+def _recovering(quorum: Quorum) -> Counter[TopicId]:
+    """Returns how many partitions of each topic are RECOVERING."""
+    return Counter(each.topic_id for each in quorum.recovering)
+
+
 def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
     name = topic_text(one.topic, one.topic_id)
     return Finding(
@@ -81,7 +87,7 @@ def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
             "elections": one.elections,
             "elections_of_the_last_leader": one.last_leaders,
             "partitions": [*one.partitions],
-            "partitions_recovering_now": sum(each.topic_id == one.topic_id for each in quorum.recovering),
+            "partitions_recovering_now": quorum.derived(_recovering)[one.topic_id],
             "elected": [*one.leaders],
             "in_sync_before_and_not_elected": [*one.passed_over],
             "first": utc_text(one.first_timestamp_ms),

@@ -31,6 +31,8 @@ STARTS = 256
 """The maximum number of starts of all controllers."""
 INTERRUPTIONS = 1_024
 """The maximum number of interruptions of all nodes: enough for all brokers of a large cluster to be interrupted."""
+TOPICS = 1_024
+"""The maximum number of topics whose unclean elections are remembered: a failed broker elects in all of its topics."""
 EPISODE_MS = Millis(600_000)
 """An unclean election that is later than this after the one before of its topic is another matter."""
 OF_A_NODE = 32
@@ -234,7 +236,7 @@ def with_unclean(history: RecentHistory, elections: Iterable[UncleanElection]) -
         topics[one.topic_id] = _with_election(previous, one)
         newest = max(newest, one.timestamp_ms)
     recent = [one for one in (*ended, *topics.values()) if abs(one.last_timestamp_ms - newest) <= REMEMBERED_MS]
-    return replace(history, unclean=tuple(recent[-REMEMBERED:]))
+    return replace(history, unclean=tuple(recent[-TOPICS:]))
 
 
 def _with_election(previous: UncleanElections | None, one: UncleanElection) -> UncleanElections:

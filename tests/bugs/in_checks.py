@@ -59,7 +59,7 @@ BUGS = (
     ),
     Bug(
         "rules/checks/unclean_election.py",
-        "sum(each.topic_id == one.topic_id for each in quorum.recovering)",
+        "quorum.derived(_recovering)[one.topic_id]",
         "len(quorum.recovering)",
         "tests/unit/rules/test_unclean_election.py::test_partitions_of_another_topic_that_recover_are_not_counted",
     ),

@@ -7,7 +7,7 @@ import pytest
 from connectors.observations.log_event import LogEvent
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
-from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED, REMEMBERED_MS
+from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
 pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
@@ -189,18 +189,18 @@ def test_a_snapshot_adds_and_removes_no_unclean_elections() -> None:
 
 
 def test_many_unclean_elections_do_not_fill_the_state() -> None:
-    script, replay = LogScript(), machine()
+    script, replay, last = LogScript(), machine(), f"t{TOPICS + 4}"
     script.leader(1)
-    for number in range(REMEMBERED + 5):
+    for number in range(TOPICS + 5):
         script.topic(f"t{number}")
-    for number in range(REMEMBERED + 5):
+    for number in range(TOPICS + 5):
         script.change(f"t{number}", 0, isr=(102,), leader=102, recovering=True)
     for partition in range(PARTITIONS + 5):
-        script.change("t68", partition, isr=(102,), leader=102, recovering=True)
+        script.change(last, partition, isr=(102,), leader=102, recovering=True)
     quorum = apply(replay, [script.read()])
-    assert len(quorum.history.unclean) == REMEMBERED
+    assert len(quorum.history.unclean) == TOPICS
     newest = quorum.history.unclean[-1]
-    assert (newest.topic, newest.elections, newest.partitions) == ("t68", PARTITIONS + 5, tuple(range(PARTITIONS)))
+    assert (newest.topic, newest.elections, newest.partitions) == (last, PARTITIONS + 5, tuple(range(PARTITIONS)))
 
     script.change("t5", 1, isr=(102,), leader=102, recovering=True)
     script.topic("new")
@@ -209,7 +209,7 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     assert (topics[0], *topics[-2:]) == ("t7", "t5", "new"), "the one with the oldest election is forgotten"
 
     script.now_ms += REMEMBERED_MS + 1
-    script.change("t68", 30, isr=(103,), leader=103, recovering=True)
+    script.change(last, 30, isr=(103,), leader=103, recovering=True)
     later = of_orders(apply(replay, [script.read()]))
-    assert (later.topic, later.elections, later.partitions, later.leaders) == ("t68", 1, (30,), ids(103))
+    assert (later.topic, later.elections, later.partitions, later.leaders) == (last, 1, (30,), ids(103))
     assert later.first_timestamp_ms == later.last_timestamp_ms

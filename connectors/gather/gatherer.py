@@ -64,6 +64,7 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         limit_kafka_logging()
         _allow_many_sockets()
         with _open_journal(settings) as journal:
+            journal.keep_progress_of([cluster.name for cluster in settings.clusters])
             gatherer = Gatherer(settings, journal)
             _print_line(stdout, READY)
             gatherer.run(stdin)

@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -183,16 +183,32 @@ class JournalWriter:
             JournalError: the journal cannot be written; the writer is now unusable.
         """
         self.publish()
-        for cluster, position in list(self._positions.items()):
-            newest_ms = position.observed_at_ms
-            self._positions[cluster] = FollowProgress(
-                observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
-            )
-        self._changed.update(self._positions)
+        self._forget_progress({*self._positions}, now_ms)
         with self._transaction() as database:
             self._save_progress(database)
             database.execute("UPDATE journal SET restarted_at = ?", (self._published,))
         return self._published
+
+    def keep_progress_of(self, clusters: Collection[str]) -> None:
+        """Forgets how far the logs of all other clusters are recorded.
+
+        Readers pass over the rows of a cluster that is no longer configured, also those from before: if it is added
+        again, what they lack is in its log only.
+
+        Raises:
+            JournalError: the journal cannot be written; the writer is now unusable.
+        """
+        self._forget_progress(self._positions.keys() - clusters)
+        with self._transaction() as database:
+            self._save_progress(database)
+
+    def _forget_progress(self, clusters: Collection[str], now_ms: int | None = None) -> None:
+        for cluster in clusters:
+            newest_ms = self._positions[cluster].observed_at_ms
+            self._positions[cluster] = FollowProgress(
+                observed_at_ms=newest_ms if now_ms is None else min(newest_ms, now_ms)
+            )
+        self._changed.update(clusters)
 
     def lower_committed(self, sequence: int) -> None:
         """Takes back the commit of the rows from `sequence` on: they are read again, so retention must not delete them.

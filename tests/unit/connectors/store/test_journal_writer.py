@@ -181,6 +181,21 @@ def test_the_follow_progress_survives_the_deletion_of_old_rows(tmp_path: Path) -
         assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (42, 6, 29_000)
 
 
+def test_the_log_of_a_cluster_that_is_no_longer_gathered_is_read_again(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([records(batch(41, 6), base=41, last=41, epoch=6), poll(29_000, cluster="beta")])
+    with JournalWriter(tmp_path) as writer:
+        writer.keep_progress_of(["alpha"])
+        alpha = writer.follow_progress("alpha")
+        writer.keep_progress_of(["beta"])
+    with JournalWriter(tmp_path) as writer:
+        again = writer.follow_progress("alpha")
+        assert alpha is not None
+        assert again is not None
+        assert (alpha.next_offset, again.next_offset, again.observed_at_ms) == (42, None, alpha.observed_at_ms)
+        assert writer.follow_progress("beta") is not None
+
+
 def test_retention_by_size_and_age_deletes_committed_rows_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

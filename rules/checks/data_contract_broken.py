@@ -39,6 +39,7 @@ What to do
        rows, change the credential that does, and give each relay a topic of its own (`relay.topics`).
     6. For `no-offset-is-passed-over` with `source: kafka`, send SIGHUP to the relay that writes the cluster: it reads
        the log again, as it does every `restate_every`. Set retention.ms of the topic above the longest stop of the job.
+       Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it.
     7. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
     8. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
@@ -124,7 +125,8 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
     if violation.contract == _PASSED_OVER:
         return (
             "# With source: kafka, send SIGHUP to the relay that writes the cluster: it reads the log again",
-            "# Otherwise run kraftwatch checkpoint repair with the job's --checkpoint: it has the log read again",
+            "# Otherwise take the cluster out of the configuration, and add it again once the job has reloaded it: its "
+            "log is then read from the start. A job of this cluster alone: start it with a new --checkpoint",
             audit,
         )
     if violation.contract != _DECODES:

@@ -8,7 +8,7 @@ import certifi
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
-from connectors.errors import StoreError, UnavailableStoreError
+from connectors.errors import StoreError, UnavailableStoreError, UsageError
 from connectors.secret import redact
 from connectors.store.database import Database, Prepare
 from connectors.store.store_place import PostgresPlace
@@ -138,8 +138,13 @@ class _Login:
         self._place = place
 
     def __call__(self, dialect: object, record: object, args: object, parameters: dict[str, Any]) -> None:
-        if self._place.password is not None:
+        if self._place.password is None:
+            return
+        try:
             parameters["password"] = self._place.password.read()
+        except UsageError as problem:
+            # It may be there again in a moment: secrets are replaced while jobs run.
+            raise UnavailableStoreError(f"the store {self._place} cannot be used: {problem}") from None
 
 
 def _verified_tls() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -111,6 +112,16 @@ def test_a_user_without_privileges_is_told_so(server: PostgresServer, place: Pos
 def test_a_server_without_tls_is_refused_by_default(server: PostgresServer) -> None:
     with pytest.raises(StoreError, match="does not support SSL"):
         job_database(server.place("postgres", options="")).create()
+
+
+def test_a_password_file_that_cannot_be_read_now_is_waited_for(server: PostgresServer, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    place = PostgresPlace(url=server.place("postgres").url, password=Secret(file=file))
+    for _ in range(20):
+        with pytest.raises(UnavailableStoreError, match=f"cannot be used: cannot read {file}"):
+            job_database(place).create()
+    file.write_text("any\n")
+    job_database(place).create()
 
 
 def test_the_password_is_in_no_text(server: PostgresServer) -> None:

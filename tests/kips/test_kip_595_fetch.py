@@ -162,7 +162,7 @@ def test_every_other_field_of_a_fetch_response_is_read_at_its_place() -> None:
     assert (said.error, said.high_watermark, said.start_offset, said.records) == (0, 5, 2, records)
 
 
-@pytest.mark.kip("D070")
+@pytest.mark.kip("D034", "D070")
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -55,7 +55,7 @@ def test_observers_that_have_all_records_do_not_count_towards_a_commit() -> None
     assert "101" not in str(finding.evidence["voters"])
 
 
-@pytest.mark.kip("D071")
+@pytest.mark.kip("D034", "D071")
 def test_a_fetch_that_another_cluster_refuses_is_a_failed_observation() -> None:
     refused = answer()
     refused.error_code = 104

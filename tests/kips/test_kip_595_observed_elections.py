@@ -291,7 +291,7 @@ def test_controllers_that_start_and_find_a_leader_cause_no_election_and_no_alert
     assert observed.alerts == []
 
 
-@pytest.mark.kip("D095")
+@pytest.mark.kip("D034", "D095")
 def test_a_full_start_is_one_election_and_another_clusters_controller_is_reported() -> None:
     observed = MonitoredQuorum()
     for _ in range(0, 60_000, 500):

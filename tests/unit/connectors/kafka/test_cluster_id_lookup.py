@@ -42,6 +42,7 @@ def test_first_answer_is_used_and_no_socket_leaks() -> None:
     eventually(no_descriptor_is_left, within_s=5)
 
 
+@pytest.mark.kip("D034")
 def test_other_cluster_id_is_reported() -> None:
     with (
         FakeNode(answers_describe_cluster(b"another")).up() as port,

@@ -82,9 +82,20 @@ def test_a_controller_too_old_to_name_its_cluster_id_needs_it_configured() -> No
         identify_clusters([PROD], {}, is_old).require_all()
 
 
+@pytest.mark.kip("D034")
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
         identify_clusters([PROD], {"prod": "A"}, answers("B")).require_all()
+
+
+@pytest.mark.kip("D034")
+@pytest.mark.parametrize("recorded", [{}, {"prod": "A"}])
+def test_another_cluster_than_the_configured_one_is_refused(recorded: dict[str, str]) -> None:
+    def is_of_another_cluster(cluster: ClusterConnection, timeout_s: float) -> str:
+        raise ObservationError(Reason.WRONG_CLUSTER, "c1 belongs to cluster B")
+
+    with pytest.raises(UsageError, match=r"c1:9093 is not cluster A \(.*to cluster B\); nothing was changed"):
+        identify_clusters([replace(PROD, cluster_id="A")], recorded, is_of_another_cluster)
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,20 @@ def test_one_poll_or_a_new_leader_or_a_truncated_log_has_no_rate() -> None:
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
+@pytest.mark.kip("D112", "D113")
+def test_append_and_fetch_rates_are_exported(tmp_path: Path) -> None:
+    now = healthy(3)
+    assert now.poll is not None
+    shorter = tuple(replace(row, log_end_offset=Offset((row.log_end_offset or 0) - 20)) for row in now.poll.voters)
+    poll = replace(now.poll, observed_at_ms=Millis(now.poll.observed_at_ms - 2_000), voters=shorter)
+    before = replace(now, now_ms=Millis(NOW - 2_000), poll=poll)
+
+    read = reader(MetricsFixture(tmp_path).batch(before).batch(now).samples())
+
+    assert read("append_records_rate") == 10
+    assert read("fetch_records_rate", node_id="1", directory_id=key(1).directory_id) == 10
+
+
 @pytest.mark.kip("A011", "A040", "D026", "D111", "D125")
 def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     none_lagging = rates_of(polled(0, 9, 9, 9, lag_ms=400), polled(1, 10, 10, 10, lag_ms=450))

@@ -95,7 +95,7 @@ def _controllers(opts: WhatIfOptions) -> "Controllers":
     controllers = controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
     if state.source is not StatusSource.JOURNAL:
         return controllers
-    note = recorded_note(state.age_ms, missing=bool(state.missing))
+    note = recorded_note(state.age_ms, state.missing)
     return replace(controllers, assumed=(note, *controllers.assumed))
 
 

@@ -42,7 +42,7 @@ def check_text(state: ClusterState) -> Text:
     text = Text.assemble(status_tables.badge(health(state)), (f" {visible(state.quorum.cluster)}\n", "bold"))
     evaluation, at_risk = state.evaluation, records_at_risk(state)
     if state.source is StatusSource.JOURNAL:
-        text.append(f"  {status_tables.recorded_note(state.age_ms, missing=bool(state.missing))}\n", "bold magenta")
+        text.append(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")
     if state.source is StatusSource.NONE:
         text.append(f"{status_tables.ASK_DOCTOR}\n", "bold magenta")
     if at_risk is not None:

@@ -178,7 +178,7 @@ def _headline(status: ClusterStatus, health: Health) -> Text:
     observed = "" if status.observed_at_ms is None else iso(status.observed_at_ms)
     text.append(f"  {visible(status.cluster_id or 'cluster id unknown')}  {observed}\n", "dim")
     if status.source is StatusSource.JOURNAL:
-        text.append(f"  {recorded_note(status.age_ms, missing=bool(status.missing))}\n", "bold magenta")
+        text.append(f"  {recorded_note(status.age_ms, status.missing)}\n", "bold magenta")
     elif status.source is StatusSource.LOG_DIR:
         text.append(f"  read from one disk; its newest record is {duration(status.age_ms)} old\n", "bold magenta")
     elif status.source is StatusSource.NONE:
@@ -196,9 +196,14 @@ def _headline(status: ClusterStatus, health: Health) -> Text:
     return text
 
 
-def recorded_note(age_ms: int, *, missing: bool) -> str:
-    """Returns that a state was recorded, its age and why it is shown."""
-    return f"recorded state, {duration(age_ms)} old: {'no leader answered now' if missing else 'no node was queried'}"
+def recorded_note(age_ms: int, missing: Iterable[str]) -> str:
+    """Returns that a state was recorded, its age and why it is shown.
+
+    Args:
+        missing: of the status. What a journal no longer holds is missing too, but then no node was queried.
+    """
+    queried = any(each.endswith("was not answered") for each in missing)
+    return f"recorded state, {duration(age_ms)} old: {'no leader answered now' if queried else 'no node was queried'}"
 
 
 def _voters(status: ClusterStatus) -> RenderableType:

@@ -1,10 +1,13 @@
 """The recorded state of a journal, and when a query of a cluster is complete."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from connectors.errors import UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
@@ -25,10 +28,14 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
+from streaming.status.build_status import cluster_status
+from streaming.status.check_output import check_text
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
+from streaming.status.health import health
 from streaming.status.live import LiveCluster, QueryTarget
 from streaming.status.recording import has_journal, open_journal
+from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, row
 
@@ -171,6 +178,17 @@ def test_journal_without_the_beginning_of_the_log_is_missing_it(tmp_path: Path) 
     assert state.missing == ("the beginning of the log: the journal no longer reaches back to it",)
     assert state.source == "journal"
     assert state.age_ms == state.taken_at_ms - AT
+
+
+def test_what_a_journal_no_longer_holds_is_no_answer_that_is_missing(tmp_path: Path) -> None:
+    """After a week the journal of each job has lost the beginning of the log."""
+    state = state_of(replay_journal(journal(tmp_path / "journal", [observed(polled(), AT)]), settings_of)["a"])
+    queried = replace(state, missing=("DescribeQuorum was not answered",))
+
+    for one, why in ((state, "no node was queried"), (queried, "no leader answered now")):
+        console = Console(width=200, file=StringIO(), record=True)
+        console.print(check_text(one), status_table(cluster_status(one), health(one)))
+        assert console.export_text().count(f" old: {why}") == 2
 
 
 CLUSTER = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))

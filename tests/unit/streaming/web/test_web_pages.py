@@ -18,12 +18,16 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.status.status_store import StatusStore
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_store import ReceivedStatus, StatusStore
+from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
 from streaming.web.pages import pages
 from streaming.web.server import Server
+from streaming.web.templating import render_cluster
 from tests.browser.page_fixture import PageFixture
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 EVIL = "<script>alert(1)</script>"
 
@@ -256,3 +260,14 @@ def test_page_before_the_first_batch_says_that_the_job_is_starting(alerts: list[
     with Server(("127.0.0.1", 0), [pages(view)]) as server:
         for path in ("/", "/clusters/prod"):
             assert sentence in requests.get(f"http://127.0.0.1:{server.port}{path}", timeout=60).text
+
+
+def rendered(status: ClusterStatus, topic: str = "") -> str:
+    """The page of one cluster with this status."""
+    view = ClusterView(name="prod", now_ms=NOON_MS, received=ReceivedStatus(status=status, received_at_ms=NOON_MS))
+    return render_cluster(view, timeline_ms=(Millis(NOON_MS - 3_600_000), NOON_MS), span="1h", topic=topic)
+
+
+def test_a_topic_can_be_searched_before_the_log_was_read() -> None:
+    """As a page does that stays open while the job restarts."""
+    assert 'value="orders"' in rendered(NO_OBSERVATION, topic="orders")

@@ -15,10 +15,11 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_parts import PendingVoters
 from streaming.status.status_store import ReceivedStatus, StatusStore
 from streaming.web.cluster_view import ClusterView
 from streaming.web.fleet_view import FleetView
@@ -271,3 +272,11 @@ def rendered(status: ClusterStatus, topic: str = "") -> str:
 def test_a_topic_can_be_searched_before_the_log_was_read() -> None:
     """As a page does that stays open while the job restarts."""
     assert 'value="orders"' in rendered(NO_OBSERVATION, topic="orders")
+
+
+def test_an_endpoint_that_is_not_committed_yet_is_a_pending_change_of_the_voters() -> None:
+    moved = replace(NO_OBSERVATION, pending_voters=PendingVoters(added=(), removed=(), moved=(NodeId(2), NodeId(3))))
+    pending = re.search(r"<dt>Pending</dt><dd>(.*?)</dd>", rendered(moved))
+
+    assert pending is not None
+    assert re.sub(r"<[^>]+>", "", pending[1]) == "endpoints of 2, 3 not committed yet"

@@ -15,7 +15,7 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from rules.evaluate import RuleOverride, thresholds_for, with_overrides
 from rules.finding import Severity
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis, NodeId, Offset
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.status.cluster_status import ClusterStatus
@@ -280,3 +280,10 @@ def test_an_endpoint_that_is_not_committed_yet_is_a_pending_change_of_the_voters
 
     assert pending is not None
     assert re.sub(r"<[^>]+>", "", pending[1]) == "endpoints of 2, 3 not committed yet"
+
+
+def test_recorded_voters_are_unknown_before_the_log_was_read() -> None:
+    read = replace(NO_OBSERVATION, last_offset=Offset(10))
+
+    assert "<dt>Committed</dt><dd>unknown</dd>" in rendered(NO_OBSERVATION)
+    assert "<dt>Committed</dt><dd>none in the log</dd>" in rendered(read)

@@ -133,7 +133,8 @@ class ClusterView:
             return self.summary_of(worst)
         if not self._observed and self.not_observed_reason is not None:
             return self.not_observed_reason
-        healthy = "A leader is active, a majority of voters fetches, no alert is firing"
+        which = "warning or critical alert" if self.firing else "alert"
+        healthy = f"A leader is active, a majority of voters fetches, no {which} is firing"
         return self.records_at_risk or self._pending_fault or self.unknown_reason or healthy
 
     @property

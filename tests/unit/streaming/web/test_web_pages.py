@@ -18,7 +18,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.status.cluster_status import ClusterStatus
+from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.status_parts import PendingVoters
 from streaming.status.status_store import ReceivedStatus, StatusStore
 from streaming.web.cluster_view import ClusterView
@@ -287,3 +287,24 @@ def test_recorded_voters_are_unknown_before_the_log_was_read() -> None:
 
     assert "<dt>Committed</dt><dd>unknown</dd>" in rendered(NO_OBSERVATION)
     assert "<dt>Committed</dt><dd>none in the log</dd>" in rendered(read)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_healthy_cluster_with_an_information_is_not_said_to_have_no_alert(count: int) -> None:
+    alerts = [alert(f"broker {number}", cluster="prod", severity=Severity.INFO) for number in range(count)]
+    status = replace(
+        NO_OBSERVATION, source=StatusSource.LIVE, leader_id=NodeId(1), findings=(), unknown=(), now_ms=NOON_MS
+    )
+    store = StatusStore(["prod"])
+    store.put_status(status, at_ms=NOON_MS)
+    store.put_delivery(DeliveryReport(recorded=count, sinks={}), lambda: alerts, at_ms=NOON_MS)
+    view = FleetView(store=store, now_ms=lambda: NOON_MS)
+    assert [one.health for one in view.all()] == ["healthy"]
+
+    with Server(("127.0.0.1", 0), [pages(view)]) as server:
+        html = [
+            requests.get(f"http://127.0.0.1:{server.port}{path}", timeout=60).text for path in ("/", "/clusters/prod")
+        ]
+
+    assert not any("no alert is firing" in one for one in html)
+    assert all("no warning or critical alert is firing" in one for one in html)

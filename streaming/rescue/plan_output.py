@@ -49,7 +49,8 @@ def plan_text(plan: RescuePlan, probes: Sequence[ProbedEndpoint] = ()) -> Text:
         out.append(f"  warning: {visible(warning)}\n", "yellow")
     if plan.provided is not None:
         for one in plan.disks:
-            if plan.outcome is OverrideOutcome.PASSED and plan.decision(one.key).action is not NodeAction.APPLY:
+            unchanged = plan.refusal is not None or plan.decision(one.key).action is not NodeAction.APPLY
+            if plan.outcome is OverrideOutcome.PASSED and unchanged:
                 # "Validation: PASSED" would contradict the plan, which does not change this node.
                 continue
             out.append("\n")

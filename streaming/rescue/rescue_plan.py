@@ -103,7 +103,11 @@ class RescuePlan:
         """Why nothing may be written to any node; None if it may, or if there is nothing to write."""
         if self.outcome is OverrideOutcome.REJECTED:
             return "node ids or directory ids change"
-        return self.obstacle if self.outcome is OverrideOutcome.PASSED else None
+        if self.outcome is not OverrideOutcome.PASSED:
+            return None
+        if any(one.difference is not None and one.difference.lost_listeners for one in self.disks):
+            return "the list holds one endpoint for each voter, and other recorded listeners would be lost"
+        return self.obstacle
 
     @property
     def obstacle(self) -> str | None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION
 from connectors.metadata.batch_writer import ControlRecordType, control_record
 from rules.model.quorum import Quorum
 from streaming.rescue.apply_voters import apply_voters
-from streaming.rescue.plan_output import steps
+from streaming.rescue.plan_output import plan_text, steps
 from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_1347_rescue import NEW, TWO, has_warning
@@ -188,3 +189,22 @@ def test_the_dry_run_warns_of_each_voter_that_would_lose_its_other_listeners(tmp
     assert warned("two listeners", dynamic_log() + more) == [
         "1: voter 1 would lose its listeners INTERNAL: the list holds one endpoint for each voter"
     ]
+
+
+def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_lost(tmp_path: Path) -> None:
+    several = [{"name": name, "host": "c1", "port": port} for name, port in (("CONTROLLER", 9093), ("INTERNAL", 9094))]
+    changed = control_record(ControlRecordType.VOTERS, {"version": 0, "voters": [VOTER | {"endpoints": several}]})
+    more = batch([(changed.key or b"", changed.value)], base_offset=3)
+    folder = write_log_dir(tmp_path / "node-1", {0: dynamic_log() + more})
+    (folder / "meta.properties").write_text("node.id=1\n")
+    wanted = f"1@c1.new-domain:9093:{DIRECTORY}"
+    with pytest.raises(UsageError, match="recorded listeners would be lost"):
+        apply_voters(folder, wanted, write=False)
+
+    found = make_plan([replay_log_dir(folder)], wanted)
+
+    assert found.refusal == "the list holds one endpoint for each voter, and other recorded listeners would be lost"
+    assert [*steps(found)] == [f"# No rescue: {found.refusal}"]
+    text = plan_text(found).plain
+    assert "REFUSED" in text
+    assert "PASSED" not in text

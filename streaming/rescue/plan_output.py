@@ -76,7 +76,7 @@ def _headline(plan: RescuePlan) -> tuple[str, str, str]:
 
 def _disk(one: AssessedDisk) -> str:
     disk = one.disk
-    role = "voter" if one.is_voter else "not a voter"
+    role = "voter" if one.key in one.voters.keys else "not a voter"
     committed = f", committed below {disk.committed_below}" if disk.committed_below else ""
     ends = f"log ends at {disk.end_offset} in epoch {'unknown' if disk.epoch is None else disk.epoch}{committed}"
     return visible(f"{one.key} ({role}, {disk.folder}): {ends}, newest record {iso(one.replayed.newest_ms)}")
@@ -111,7 +111,7 @@ def _disk_json(one: AssessedDisk, plan: RescuePlan) -> dict[str, Plain]:
         "folder": str(disk.folder),
         "node_id": one.key.id,
         "directory_id": one.key.directory_id,
-        "voter": one.is_voter,
+        "voter": one.key in one.voters.keys,
         "log_end_offset": disk.end_offset,
         "last_epoch": disk.epoch,
         "committed_below": disk.committed_below,
@@ -167,6 +167,11 @@ def _rescue(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     yield f"# LeaderId must be one of {ids}, and CurrentVoters must show the new endpoints"
     for one in left:
         yield from _left(by_key[one.key], provided)
+    for disk in plan.disks:
+        # A controller whose directory id is no voter's, such as one with a new disk.
+        if disk.is_voter and plan.decision(disk.key).action is NodeAction.FETCH_AGAIN:
+            yield from _fetch_again(plan, disk, "controller")
+            yield f"# Then start controller {disk.key.id}"
     yield from _brokers(plan, provided)
 
 
@@ -191,13 +196,11 @@ def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     known = f" ({and_join(one.key.id for one in given)} among them)" if given else ""
     yield f"# Brokers{known} hold the old voters and connect to them, whatever their configuration says: stop each"
     for one in given:
-        decision = plan.decision(one.key)
-        if decision.action is NodeAction.APPLY:
+        if plan.decision(one.key).action is NodeAction.APPLY:
             yield f"# On the host of broker {one.key.id}, as the user that Kafka runs as"
             yield _command(one, provided)
         else:
-            yield f"# Do not change broker {one.key.id}: {decision.reason}. It must fetch the log again"
-            yield f"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}"
+            yield from _fetch_again(plan, one, "broker")
     if not given:
         # Not `rescue apply`: without the plan, nobody knows whether the broker holds records that were never committed.
         yield "# On the host of each broker, with its metadata.log.dir (or first log.dirs): it must fetch the log again"
@@ -205,6 +208,11 @@ def _brokers(plan: RescuePlan, provided: Sequence[Voter]) -> Iterable[str]:
     yield "# Start each broker; it is unfenced after it has read the metadata log"
     yield _quorum_command(provided, "--replication")
     yield "# Every controller and broker must be listed with Lag 0"
+
+
+def _fetch_again(plan: RescuePlan, disk: AssessedDisk, role: str) -> Iterable[str]:
+    yield f"# Do not change {role} {disk.key.id}: {plan.decision(disk.key).reason}. It must fetch the log again"
+    yield f"mv {quote(str(disk.disk.folder))} {quote(f'{disk.disk.folder.parent}.metadata-before-rescue')}"
 
 
 def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:

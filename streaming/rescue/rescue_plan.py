@@ -54,7 +54,7 @@ class AssessedDisk(StoppedDisk):
 
     @property
     def is_voter(self) -> bool:
-        """Whether the newest voter set on this disk holds the node; a broker is never a voter."""
+        """Whether the newest voter set on this disk holds the node, with whatever disk; a broker is never a voter."""
         return self.key.id in self.voters.ids
 
 

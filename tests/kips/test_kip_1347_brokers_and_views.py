@@ -208,3 +208,21 @@ def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_los
     text = plan_text(found).plain
     assert "REFUSED" in text
     assert "PASSED" not in text
+
+
+def test_a_controller_with_a_new_disk_is_no_voter_and_its_uncommitted_records_are_fetched_again(tmp_path: Path) -> None:
+    stopped = stopped_quorum(tmp_path)
+    third = stopped / "node-3"
+    meta, log = third / "meta.properties", third / PARTITION / "00000000000000000000.log"
+    meta.write_text(meta.read_text().replace("Q6ZWoxLOS3O_aT7VKTK-sg", "aaaaaaaaaaaaaaaaaaaaaa"))
+    log.write_bytes(log.read_bytes() + noops(57, 10))
+
+    found = make_plan([replay_log_dir(stopped / f"node-{node}") for node in (1, 2, 3)], NEW)
+
+    assert "3-aaaaaaaaaaaaaaaaaaaaaa (not a voter" in plan_text(found).plain
+    lines = [*steps(found)]
+    again = next(at for at, line in enumerate(lines) if line.startswith("# Do not change controller 3: no majority"))
+    assert lines[again + 1 : again + 3] == [
+        f"mv {third / PARTITION} {third}.metadata-before-rescue",
+        "# Then start controller 3",
+    ]

@@ -35,8 +35,15 @@ class JournalReader:
 
     @property
     def created(self) -> bool:
-        """Whether a writer has created the journal. Before that, everything else raises JournalError."""
-        return self._path.exists()
+        """Whether a writer has created the journal. Before that, everything else raises JournalError.
+
+        Raises:
+            JournalError: this user may not read the folder.
+        """
+        try:
+            return self._path.exists()
+        except PermissionError:
+            raise JournalError(f"{self.directory} cannot be read: permission denied; run as the job's user") from None
 
     @property
     def journal_id(self) -> str:

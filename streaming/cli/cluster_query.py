@@ -10,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from connectors.errors import UsageError
+from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
@@ -173,14 +173,14 @@ def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> 
 
     @cache
     def read_fallback() -> Mapping[str, ReplayedJournal]:
-        if fallback is None or (config.source != "kafka" and not has_journal(config.folder)):
-            return {}
-        recorded = recording(fallback, None, [*by_name])
-        print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
         try:
+            if fallback is None or (config.source != "kafka" and not has_journal(config.folder)):
+                return {}
+            recorded = recording(fallback, None, [*by_name])
+            print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
             return replay_recording(recorded, settings_of, say=print_progress)
-        except UsageError as problem:
-            # The brokers may be down as well: what the query knows is printed.
+        except (UsageError, JournalError) as problem:
+            # The brokers may be down as well, or the journal be another user's: what the query knows is printed.
             print_progress(f"the recorded state cannot be read: {problem}")
             return {}
 

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from connectors.store.journal_writer import JournalWriter
+from streaming.cli import app
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 
 
@@ -72,3 +74,25 @@ def test_what_if_says_that_its_answer_is_about_a_recorded_state_and_how_old_it_i
     assert as_json["assumed"][0].startswith("recorded state, ")
     assert as_json["assumed"][0].endswith(" old: no node was queried")
     assert "assumption: recorded state, " in text
+
+
+def test_a_journal_that_this_user_may_not_read_does_not_prevent_the_query(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of the systemd unit: its folder is open to the job's user alone."""
+    exists = Path.exists
+
+    def refused(path: Path) -> bool:
+        if path.name == "observations.db":
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.chdir(folder)
+
+    ended = CliRunner().invoke(app, ["check", "--config", "kraftwatch.yaml", "--json", "--timeout", "1"])
+
+    assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+    assert json.loads(ended.stdout)["source"] == "none"
+    assert "the recorded state cannot be read" in ended.stderr
+    assert "permission denied" in ended.stderr

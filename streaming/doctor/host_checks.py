@@ -192,7 +192,8 @@ def _bind_problem(host: str, port: int) -> OSError | None:
 def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult]:
     folder = checkpoint.folder
     subject = str(folder)
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    # Not Path.exists, which raises in a folder that this user may not enter.
+    existing = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110
     if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
         message = f"{existing} is not writable for this user"
         yield _result(

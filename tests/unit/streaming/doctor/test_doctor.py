@@ -1,5 +1,6 @@
 """The results of `kraftwatch doctor`: statuses, messages and remedies."""
 
+import os
 import socket
 import time
 from contextlib import closing
@@ -180,6 +181,23 @@ def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
         ("fails", "the"),
     ]
     assert list(tmp_path.iterdir()) == [], "nothing was written"
+
+
+def test_checkpoint_in_a_folder_that_this_user_may_not_enter_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of the systemd unit: /var/lib/kraftwatch is open to the job's user alone."""
+    exists, access = Path.exists, os.access
+
+    def refused(path: Path) -> bool:
+        if tmp_path in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
+
+    assert failed_checkpoint(tmp_path / "checkpoint") == [f"{tmp_path} is not writable for this user"]
 
 
 def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:

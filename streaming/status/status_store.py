@@ -123,8 +123,9 @@ class StatusStore:
 
 
 def _ended(before: ClusterStatus, after: ClusterStatus) -> list[EndedRecovery]:
-    """Returns the topics that are no longer recovering; none where nothing of the log was read."""
-    if after.recovering_partitions is None:
+    """Returns the topics that are no longer recovering; none where no log was read, or not all topics are named."""
+    named = sum(one.partitions for one in after.recoveries)
+    if after.recovering_partitions is None or named < after.recovering_partitions:
         return []
     recovering = {each.topic_id for each in after.recoveries}
     return [

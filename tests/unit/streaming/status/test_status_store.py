@@ -70,6 +70,16 @@ def test_a_topic_that_was_deleted_while_it_was_recovering_is_ended_although_its_
     assert [one.topic_id for one in newest.ended_recoveries] == ["id-a"]
 
 
+def test_topic_that_a_status_names_no_longer_because_of_its_limit_has_not_ended() -> None:
+    """Its oldest partition has recovered, so that now other topics are recovering for longer."""
+    store = StatusStore(["prod"])
+    store.put_status(recovering("a", "b"), at_ms=Millis(NOW))
+    store.put_status(replace(recovering("b", "c"), recovering_partitions=3), at_ms=Millis(NOW))
+    newest = store.newest("prod")
+    assert newest is not None
+    assert newest.ended_recoveries == ()
+
+
 def test_status_without_a_log_ends_no_recovery() -> None:
     store = StatusStore(["prod"])
     store.put_status(recovering("a"), at_ms=Millis(NOW))

@@ -62,4 +62,32 @@ BUGS = (
         "tests/unit/streaming/replay/test_invariants.py::test_answers_that_raft_excludes_are_violations",
         rows="K042",
     ),
+    Bug(
+        "rules/analysis/restart_election.py",
+        "for one in ordered if one.alive and one.key in one.voters.keys)",
+        "for one in ordered if one.alive)",
+        "tests/kips/test_kip_856_votes.py::test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record",
+        rows="A009",
+    ),
+    Bug(
+        "streaming/report/timeline_entries.py",
+        'votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""',
+        'votes = ""',
+        "tests/unit/streaming/report/test_timeline_entries.py::test_an_election_names_the_voters_that_granted_their_votes",
+        rows="A055",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "high_watermark = -1 if response.high_watermark is None else response.high_watermark",
+        "high_watermark = self.next_offset if response.high_watermark is None else response.high_watermark",
+        "tests/kips/test_kip_595_observed_commits.py::test_records_that_a_majority_does_not_have_yet_are_not_replayed",
+        rows="D064",
+    ),
+    Bug(
+        "connectors/gather/commit_buffer.py",
+        "LOSS_CONFIRM_MS = 5_000",
+        "LOSS_CONFIRM_MS = 0",
+        "tests/kips/test_thresholds.py::test_holds_are_longer_than_kafkas_own_timers",
+        rows="K035",
+    ),
 )

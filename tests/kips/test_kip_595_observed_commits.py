@@ -66,7 +66,7 @@ def test_a_fetch_that_another_cluster_refuses_is_a_failed_observation() -> None:
     assert failure.value.reason is Reason.WRONG_CLUSTER
 
 
-@pytest.mark.kip("D074")
+@pytest.mark.kip("D064", "D074")
 def test_records_that_a_majority_does_not_have_yet_are_not_replayed() -> None:
     buffer = CommitBuffer(FetchPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 2, epoch=1)

@@ -93,7 +93,7 @@ def left(*disks: StoppedDisk) -> DiskSurvival:
     return found
 
 
-@pytest.mark.kip("A037", "A038", "A087", "K007")
+@pytest.mark.kip("A009", "A037", "A038", "A087", "K007")
 def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record() -> None:
     """Controller 1 of two added a third, and stopped when 2 had the record and 3 did not."""
     second, third = disk(2, 11, 1, 2, 3), disk(3, 10, 1, 2)

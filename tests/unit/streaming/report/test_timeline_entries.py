@@ -1,12 +1,13 @@
 """The entries of a timeline from a journal with a row that raises."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from connectors.observations.observation import Event, from_json
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from streaming.report.timeline_entries import (
     EntryKind,
     ObservedHistory,
@@ -66,6 +67,16 @@ def test_a_row_that_raises_is_skipped_and_changes_no_entry(
     assert violation.contract == contract
     assert (found.machine.now_ms, found.newest_ms) == (Millis(AT + 119_000), Millis(AT + 119_000))
     assert plain.machine.quorum().contract_violations == ()
+
+
+@pytest.mark.kip("A055")
+def test_an_election_names_the_voters_that_granted_their_votes() -> None:
+    history, script = ObservedHistory("a"), LogScript()
+    script.events[-1] = replace(script.leader(1), granting_voter_ids=(NodeId(1), NodeId(3)))
+    apply(history.machine, [script.read()])
+    history.events.add(history.machine)
+
+    assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, votes of 1 and 3"]
 
 
 def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.job_alert import job_alert
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome
@@ -33,6 +34,9 @@ class FakeRole:
 
     def becomes_active(self) -> None:
         self.is_active, self.is_standby = True, False
+
+    def becomes_standby(self) -> None:
+        self.is_active, self.is_standby = False, True
 
     def is_unsure(self) -> None:
         self.is_active = self.is_standby = False
@@ -250,6 +254,31 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
     active.while_it_waits = other_job_records
     active.deliver.send([firing()])
     assert (active.sent(), standby.sent()) == ([], [FIRED])
+
+
+def test_a_job_that_lost_the_lease_drops_its_alert_about_itself(active: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    active.deliver.send([])
+    own = job_alert(
+        "monitor-blind",
+        "clock",
+        Severity.WARNING,
+        summary="",
+        evidence={},
+        remedy=(),
+        started_at_ms=at(0),
+        now_ms=at(0),
+    )
+
+    def lost(*_: object) -> None:
+        active.role.becomes_standby()
+        raise LeaseLostError("another job notifies now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(active.ledger, "record", lost)
+        active.deliver.send([own])
+    active.role.becomes_active()
+    active.deliver.send([firing()])
+    assert active.sent() == [FIRED]
 
 
 def test_outcomes_are_recorded_before_another_job_may_notify(active: Job, standby: Job) -> None:

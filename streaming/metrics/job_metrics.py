@@ -161,7 +161,8 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "quarantine_files",
         "Descriptions in quarantine, of all clusters and all runs.",
-        lambda job: _stored(lambda: len(job.sources.quarantine)),
+        # A store that does not answer takes seconds to say so: asked twice, Prometheus would wait no longer.
+        lambda job: None if job.audited is None else _stored(lambda: len(job.sources.quarantine)),
     ),
     MetricSpec(
         "audit_timestamp_seconds",

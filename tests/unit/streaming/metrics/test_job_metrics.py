@@ -11,10 +11,11 @@ import pytest
 import requests
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.errors import UsageError
+from connectors.errors import UnavailableStoreError, UsageError
 from connectors.gather.gatherer_stats import LoopCounts, WrittenStats, write_stats
 from connectors.store.audit_results import ContractResult
 from connectors.store.collection import quarantine_of
+from connectors.store.database import SqliteDatabase
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
@@ -172,6 +173,25 @@ def test_damaged_statistics_leave_the_other_metrics(tmp_path: Path, content: byt
 
     assert read("watchdog") == 1
     assert read("gatherer_cpu_seconds_total") is None
+
+
+def test_a_store_that_does_not_answer_is_asked_once_at_a_scrape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt to connect takes five seconds, and Prometheus waits for ten."""
+    quarantine_of(job_database(tmp_path)).put({"prod-1-0": {}})
+    running = MetricsFixture(tmp_path).batch(healthy(3))
+    asked: list[SqliteDatabase] = []
+
+    def unavailable(database: SqliteDatabase) -> None:
+        asked.append(database)
+        raise UnavailableStoreError("the store does not answer")
+
+    monkeypatch.setattr(SqliteDatabase, "reading", unavailable)
+    found = names(running.samples())
+    assert len(asked) == 1
+    assert "current_leader" in found
+    assert not found & {"quarantine_files", "audit_timestamp_seconds"}
 
 
 def test_quarantine_and_journal(tmp_path: Path) -> None:

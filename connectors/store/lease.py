@@ -25,7 +25,7 @@ class JobReport:
     """What a job reports of itself."""
 
     evaluated_ms: int
-    """The time of the newest row that it has evaluated."""
+    """The time of the newest row that it has evaluated of a cluster of which it observes something."""
     sinks_fail: bool
     """Whether a sink for people does not accept its notifications."""
 

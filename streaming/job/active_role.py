@@ -129,11 +129,10 @@ class ActiveRole:
 
 
 def is_better(other: JobReport, mine: JobReport) -> bool:
-    """Whether another job should notify instead of this one."""
-    if other.evaluated_ms > mine.evaluated_ms + BEHIND_MS:
-        return True
-    as_far = other.evaluated_ms > mine.evaluated_ms - BEHIND_MS
-    return as_far and mine.sinks_fail and not other.sinks_fail
+    """Whether another job should notify instead of this one: who reaches people first, then who observes more."""
+    if mine.sinks_fail != other.sinks_fail:
+        return mine.sinks_fail
+    return other.evaluated_ms > mine.evaluated_ms + BEHIND_MS
 
 
 def job_id(folder: Path) -> str:

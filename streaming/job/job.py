@@ -204,6 +204,7 @@ class Job:
         self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
         self._evaluated_ms = 0
+        self._observed_ms = 0
         self.deliver = Deliver(
             self._open_delivery,
             self.ledger,
@@ -242,7 +243,7 @@ class Job:
 
     def _job_report(self) -> JobReport:
         fail = self._delivery is not None and self._delivery.people_not_reached
-        return JobReport(evaluated_ms=self._evaluated_ms + self.deliver.waits_ms, sinks_fail=fail)
+        return JobReport(evaluated_ms=self._observed_ms + self.deliver.waits_ms, sinks_fail=fail)
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
@@ -251,6 +252,8 @@ class Job:
             # A batch may have only a cluster whose relay has a slow clock: the job has not fallen behind by it.
             self._evaluated_ms = max(self._evaluated_ms, *observed)
             self._lag.batch_delivered(self._evaluated_ms, now_ms=wall_ms())
+        # A job that is cut off from every cluster falls behind the others.
+        self._observed_ms = max(self._observed_ms, batch.observed_ms)
 
     def send_own_alerts(self) -> None:
         """Sends what is due about this job and its input."""

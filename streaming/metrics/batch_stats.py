@@ -12,6 +12,7 @@ from rules.alert import Alert
 from streaming.metrics.metric_spec import PREFIX
 from streaming.metrics.rates import Rates
 from streaming.status.cluster_status import ClusterStatus
+from streaming.status.health import quorum_unobserved
 
 BATCH_DURATION = PREFIX + "batch_duration_seconds"
 DURATION_HELP = "Duration of a micro-batch, from Spark's call to the end of delivery."
@@ -31,6 +32,12 @@ class DeliveredBatch:
     report: DeliveryReport
     refused: Sequence[str] = ()
     """Refused messages of a relay's topic, as the quarantine keeps them."""
+
+    @property
+    def observed_ms(self) -> int:
+        """The newest time of a cluster of which something is observed; 0 if there is none."""
+        seen = (each.observed_at_ms for each in self.statuses if not quorum_unobserved(each.findings))
+        return max((each for each in seen if each is not None), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

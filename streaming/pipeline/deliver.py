@@ -31,6 +31,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.early_alerts import continued
+from streaming.pipeline.inherited_alerts import InheritedAlerts
 from streaming.pipeline.output_rows import TOPIC, OutputKind
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus
@@ -100,6 +101,7 @@ class Deliver:
         self._refresh_at = 0.0
         self._delivery = open_delivery() if role is None else None
         """None while another job notifies."""
+        self._inherited = InheritedAlerts(())
         self._seen: deque[Alert] = deque(maxlen=_SEEN_MAX)
         """What a standby job found, and the active one had not recorded in time."""
         self._waits_since: float | None = None
@@ -219,6 +221,7 @@ class Deliver:
 
     def _opened(self) -> Dispatcher:
         self._ledger.refresh()
+        self._inherited = InheritedAlerts(self._ledger.firing())
         return self._open_delivery()
 
     def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
@@ -232,7 +235,13 @@ class Deliver:
         newest = self._ledger.newest
         report = self._stored(lambda: delivery.deliver(continued(seen, newest, every_rule=True), now_ms=now_ms))
         self._seen.clear()
+        if ended := self._inherited.due(self._ledger.firing(), self._status):
+            self._stored(lambda: delivery.deliver(continued(ended, newest, every_rule=True), now_ms=now_ms))
         return report
+
+    def _status(self, cluster: str) -> ClusterStatus | None:
+        received = self._store.newest(cluster)
+        return None if received is None else received.status
 
     def _stored(self, write: Callable[[], _T]) -> _T:
         """Repeats a write until the server of the store answers; no batch is committed before.

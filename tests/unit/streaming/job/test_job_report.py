@@ -5,12 +5,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from connectors.delivery.delivery_report import DeliveryReport
+from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
+from rules.evaluate import BLIND
+from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.job.active_role import BEHIND_MS, is_better
 from streaming.job.job import Job
 from streaming.job.job_lag import JobLag
 from streaming.job.own_alerts import OwnAlerts
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
+from streaming.status.cluster_status import FindingStatus
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 NOW = 1_795_150_862_345
@@ -20,12 +24,12 @@ def evaluating() -> Any:
     """Returns a job that has what a batch and a report need."""
     job: Any = object.__new__(Job)
     job.batch_stats, job.deliver = BatchStats(firing=lambda: ()), SimpleNamespace(waits_ms=0)
-    job._own, job._lag, job._evaluated_ms = OwnAlerts(()), JobLag(), 0
+    job._own, job._lag, job._evaluated_ms, job._observed_ms = OwnAlerts(()), JobLag(), 0, 0
     return job
 
 
-def batch(cluster: str, observed_ms: int) -> DeliveredBatch:
-    status = replace(NO_OBSERVATION, cluster=cluster, observed_at_ms=Millis(observed_ms))
+def batch(cluster: str, observed_ms: int, *findings: FindingStatus) -> DeliveredBatch:
+    status = replace(NO_OBSERVATION, cluster=cluster, observed_at_ms=Millis(observed_ms), findings=findings)
     return DeliveredBatch(took_s=0.1, statuses=[status], quarantined={}, report=DeliveryReport(recorded=0, sinks={}))
 
 
@@ -39,3 +43,15 @@ def test_a_cluster_whose_relay_has_a_slow_clock_does_not_make_the_job_seem_behin
 
     assert first._job_report() == second._job_report()
     assert not is_better(second._job_report(), first._job_report())
+
+
+def test_a_job_that_observes_no_cluster_any_more_falls_behind_one_that_does() -> None:
+    """Of two jobs at two sites, the site that is cut off must not notify that every cluster is unknown."""
+    cut_off, observing = evaluating(), evaluating()
+    blind = FindingStatus(rule=BLIND, subject=QUORUM_SUBJECT, severity=Severity.CRITICAL, summary=NOTHING_OBSERVED)
+    for job, findings in ((cut_off, (blind,)), (observing, ())):
+        job._note_batch(batch("prod", NOW))
+        job._note_batch(batch("prod", NOW + 2 * BEHIND_MS, *findings))
+
+    assert is_better(observing._job_report(), cut_off._job_report())
+    assert not is_better(cut_off._job_report(), observing._job_report())

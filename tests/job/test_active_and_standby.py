@@ -179,6 +179,57 @@ def test_people_are_notified_once_when_a_job_is_cut_off(
             active, standby = standby, active
 
 
+@needs_own_network
+def test_of_two_jobs_that_gather_themselves_the_one_that_observes_notifies(
+    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+) -> None:
+    clusters, store = {"test": lab, "other": topic_lab}, server.database("gatherers").url
+    ports = {name: [port_of(each) for each in one.bootstrap] for name, one in clusters.items()}
+    with ExitStack() as stack:
+        jobs: list[SeparateJob] = []
+        for name in ("first", "second"):
+            network = stack.enter_context(OwnNetwork())
+            network.reach(server.port, port_of(webhook.url), *ports["test"], *ports["other"])
+            job = SeparateJob(folder=tmp_path / name, bootstrap=(), name="test", network=network)
+            job.write_config(
+                clusters=[section(cluster, one) for cluster, one in clusters.items()],
+                store=store,
+                sinks=[{"webhook": {"url": f"{webhook.url}/{name}", "repeat": "never", "name": "people"}}],
+            )
+            jobs.append(job)
+            stack.enter_context(job)
+        active, standby = jobs
+        eventually(lambda: assert_notifies(active, standby), within_s=30)
+
+        # Cut off from every cluster, it gives the lease up before it says that their state is unknown.
+        active.network.cut(*ports["test"], *ports["other"])
+        eventually(lambda: assert_notifies(standby, active), within_s=60)
+        active.network.restore()
+        assert blind_sent(webhook) == []
+
+        # Cut off from one cluster, it says so; the other job, which observes that cluster, ends the alert.
+        standby.network.cut(*ports["test"])
+        fired = ("/second", "test", "firing")
+        eventually(lambda: assert_equal(blind_sent(webhook), [fired]), within_s=90)
+        standby.kill()
+        ended = ("/first", "test", "resolved")
+        eventually(lambda: assert_equal(blind_sent(webhook), [fired, ended]), within_s=150)
+
+
+def blind_sent(webhook: HttpDouble) -> list[tuple[str, str, str]]:
+    """Returns path, cluster and reason of each document about a cluster that is not observed."""
+    bodies: list[tuple[str, dict[str, Any]]] = [(one.path, json.loads(one.body)) for one in webhook.requests]
+    return [
+        (path, body["alerts"][0]["cluster"], body["reason"])
+        for path, body in bodies
+        if body["alerts"][0]["rule"] == "monitor-blind"
+    ]
+
+
+def assert_equal(found: object, expected: object) -> None:
+    assert found == expected
+
+
 def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 

@@ -119,8 +119,8 @@ BUGS = (
     ),
     Bug(
         "rules/analysis/leadership.py",
-        "[each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= _UNREACHABLE_MS]",
-        "quorum.failures",
+        "failing = _failing(quorum, _UNREACHABLE_REASONS, _UNREACHABLE_MS) - {*answered}",
+        "failing = _failing(quorum, _UNREACHABLE_REASONS, 2**60) - {*answered}",
         "tests/unit/rules/analysis/test_leaderless_evidence.py::test_a_leader_counts_as_not_reached_for_a_minute",
     ),
     Bug(

@@ -172,8 +172,8 @@ BUGS = (
     ),
     Bug(
         "streaming/rescue/plan_output.py",
-        "yield f\"mv {quote(str(one.disk.folder))} {quote(f'{one.disk.folder.parent}.metadata-before-rescue')}\"",
-        'yield f"rm -r {quote(str(one.disk.folder))}"',
+        "yield f\"mv {quote(str(disk.disk.folder))} {quote(f'{disk.disk.folder.parent}.metadata-before-rescue')}\"",
+        'yield f"rm -r {quote(str(disk.disk.folder))}"',
         "tests/kips/test_kip_1347_brokers_and_views.py::test_broker_with_records_that_no_majority_has_gets_a_new_copy_of_the_log",
         rows="E070",
     ),

@@ -3,7 +3,8 @@
 A checkpoint that has recorded the cluster ids continues when no cluster can be reached: a monitor must not stop during
 the DNS incident that it should report. A new checkpoint, on a new disk for example, starts in the same way with a
 configured cluster_id; without it, it needs one answer from each cluster. Where the checkpoint already has some
-clusters, a new one that does not answer is left out until it answers.
+clusters, a new one that does not answer is left out until it answers. A recorded one in whose place another cluster
+answers is not observed, and must not stop the others' job.
 """
 
 import logging
@@ -43,6 +44,10 @@ class UnavailableClusterError(UsageError):
     """No node of a new cluster answers; it may answer later."""
 
 
+class OtherClusterError(UsageError):
+    """Another cluster answers than the recorded one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIds:
     """The ids of the configured clusters, by cluster name."""
@@ -78,11 +83,13 @@ def identify_clusters(
     """Asks each cluster for its id, all at the same time.
 
     Raises:
-        UsageError: another cluster answers than the recorded one, or a new cluster refuses to name its id.
+        UsageError: a new cluster refuses to name its id, or another cluster answers for each one. If it does for some,
+            the gatherer refuses its answers, and `monitor-blind` reports them.
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
     ids, unavailable, unconfirmed = dict[str, str](), dict[str, UnavailableClusterError](), set[str]()
+    others: list[OtherClusterError] = []
     for cluster, answer in zip(clusters, answers, strict=True):
         try:
             ids[cluster.name] = _cluster_id(cluster, recorded.get(cluster.name), answer)
@@ -90,6 +97,13 @@ def identify_clusters(
                 unconfirmed.add(cluster.name)
         except UnavailableClusterError as problem:
             unavailable[cluster.name] = problem
+        except OtherClusterError as problem:
+            if len(others) + 1 == len(clusters):
+                raise
+            others.append(problem)
+            ids[cluster.name] = recorded[cluster.name]
+    for other in others:
+        log.warning("%s, or another name to a cluster that was created again", other)
     return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(unconfirmed))
 
 
@@ -104,7 +118,7 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
     hosts = ", ".join(host_and_port(host, port) for host, port in cluster.bootstrap)
     match answer:
         case ObservationError() if answer.reason is Reason.WRONG_CLUSTER:
-            raise UsageError(
+            raise (UsageError if recorded is None else OtherClusterError)(
                 f"cluster {cluster.name}: {hosts} is not cluster {cluster.cluster_id} ({answer}); nothing was changed: "
                 "correct the address or the cluster_id"
             )
@@ -134,7 +148,7 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
                 f"recorded state of the cluster; {fix}"
             )
         case str() if recorded is not None and answer != recorded:
-            raise UsageError(
+            raise OtherClusterError(
                 f"cluster {cluster.name}: {hosts} answers as cluster {answer}, but this checkpoint belongs to cluster "
                 f"{recorded}; nothing was changed: correct the address, or give a new --checkpoint"
             )

@@ -70,6 +70,18 @@ def test_of_several_clusters_only_the_unavailable_one_is_left_out() -> None:
     assert (identified.ids, list(identified.unavailable)) == ({"prod": "A"}, ["new"])
 
 
+def test_of_several_clusters_one_that_another_cluster_answers_for_does_not_stop_the_job(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was created again, or its address is another cluster's by now: the gatherer refuses what answers there."""
+    again = ClusterConnection(name="again", bootstrap=(("n1", 9093),))
+    identified = identify_clusters([again, PROD], {"again": "OLD", "prod": "A"}, answers("A"))
+    assert identified.require_all() == {"again": "OLD", "prod": "A"}
+    assert "cluster again: n1:9093 answers as cluster A, but this checkpoint belongs to cluster OLD" in caplog.text
+    with pytest.raises(UsageError, match="cluster prod: c1:9093 answers as cluster B"):
+        identify_clusters([again, PROD], {"again": "OLD", "prod": "A"}, answers("B"))
+
+
 def test_a_controller_too_old_to_name_its_cluster_id_needs_it_configured() -> None:
     def is_old(cluster: ClusterConnection, timeout_s: float) -> str:
         raise ObservationError(Reason.UNSUPPORTED, "the node does not support this request")

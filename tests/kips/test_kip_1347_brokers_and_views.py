@@ -196,7 +196,7 @@ def test_a_plan_refuses_a_list_that_apply_refuses_because_listeners_would_be_los
     changed = control_record(ControlRecordType.VOTERS, {"version": 0, "voters": [VOTER | {"endpoints": several}]})
     more = batch([(changed.key or b"", changed.value)], base_offset=3)
     folder = write_log_dir(tmp_path / "node-1", {0: dynamic_log() + more})
-    (folder / "meta.properties").write_text("node.id=1\n")
+    (folder / "meta.properties").write_text(f"node.id=1\ndirectory.id={DIRECTORY}\n")
     wanted = f"1@c1.new-domain:9093:{DIRECTORY}"
     with pytest.raises(UsageError, match="recorded listeners would be lost"):
         apply_voters(folder, wanted, write=False)

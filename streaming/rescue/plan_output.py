@@ -244,7 +244,7 @@ def _refused(plan: RescuePlan, reason: str) -> Iterable[str]:
 
 def _command(one: AssessedDisk, provided: Sequence[Voter], *, planned: bool = True) -> str:
     plan_file = f" --plan {PLAN_FILE}" if planned else ""
-    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    wanted = f"--initial-controllers {quote(initial_controllers(provided) or '')}"
     return f"kraftwatch rescue apply --log-dir {_log_dir(one)} {wanted}{plan_file} --yes"
 
 
@@ -255,12 +255,12 @@ def _log_dir(one: AssessedDisk) -> str:
 
 def _plan_command(plan: RescuePlan, provided: Sequence[Voter]) -> str:
     log_dirs = " ".join(f"--log-dir {_log_dir(one)}" for one in plan.disks)
-    wanted = f"--initial-controllers {initial_controllers(provided)}"
+    wanted = f"--initial-controllers {quote(initial_controllers(provided) or '')}"
     return f"kraftwatch rescue plan {log_dirs} {wanted} --json > {PLAN_FILE}"
 
 
 def _quorum_command(provided: Sequence[Voter], describe: str) -> str:
-    at = ",".join(str(voter.endpoints[0]) for voter in provided)
+    at = quote(",".join(str(voter.endpoints[0]) for voter in provided))
     return f"kafka-metadata-quorum.sh --bootstrap-controller {at} describe {describe}"
 
 

@@ -52,6 +52,18 @@ def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
     assert sum(f"rescue apply --log-dir {stopped / 'copy-1'} " in one for one in steps) == 1
 
 
+def test_an_ipv6_address_in_a_command_is_quoted_for_the_shell(stopped: Path) -> None:
+    """Some shells refuse a command with brackets that match no file."""
+    new = NEW.replace("c1.new", "[fd00::1]")
+
+    ended = rescue_plan(stopped, (1, 2, 3), "--initial-controllers", new, "--json")
+
+    commands = [one for one in json.loads(ended.stdout)["steps"] if "fd00::1" in one]
+    listed, at = f"'{new}'", "'[fd00::1]:9093,c2.new:9093,c3.new:9093'"
+    assert {one.startswith("kafka-metadata-quorum.sh") for one in commands} == {True, False}
+    assert all((at if one.startswith("kafka-metadata-quorum.sh") else listed) in one for one in commands)
+
+
 def test_other_directory_id_is_rejected_with_exit_code_2(stopped: Path) -> None:
     ended = rescue_plan(stopped, (2,), "--json", "--initial-controllers", NEW.replace("wPvH", "aaaa"))
 

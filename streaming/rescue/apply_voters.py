@@ -115,6 +115,10 @@ def apply_voters(
         content = b"".join(snapshot_batches(log, voters))
         name = checkpoint_name(log.end_offset, log.epoch)
         place = backup or default_backup(partition, name)
+        if place.resolve().is_relative_to(partition.parent.resolve()):
+            raise UsageError(
+                f"--backup {place} is inside of the log directory, in which Kafka refuses unknown folders: name another"
+            )
         notes = (*_ignored(log), *_unchecked(class_path, plan_file))
         if write:
             make_backup(partition, place, name, content)

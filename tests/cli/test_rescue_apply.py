@@ -190,6 +190,16 @@ def test_plan_of_all_nodes_is_followed(node: Path, tmp_path: Path) -> None:
     assert "is not a plan" in refusal(rescue("apply", node.parent / "node-2", *options))
 
 
+def test_backup_inside_of_the_log_directory_is_refused(node: Path) -> None:
+    """Kafka would not start with it."""
+    before = contents(node)
+
+    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--backup", str(node / "backup"))
+
+    assert "is inside of the log directory" in refusal(ended)
+    assert contents(node) == before
+
+
 def test_unwritable_backup_is_refused_before_anything_is_written(node: Path) -> None:
     before = contents(node)
     place = node.parent / "file"

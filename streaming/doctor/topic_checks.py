@@ -31,9 +31,7 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
         yield readable
         if readable.status is not CheckStatus.FAILS:
             yield from _described(config, section, connection)
-    journal = JournalReader(section.folder / "journal")
-    if journal.created:
-        yield _waiting(section, journal)
+    yield from _waiting(section)
 
 
 def _readable(config: Config, connection: TopicConnection) -> CheckResult:
@@ -122,16 +120,22 @@ def _settings(
     yield _result(topic, "settings", CheckStatus.OK, message)
 
 
-def _waiting(section: RelaySection, journal: JournalReader) -> CheckResult:
-    subject = str(section.folder)
+def _waiting(section: RelaySection) -> Iterator[CheckResult]:
+    """Yields how many rows wait in the relay's folder; nothing if no relay has run on this machine."""
+    subject, journal = str(section.folder), JournalReader(section.folder / "journal")
     try:
+        if not journal.created:
+            return
         rows = journal.published_end() - max(journal.committed_end(), journal.first_sequence())
     except JournalError as problem:
-        return _result(subject, "waiting rows", CheckStatus.FAILS, str(problem))
+        yield _result(subject, "waiting rows", CheckStatus.FAILS, str(problem))
+        return
+    message = f"{plural(rows, 'row')} wait for the topic"
     if rows <= _MANY_ROWS:
-        return _result(subject, "waiting rows", CheckStatus.OK, f"{plural(rows, 'row')} wait for the topic")
+        yield _result(subject, "waiting rows", CheckStatus.OK, message)
+        return
     fix = "read log/driver.log in the folder: it says why the topic does not get them"
-    return _result(subject, "waiting rows", CheckStatus.WARNING, f"{plural(rows, 'row')} wait for the topic", fix)
+    yield _result(subject, "waiting rows", CheckStatus.WARNING, message, fix)
 
 
 def _alter(connection: TopicConnection, setting: str) -> str:

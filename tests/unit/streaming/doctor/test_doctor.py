@@ -27,6 +27,7 @@ from streaming.config import ClusterSection, Config, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, check_result, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
 from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks, recorded_ids
+from streaming.doctor.topic_checks import check_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
@@ -198,6 +199,25 @@ def test_checkpoint_in_a_folder_that_this_user_may_not_enter_is_reported(
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
 
     assert failed_checkpoint(tmp_path / "checkpoint") == [f"{tmp_path} is not writable for this user"]
+
+
+def test_folder_of_a_relay_that_this_user_may_not_enter_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    topic = check_result("relay", "observations", "topic", CheckStatus.FAILS, "no broker answers")
+    relay = {"bootstrap": ["k1:9092"], "topic": "observations", "folder": str(tmp_path)}
+    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "relay": relay}, "test")
+    monkeypatch.setattr("streaming.doctor.topic_checks._readable", lambda *_: topic)
+    monkeypatch.setattr(Path, "exists", refused)
+
+    found, waiting = check_topics(config)
+
+    assert found is topic
+    assert (waiting.subject, waiting.status) == (str(tmp_path), CheckStatus.FAILS)
+    assert "permission denied" in waiting.message
 
 
 def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:

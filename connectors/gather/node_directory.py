@@ -167,10 +167,15 @@ class NodeDirectory:
 
     def _listener(self) -> str | None:
         all_endpoints = [*self._polled.values(), *self._registered.values(), *self._voters.values()]
+        ports = {address.port for address in self.configured}
+        by_port: str | None = None
         for endpoint in chain.from_iterable(all_endpoints):
             if Address(endpoint.host, endpoint.port) in self.configured:
                 return endpoint.listener
-        return None
+            if by_port is None and endpoint.port in ports:
+                # The configuration may name a controller by its IP address or by an alias.
+                by_port = endpoint.listener
+        return by_port
 
 
 def _keep(known: dict[NodeId, T], node: NodeId, value: T) -> None:

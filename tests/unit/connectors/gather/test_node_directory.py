@@ -82,6 +82,13 @@ def test_address_of_a_reported_leader_is_at_the_configured_listener() -> None:
     assert nodes.leader_address(fetch_result(9)) is None
 
 
+def test_a_configured_ip_address_names_the_listener_by_its_port() -> None:
+    nodes = node_directory(("10.0.0.1", 9094))
+    nodes.update_from_event(voters("c1", "c2"))
+    assert nodes.leader_address(fetch_result(2)) == Address("c2", 9094)
+    assert nodes.candidates() == (Address("10.0.0.1", 9094), Address("c1", 9094), Address("c2", 9094))
+
+
 def test_each_voter_is_probed_at_the_endpoint_that_voters_use() -> None:
     nodes = node_directory(("c1", 9094))
     assert probe_targets(nodes) == []

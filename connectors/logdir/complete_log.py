@@ -180,6 +180,8 @@ class _Reading:
     def follow_covered(self, segments: Sequence[SegmentFile]) -> None:
         """Adds the epochs of the records that the snapshot covers, as far as the segments still hold them."""
         for segment in segments:
+            if segment.base_offset >= self._next:
+                return
             segment.file.seek(0)
             for batch in scan(segment.file.read()):
                 if not isinstance(batch, RecordBatch) or batch.last_offset >= self._next:

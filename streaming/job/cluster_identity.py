@@ -103,7 +103,7 @@ def identify_clusters(
             others.append(problem)
             ids[cluster.name] = recorded[cluster.name]
     for other in others:
-        log.warning("%s, or another name to a cluster that was created again", other)
+        log.warning("%s. The other clusters are monitored; give a cluster that was created again another name", other)
     return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(unconfirmed))
 
 

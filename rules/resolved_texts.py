@@ -14,6 +14,7 @@ from rules.finding import Thresholds
 from rules.formatting import and_join, plural, topic_text, utc_text
 from rules.model.identifiers import NodeId
 from rules.model.membership import majority, tolerated_failures
+from rules.model.monitoring import Reason
 from rules.model.quorum import Poll, Quorum
 
 ResolvedText: TypeAlias = Callable[[Quorum, str], str]
@@ -231,6 +232,8 @@ def _voter_disk_replaced(quorum: Quorum, subject: str) -> str:
 def _voter_log_regressed(quorum: Quorum, subject: str) -> str:
     if quorum.committed and not quorum.voter(_node(subject)):
         return f"Controller {_node(subject)} is not a voter."
+    if any(each.reason is Reason.METADATA_LOST for each in quorum.failures):
+        return f"Committed metadata was lost: the quorum no longer has the records that {subject} lacked."
     return f"The log of {subject} has all records that were committed before it went back."
 
 

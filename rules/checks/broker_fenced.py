@@ -107,7 +107,7 @@ RULE = Rule(
     thresholds=(hold(300.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
     # An unclean election passes over a fenced broker, and one that flaps may stay fenced: one fault, one incident.
     grouped_with=("broker-flapping", "unclean-election", "partition-stuck-recovering"),
 )

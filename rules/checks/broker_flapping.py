@@ -134,5 +134,5 @@ RULE = Rule(
     thresholds=(hold(0.0), clear(), WINDOW, FENCINGS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -204,5 +204,5 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
+    inhibited_by=("no-leader",),
 )

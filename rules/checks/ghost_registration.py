@@ -113,6 +113,6 @@ RULE = Rule(
     thresholds=(hold(600.0), clear(), POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
+    inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),
 )

@@ -162,5 +162,5 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
+    inhibited_by=("no-leader",),
 )

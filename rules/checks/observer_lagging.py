@@ -149,6 +149,6 @@ RULE = Rule(
     thresholds=(hold(120.0), clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
     grouped_with=("broker-fenced",),
 )

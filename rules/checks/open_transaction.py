@@ -80,5 +80,5 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
 )

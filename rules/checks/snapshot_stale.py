@@ -147,5 +147,5 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    inhibited_by=("no-leader", "high-watermark-stalled"),
 )

@@ -301,5 +301,5 @@ RULE = Rule(
     thresholds=(hold(14_400.0), clear(), FINALIZE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
+    inhibited_by=("no-leader",),
 )

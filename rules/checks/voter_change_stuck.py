@@ -221,7 +221,7 @@ RULE = Rule(
     thresholds=(hold(60.0), clear(), WINDOW, REMOVALS, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
+    inhibited_by=("no-leader",),
     # Nothing after an uncommitted VotersRecord is committed either: that rule always fires too, and names no change.
     grouped_with=("high-watermark-stalled",),
 )

@@ -116,6 +116,6 @@ RULE = Rule(
     thresholds=(hold(5.0), clear(), KEEP_FIRING_FOR, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
-    inhibited_by=("no-leader", "committed-metadata-lost"),
-    grouped_with=("raft-invariant-broken", "failure-tolerance"),
+    inhibited_by=("no-leader",),
+    grouped_with=("raft-invariant-broken", "failure-tolerance", "committed-metadata-lost"),
 )

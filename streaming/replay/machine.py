@@ -248,6 +248,7 @@ class Machine(MachineState):
         self.probe_state.observation_failed(event, self.now_ms)
         self.leadership.reset()
         self.invariants.reset()
+        self.poll_history.metadata_lost()
         self.log_clock = LogClock()
         self.behind_since_ms = None
 

@@ -183,6 +183,11 @@ class PollHistory:
             if (end := self._end_before(before.get(history.key), history)) is not None
         }
 
+    def metadata_lost(self) -> None:
+        """Drops what voters had acknowledged: it is missing from the log that they follow now."""
+        self.acknowledged = AcknowledgedOffsets()
+        self.histories = tuple(replace(history, log_regression=None) for history in self.histories)
+
     def _end_before(self, previous: ReplicaHistory | None, history: ReplicaHistory) -> LogEnd | None:
         if previous is None or previous.last_log_end_offset == history.last_log_end_offset:
             return self.ends_before.get(str(history.key))

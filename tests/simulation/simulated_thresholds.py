@@ -81,26 +81,26 @@ OVERRIDES: Mapping[str, float] = {
 }
 """`RULE.NAME` -> value, as the configuration takes them."""
 INHIBITED_BY: Mapping[str, tuple[str, ...]] = {
-    "broker-fenced": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
-    "broker-flapping": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
-    "epoch-churn": ("no-leader", "committed-metadata-lost"),
+    "broker-fenced": ("no-leader", "high-watermark-stalled"),
+    "broker-flapping": ("no-leader", "high-watermark-stalled"),
+    "epoch-churn": ("no-leader",),
     "failure-tolerance": ("no-leader", "high-watermark-stalled"),
-    "ghost-registration": ("no-leader", "committed-metadata-lost"),
+    "ghost-registration": ("no-leader",),
     "high-watermark-stalled": ("no-leader",),
-    "node-records-conflict": ("no-leader", "committed-metadata-lost"),
+    "node-records-conflict": ("no-leader",),
     "observer-could-be-voter": ("no-leader",),
-    "observer-lagging": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
-    "open-transaction": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    "observer-lagging": ("no-leader", "high-watermark-stalled"),
+    "open-transaction": ("no-leader", "high-watermark-stalled"),
     "partition-stuck-recovering": ("no-leader",),
     "quorum-shape": ("no-leader", "voter-disk-replaced"),
-    "snapshot-stale": ("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    "snapshot-stale": ("no-leader", "high-watermark-stalled"),
     "stale-voter-endpoint": ("no-leader",),
-    "version-drift": ("no-leader", "committed-metadata-lost"),
+    "version-drift": ("no-leader",),
     "views-disagree": ("no-leader",),
-    "voter-change-stuck": ("no-leader", "committed-metadata-lost"),
+    "voter-change-stuck": ("no-leader",),
     "voter-disk-replaced": ("no-leader",),
     "voter-lagging": ("no-leader", "high-watermark-stalled", "failure-tolerance"),
-    "voter-log-regressed": ("no-leader", "committed-metadata-lost"),
+    "voter-log-regressed": ("no-leader",),
 }
 """The rules whose condition keeps a rule from firing. A test compares them with the product's."""
 OUTLIVES_CAUSE = ("failure-tolerance", "voter-disk-replaced", "voter-lagging")

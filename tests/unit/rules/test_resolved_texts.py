@@ -7,10 +7,12 @@ import pytest
 from rules.evaluate import RULES
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.resolved_texts import RESOLVED, resolved_text
 from tests.unit.rules.situation import (
     adding,
+    failing,
     healthy,
     observer,
     recovering,
@@ -165,6 +167,12 @@ def test_every_rule_has_a_text() -> None:
             "voter 2",
             healthy(),
             "The log of voter 2 has all records that were committed before it went back.",
+        ),
+        (
+            "voter-log-regressed",
+            "voter 2",
+            failing(healthy(), Reason.METADATA_LOST, "c1.test:9093"),
+            "Committed metadata was lost: the quorum no longer has the records that voter 2 lacked.",
         ),
         ("voter-log-regressed", "voter 2", removed(healthy(), 2, ago_ms=20_000), "Controller 2 is not a voter."),
         (

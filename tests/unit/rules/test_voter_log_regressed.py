@@ -16,7 +16,6 @@ from tests.unit.rules.situation import (
     log_regressed,
     removed,
     static,
-    unknown,
 )
 
 pytestmark = pytest.mark.kip("A004", "D093")
@@ -66,10 +65,9 @@ def test_a_removed_voter_is_over() -> None:
     assert findings(removed(log_regressed(healthy(), 2), 2, ago_ms=1_000), RULE) == []
 
 
-def test_loss_of_committed_metadata_is_the_cause() -> None:
-    lost = failing(log_regressed(healthy(), 2), Reason.METADATA_LOST, "c3.test:9093")
-    assert findings(lost, RULE) == []
-    assert (RULE, None) in unknown(lost)
+def test_a_voter_whose_log_goes_back_after_a_loss_of_committed_metadata_is_reported() -> None:
+    lost = failing(log_regressed(healthy(), 2), Reason.METADATA_LOST, "c3.test:9093", ago_ms=600_000)
+    assert [one.severity for one in findings(lost, RULE)] == [Severity.CRITICAL]
 
 
 def test_the_subject_stays_while_it_catches_up() -> None:

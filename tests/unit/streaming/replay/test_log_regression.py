@@ -6,9 +6,10 @@ import pytest
 
 from connectors.observations.observation import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.monitoring import Reason
 from rules.model.quorum import LogRegression, Quorum
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, key, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, key, machine, poll, replica
 
 pytestmark = pytest.mark.kip("A004", "A017", "A081", "D093", "K024")
 
@@ -77,6 +78,18 @@ def test_an_offset_that_only_one_poll_shows_is_not_acknowledged() -> None:
 def test_a_quorum_restored_as_a_whole_is_no_regression_of_a_voter() -> None:
     restored = polls((29, 30), (31, 32), epoch=2)
     assert regression(observed(*polls((98, 100), (100, 100)), *restored)) is None
+
+
+def test_a_loss_of_committed_metadata_ends_what_was_acknowledged_before() -> None:
+    """The quorum has no records that the voter could catch up with: it would be critical until as many are written."""
+    script, replay = LogScript(), machine()
+    assert regression(observed(*polls((100, 100), (100, 100), (3, 102)), replay=replay, script=script)) is not None
+    apply(replay, [script.row(failed(Reason.METADATA_LOST))])
+
+    assert regression(observed(*polls((3, None), (5, 6), epoch=2), replay=replay, script=script)) is None
+    later = regression(observed(*polls((7, 7), (2, 8), epoch=2), replay=replay, script=script))
+    assert later is not None, "a voter whose log goes back after the loss"
+    assert later.acknowledged_offset == 5
 
 
 def test_a_new_leader_without_a_high_watermark_shows_no_regression_yet() -> None:

@@ -118,6 +118,7 @@ POD_MONITOR = closed(
     metadata=METADATA,
     spec=closed(
         ["selector", "podMetricsEndpoints"],
+        jobLabel=TEXT,
         selector=closed(["matchLabels"], matchLabels=LABELS),
         podMetricsEndpoints=list_of(
             closed(

@@ -93,9 +93,8 @@ def test_defaults_render_the_manifests_of_the_kubernetes_folder(tmp_path: Path) 
     (policy,) = (each for each in documents if each["kind"] == "NetworkPolicy")
     assert manifests["NetworkPolicy"]["spec"]["ingress"] == policy["spec"]["ingress"]
     assert manifests["NetworkPolicy"]["spec"]["egress"] == policy["spec"]["egress"]
-    assert (
-        manifests["PodMonitor"]["spec"]["podMetricsEndpoints"] == of_kind("PodMonitor")["spec"]["podMetricsEndpoints"]
-    )
+    for key in ("jobLabel", "podMetricsEndpoints"):
+        assert manifests["PodMonitor"]["spec"][key] == of_kind("PodMonitor")["spec"][key]
 
 
 def test_every_value_has_an_effect(tmp_path: Path) -> None:

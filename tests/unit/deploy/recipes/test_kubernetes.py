@@ -100,6 +100,14 @@ def test_probes_and_prometheus_use_tls_and_prometheus_the_token() -> None:
     assert endpoint["authorization"]["credentials"] == {"name": "kraftwatch", "key": named["listen_token_file"]}
 
 
+def test_prometheus_scrapes_the_pod_under_the_job_name_of_the_alert_rules() -> None:
+    """Without jobLabel the operator's name is NAMESPACE/NAME: KraftwatchAbsent would fire for ever."""
+    labels = of_kind("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    job = labels[of_kind("PodMonitor")["spec"]["jobLabel"]]
+
+    assert f'up{{job="{job}"}}' in (ROOT / "deploy" / "prometheus" / "kraftwatch-health.rules.yml").read_text()
+
+
 def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> None:
     stateful = of_kind("StatefulSet")["spec"]
     pod = stateful["template"]["spec"]

@@ -100,3 +100,30 @@ def test_promtool_parses_every_expression(tmp_path: Path) -> None:
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{len(expressions)} rules found" in ran.stdout
+
+
+@pytest.mark.debian("prometheus")
+def test_alert_that_two_jobs_with_one_store_export_is_shown_as_one(tmp_path: Path) -> None:
+    metrics = {
+        "kraftwatch_alerts_firing": 'cluster="prod", severity="critical"',
+        "kraftwatch_rule_firing": 'cluster="prod", rule="no-leader", severity="critical"',
+        "kraftwatch_cannot_tell": 'cluster="prod", rule="no-leader"',
+    }
+    series = [
+        {"series": f'{name}{{instance="{job}", {labels}}}', "values": "1x5"}
+        for name, labels in metrics.items()
+        for job in ("a:9847", "b:9847")
+    ]
+    shown = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    counts = [expr for expr in shown if any(name in expr for name in metrics) and 'severity="warning"' not in expr]
+    wrong = [{"expr": f"({expr.replace('$cluster', ALL_CLUSTERS)}) != 1", "eval_time": "2m"} for expr in counts]
+    (tmp_path / "test.yml").write_text(
+        yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": wrong}]})
+    )
+
+    ran = subprocess.run(
+        ["promtool", "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert len(counts) == 4
+    assert ran.returncode == 0, ran.stdout + ran.stderr

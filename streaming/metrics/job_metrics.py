@@ -45,7 +45,7 @@ class JobSources:
     store: StatusStore
     batch_stats: BatchStats
     is_healthy: Callable[[], bool]
-    """Whether batches complete and the gatherer runs."""
+    """Whether batches complete and the gatherer runs, or the job starts."""
     gatherer_runs: Callable[[], bool]
     gatherer_pid: Callable[[], int | None]
     """The process id of the newest gatherer; None where there is none."""
@@ -138,8 +138,8 @@ def _quarantined(job: JobSample) -> Values:
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "watchdog",
-        "1 while batches complete and the gatherer runs, else 0. An alert on 1 always fires; if it stops, "
-        "kraftwatch is down or stuck.",
+        "1 while batches complete and the gatherer runs, and while the job starts, else 0. An alert on 1 always "
+        "fires; if it stops, kraftwatch is down or stuck.",
         lambda job: job.sources.is_healthy(),
     ),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),

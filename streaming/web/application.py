@@ -48,6 +48,11 @@ class JobLiveness:
             return False
         return (self.gatherer_stalled_s() or 0) <= STALLED_S
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether /healthz answers 200: the job is healthy, or starting."""
+        return self.is_starting or self.is_healthy
+
 
 def health_endpoints(liveness: JobLiveness) -> Blueprint:
     """Returns the two paths: 200 when healthy, 503 with the reason when not. /healthz is 200 during the start too."""

@@ -51,6 +51,7 @@ def test_job_may_start_for_a_quarter_of_an_hour(age_s: float, starting: bool) ->
     with Server(LOOPBACK, [health_endpoints(job)]) as server:
         assert get(server, "/healthz")[0] == (200 if starting else 503)
     assert (job.is_starting, job.is_healthy) == (starting, False)
+    assert job.is_alive == starting, "the watchdog of /metrics must not fail before /healthz does"
 
 
 def test_job_is_not_starting_without_a_gatherer_or_after_a_batch() -> None:

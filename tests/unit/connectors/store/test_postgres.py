@@ -179,6 +179,16 @@ def test_a_lease_that_expired_is_taken_and_its_former_owner_can_write_nothing(
     assert Ledger(job_database(place), second).history() == ()
 
 
+def test_a_lease_that_a_faster_clock_wrote_is_taken_at_once(server: PostgresServer, place: PostgresPlace) -> None:
+    """The server that took over has a clock that is five minutes behind, and the owner died with the one before."""
+    first, second = lease_of(place, "first"), lease_of(place, "second")
+    first.take()
+    server.sql("UPDATE leases SET expires_at = expires_at + interval '5 minutes'", name_of(place))
+    assert second.take()
+    with pytest.raises(LeaseLostError):
+        first.renew()
+
+
 def test_an_expired_lease_that_nobody_took_is_renewed(server: PostgresServer, place: PostgresPlace) -> None:
     lease = lease_of(place, "first")
     lease.take()

@@ -34,9 +34,10 @@ _REFUSALS = {
     "42501": "the user may not do this: grant it the privileges that docs/operations.md lists",
     "25006": "it is read-only, a standby server: name the primary in store, or add target_session_attrs=read-write",
 }
-"""By the beginning of PostgreSQL's error code: what no later attempt changes, and what to do."""
-_LATER = ("08", "40", "53", "55", "57")
-"""Beginnings of codes that a later attempt may not meet: connection, conflict, resources, locks, shutdown."""
+"""By the beginning of PostgreSQL's error code: what is wrong, and what to do."""
+_LATER = ("08", "25006", "25P03", "40", "53", "55", "57")
+"""Beginnings of codes that a later attempt may not meet: connection, a replica that is not the primary yet, a
+transaction in which this process was stopped, conflict, resources, locks, shutdown."""
 _REFUSED_CONNECTIONS = {
     "password authentication failed": _LOGIN,
     "no password supplied": _LOGIN,
@@ -99,11 +100,11 @@ class PostgresDatabase(Database):
             refusal = next((text for part, text in _REFUSED_CONNECTIONS.items() if re.search(part, reason)), None)
         else:
             refusal = next((text for beginning, text in _REFUSALS.items() if code.startswith(beginning)), None)
-        if refusal is not None:
-            return StoreError(f"{self.place} cannot be used: {refusal}")
-        if code is None or code.startswith(_LATER):
+        later = refusal is None if code is None else code.startswith(_LATER)
+        if refusal is None and later:
             return UnavailableStoreError(f"{self.place} does not answer: {redact(reason)}")
-        return StoreError(f"{self.place} cannot be used: {redact(reason)}")
+        kind = UnavailableStoreError if later else StoreError
+        return kind(f"{self.place} cannot be used: {refusal or redact(reason)}")
 
 
 def close_connections() -> None:

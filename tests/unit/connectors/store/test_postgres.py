@@ -1,5 +1,6 @@
 """The store on a PostgreSQL server: the same tables and results as in a file, and sentences for what fails."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,6 +96,27 @@ def test_what_no_later_attempt_changes_is_not_unavailable(server: PostgresServer
         with pytest.raises(StoreError, match=reason) as raised:
             job_database(place).create()
         assert not isinstance(raised.value, UnavailableStoreError)
+
+
+def test_a_server_that_is_read_only_now_may_become_the_primary(server: PostgresServer, place: PostgresPlace) -> None:
+    database = job_database(place)
+    database.create()
+    server.sql(f"ALTER DATABASE {name_of(place)} SET default_transaction_read_only = on")
+    close_connections()
+    with pytest.raises(UnavailableStoreError, match="it is read-only, a standby server"):
+        Collection(database, "numbers", NUMBERS).put({"a": 1})
+    server.sql(f"ALTER DATABASE {name_of(place)} RESET default_transaction_read_only")
+    close_connections()
+    Collection(database, "numbers", NUMBERS).put({"a": 1})
+
+
+def test_a_job_that_was_stopped_in_a_transaction_tries_again(place: PostgresPlace) -> None:
+    database = job_database(place)
+    with pytest.raises(UnavailableStoreError, match="idle-in-transaction"), database.transaction() as connection:
+        connection.exec_driver_sql("SET idle_in_transaction_session_timeout = '10ms'")
+        time.sleep(0.2)
+        connection.exec_driver_sql("SELECT 1")
+    Collection(database, "numbers", NUMBERS).put({"a": 1})
 
 
 def test_a_user_without_privileges_is_told_so(server: PostgresServer, place: PostgresPlace) -> None:

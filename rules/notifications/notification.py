@@ -109,6 +109,8 @@ class Notification:
     """How often the incident has escalated (`rules.notifications.incident`): each is a new page."""
     escalations_before: int = 0
     """What `escalations` may have been when the sink was notified last: those pages are superseded."""
+    repeats_ms: Millis | None = None
+    """Of a repeated notification: when the sink was notified before."""
 
     @property
     def root(self) -> Alert:

@@ -188,6 +188,7 @@ class NotificationPlanner:
             worse=reason is NotifyReason.CHANGED and _is_noticeable([one.history for one in listed], new),
             escalations=escalations,
             escalations_before=escalations_before,
+            repeats_ms=last_notified_ms if reason is NotifyReason.REPEATED else None,
         )
 
     def _reason(

@@ -13,7 +13,10 @@ from connectors.delivery.sink_worker import SinkCall
 from connectors.sinks.sink import Delivered, Retry, Sink
 from connectors.sinks.sink_config import MessageLinks, SinkSpec, open_sink
 from connectors.sinks.webhook import WebhookSection
-from rules.notifications.notification import Notification, NotifyReason
+from rules.evaluate import RULES
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification, NotifyReason, TransitionStatus
+from rules.notifications.planner import NotificationPlanner
 from tests.sinks.server import EndlessReply, HttpDouble, HttpReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -81,6 +84,23 @@ def test_the_same_notification_has_the_same_id_and_another_has_another(server: H
     sink.send([BEGUN, BEGUN, ended], sent_at_ms=NOON_MS, deadline_s=30)
     one, again, other = (json.loads(request.body)["notice"] for request in server.requests)
     assert one == again != other
+
+
+def test_a_repetition_that_is_sent_again_has_the_same_id_and_the_next_one_another(
+    server: HttpDouble, tmp_path: Path
+) -> None:
+    planner = NotificationPlanner(RULES, repeat_ms=Millis(3_600_000))
+    sink = opened(server, tmp_path)
+
+    def send(notified_ms: Millis, now_ms: Millis) -> str:
+        incidents = {"1n": [TransitionStatus(alert=FIRING, delivered=True)]}
+        plan = planner.plan(incidents, last_notified_ms={"1n": notified_ms}, silences=(), now_ms=now_ms)
+        sink.send(plan.notifications, sent_at_ms=now_ms, deadline_s=30)
+        return str(json.loads(server.requests[-1].body)["notice"])
+
+    later, latest = Millis(NOON_MS + 3_600_000), Millis(NOON_MS + 7_200_000)
+    # The response was lost.
+    assert send(NOON_MS, later) == send(NOON_MS, Millis(later + 1_000)) != send(later, latest)
 
 
 def test_the_deadline_holds_for_a_url_without_a_path(server: HttpDouble, tmp_path: Path) -> None:

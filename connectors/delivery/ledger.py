@@ -58,7 +58,7 @@ class Ledger:
         Raises:
             StoreError: the database cannot be read, or is damaged; the content remains as it was.
         """
-        records, sinks = list(self._store.alerts()), self._store.sinks()
+        records, sinks = self._store.content()
         self._grouper = IncidentGrouper(RULES)
         self._records: dict[int, AlertRecord] = {}
         """By number, oldest first: the other mappings refer to these records."""

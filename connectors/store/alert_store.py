@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from sqlalchemy import Executable, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
 
 from connectors.store.alert_codec import ALERT
 from connectors.store.database import Database
@@ -79,25 +79,19 @@ class AlertStore:
         if not self._database.exists:
             return
         with self._database.reading() as connection:
-            for row in connection.execute(select(ALERTS).order_by(ALERTS.c.number)):
-                yield AlertRecord(**{**row._mapping, "alert": ALERT.validate_python(row.alert)})
+            yield from _alerts(connection)
 
-    def sinks(self) -> dict[str, SinkRecord]:
-        """Returns what is stored of each known sink, by name.
+    def content(self) -> tuple[Sequence[AlertRecord], Mapping[str, SinkRecord]]:
+        """Returns every transition, oldest first, and what is stored of each known sink, by name.
 
         Raises:
             StoreError: the database cannot be read, or is damaged.
         """
         if not self._database.exists:
-            return {}
+            return (), {}
+        # One transaction: another job may drop alerts meanwhile.
         with self._database.reading() as connection:
-            names = connection.scalars(select(SINKS.c.name).order_by(SINKS.c.number))
-            found = {name: SinkRecord(status={}, notified_ms={}) for name in names}
-            for row in connection.execute(select(DELIVERIES).order_by(DELIVERIES.c.number)):
-                found[row.sink].status[row.number] = DeliveryStatus(row.status)
-            for row in connection.execute(select(NOTIFIED)):
-                found[row.sink].notified_ms[row.incident] = Millis(row.at_ms)
-        return found
+            return tuple(_alerts(connection)), _sinks(connection)
 
     def add(self, records: Sequence[AlertRecord], sinks: Collection[str]) -> None:
         """Stores new transitions; each is pending for each sink.
@@ -183,6 +177,21 @@ class AlertStore:
 
 
 _PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")
+
+
+def _alerts(connection: Connection) -> Iterator[AlertRecord]:
+    for row in connection.execute(select(ALERTS).order_by(ALERTS.c.number)):
+        yield AlertRecord(**{**row._mapping, "alert": ALERT.validate_python(row.alert)})
+
+
+def _sinks(connection: Connection) -> Mapping[str, SinkRecord]:
+    names = connection.scalars(select(SINKS.c.name).order_by(SINKS.c.number))
+    found = {name: SinkRecord(status={}, notified_ms={}) for name in names}
+    for row in connection.execute(select(DELIVERIES).order_by(DELIVERIES.c.number)):
+        found[row.sink].status[row.number] = DeliveryStatus(row.status)
+    for row in connection.execute(select(NOTIFIED)):
+        found[row.sink].notified_ms[row.incident] = Millis(row.at_ms)
+    return found
 
 
 def _forget_incident() -> Executable:

@@ -92,7 +92,7 @@ class CampaignJob:
 
     def pending(self) -> Mapping[str, int]:
         """Returns how many transitions are pending, by sink."""
-        sinks = AlertStore(job_database(self.checkpoint.folder, read_only=True)).sinks()
+        sinks = AlertStore(job_database(self.checkpoint.folder, read_only=True)).content()[1]
         return {
             sink: sum(each is DeliveryStatus.PENDING for each in sinks[sink].status.values())
             for sink in ("record", PAGERDUTY, SLACK)

@@ -1,15 +1,19 @@
 """The ledger: what was delivered and what is pending, across crashes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
 from connectors.delivery.ledger import Ledger, stored_alerts
 from connectors.errors import StoreError
 from connectors.store.alert_store import AlertStore
+from connectors.store.database import Database
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
@@ -221,6 +225,34 @@ def test_a_dropped_end_takes_its_beginning_with_it(tmp_path: Path) -> None:
     assert opened(tmp_path, "failing").firing() == []
 
 
+def test_a_standby_reads_one_state_while_the_active_job_drops_an_alert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    active = opened(tmp_path, "a", keep_entries=1)
+    record_resolved(active, "one")
+    standby, reading = opened(tmp_path, "a"), Database.reading
+    dropped: list[str] = []
+
+    @contextmanager
+    def then_dropped(database: Database) -> Iterator[Connection]:
+        with reading(database) as connection:
+            yield connection
+        if not dropped:
+            dropped.append("one")
+            record_resolved(active, "two")
+
+    monkeypatch.setattr(Database, "reading", then_dropped)
+    standby.refresh()
+    assert [one.subject for one in standby.history()] == ["one"]
+    standby.refresh()
+    assert [one.subject for one in standby.history()] == ["two"]
+
+
+def record_resolved(ledger: Ledger, subject: str) -> None:
+    (one,) = ledger.record([alert(subject, resolved=True)], NOON_MS)
+    ledger.mark_delivered("a", [one.key])
+
+
 def test_a_deactivated_sink_is_removed_when_its_pending_transitions_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,7 +270,7 @@ def test_a_deactivated_sink_is_removed_when_its_pending_transitions_are_dropped(
     ledger.mark_delivered("stays", [each.key for each in past])
     ledger.record([SECOND], NOON_MS)
     assert caplog.text == ""
-    assert [*AlertStore(job_database(tmp_path)).sinks()] == ["stays"]
+    assert [*AlertStore(job_database(tmp_path)).content()[1]] == ["stays"]
     again = opened(tmp_path, "goes", "stays")
     assert again.pending("goes") == [FIRST, SECOND]
     assert again.pending("stays") == [SECOND]

@@ -97,8 +97,23 @@ def endpoint_steps(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
     if not status.can_lead:
         return certificate_steps(status)
     if EndpointFault.OTHER_RESPONDER in status.faults:
-        return (f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers",)
+        return (reach_step(quorum, status),)
     return ()
+
+
+def reach_step(quorum: Quorum, status: EndpointStatus) -> str:
+    """Returns the step that makes a voter's recorded endpoint reach it, where another process answers."""
+    node, endpoint = status.voter.key.id, str(status.endpoint)
+    others = [voter.key.id for voter in quorum.voters if voter.key.id != node and str(voter.endpoint) == endpoint]
+    if others:
+        return (
+            f"# Correct advertised.listeners of controller {node}, and restart it: {endpoint} is the endpoint of "
+            f"controller {others[0]}"
+        )
+    step = f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
+    if status.probe is None or status.probe.answer is not Answer.OTHER_CLUSTER:
+        return step
+    return f"{step}, or this controller with another cluster's log directory (cluster.id in meta.properties)"
 
 
 def certificate_steps(status: EndpointStatus) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ from rules.analysis.electability import Electability, electability, voter_standi
 from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, endpoint_statuses, fault_text, probe_outcome
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader
-from rules.analysis.missing_voter import certificate_steps
+from rules.analysis.missing_voter import certificate_steps, reach_step
 from rules.analysis.replica_lag import Liveness
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
@@ -263,7 +263,7 @@ def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFaul
         case EndpointFault.NAME_NOT_FOUND:
             return
         case EndpointFault.OTHER_RESPONDER:
-            yield f"# Make {endpoint} reach controller {node} again (DNS or port mapping): another process answers"
+            yield reach_step(endpoints.quorum, status)
         case EndpointFault.REFUSED_WHILE_FETCHING:
             yield f"# Check on controller {node}'s host where it listens: it runs, but nothing listens at {endpoint}"
             yield f"# Make {endpoint} reach it again, by port mapping or listener"

@@ -423,10 +423,29 @@ def test_remedy_of_a_voter_that_does_not_fetch_makes_its_endpoint_reach_it() -> 
         "when controller 1 runs"
     )
     assert never_resolved[2].startswith("# Make c1.test resolve again on every controller and broker, unless")
-    assert taken[2] == "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers"
+    assert taken[2] == (
+        "# Make c1.test:9093 reach controller 1 again (DNS or port mapping): another process answers, or this "
+        "controller with another cluster's log directory (cluster.id in meta.properties)"
+    )
 
 
 # The remedy.
+
+
+def test_remedy_corrects_the_controller_that_advertises_the_endpoint_of_another_one() -> None:
+    quorum = healthy()
+    assert quorum.committed is not None
+    voters = tuple(replace(voter, endpoints=(endpoint(3),)) if voter.key.id == 2 else voter for voter in quorum.voters)
+    copied = replace(quorum, committed=replace(quorum.committed, voters=voters))
+    _, probe = next((name, probe) for name, probe in quorum.probes.items() if probe.node == 3)
+    copied = replace(copied, probes={**quorum.probes, f"2@{endpoint(3)}": replace(probe, node=key(2).id)})
+
+    for found in (copied, voter_not_fetching(copied, 2)):
+        rule = RULE if found is copied else "failure-tolerance"
+        remedy = next(each.remedy for each in findings(found, rule))
+        correct = "# Correct advertised.listeners of controller 2, and restart it: "
+        assert f"{correct}c3.test:9093 is the endpoint of controller 3" in remedy
+        assert not any("# Make c3.test:9093 reach controller 2" in step for step in remedy)
 
 
 @pytest.mark.parametrize(

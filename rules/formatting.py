@@ -90,7 +90,7 @@ def plural(number: int, noun: str) -> str:
 
 def late_text(late_ms: Millis) -> str:
     """Returns, for people, that an alert is about an observation of some time ago."""
-    return f"read {ms_text(late_ms)} late: the job was catching up"
+    return f"read {ms_text(late_ms)} late"
 
 
 def alert_text(alert: Alert) -> str:

@@ -222,8 +222,8 @@ def test_an_alert_that_was_found_in_a_backlog_says_how_late_it_was_read(service:
     missed = replace(ENDED, incident="second", alerts=late[1:], new_transitions=late, previously_notified=False)
     service.send(missed)
     assert [found.events[0]["payload"]["summary"] for found in service.pagerduty.alerts] == [
-        "alpha: No leader elected. Read 47 min late: the job was catching up.",
-        "alpha: No leader elected. Fired and resolved unnoticed, read 47 min late: the job was catching up.",
+        "alpha: No leader elected. Read 47 min late.",
+        "alpha: No leader elected. Fired and resolved unnoticed, read 47 min late.",
     ]
 
 

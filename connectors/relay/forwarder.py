@@ -66,8 +66,7 @@ class Forwarder:
         self._journal = journal
         self._topic = topic
         self._clusters = clusters
-        self._tail = TopicTail(topic, clusters)
-        self.clusters = WrittenClusters(clusters, relay, self._tail, journal)
+        self._relay = relay
         self._producer: Any = None
         self._failed: KafkaError | None = None
         self._pause_s = 0.0
@@ -75,6 +74,12 @@ class Forwarder:
         self.newest_ms = 0
         """The time of the newest row that was sent."""
         self.counts = ForwardCounts()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Knows nothing of the topic yet."""
+        self._tail = TopicTail(self._topic, self._clusters)
+        self.clusters = WrittenClusters(self._clusters, self._relay, self._tail, self._journal)
         self._read_again()
 
     def _read_again(self) -> None:
@@ -118,7 +123,11 @@ class Forwarder:
             self._failed = self._failed or problem.args[0]
         self._producer.poll(0)
         self._commit()
-        if self._failed is not None:
+        if self._tail.created_again:
+            _LOG.warning("the topic %s does not have what was read from it: it was created again", self._topic.topic)
+            self._close()
+            self._begin()
+        elif self._failed is not None:
             self._reopen_later(reason(self._failed, self._topic))
         elif self._waiting.in_flight and time.monotonic() - (self._waiting.oldest_since or 0) > _UNACKNOWLEDGED_S:
             self._report("no broker has acknowledged a row in time")

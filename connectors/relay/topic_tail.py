@@ -60,6 +60,8 @@ class TopicTail:
         self._partitions_at = 0.0
         self.positions: dict[str, TopicPosition] = {}
         """By cluster; one without a row among those that were read is missing."""
+        self.created_again = False
+        """The topic no longer has what was read: the positions are those of another topic."""
 
     @property
     def caught_up(self) -> bool:
@@ -76,7 +78,11 @@ class TopicTail:
         if self._consumer is not None:
             return
         until = time.monotonic() + within_s
-        further = {"enable.partition.eof": True, "queued.max.messages.kbytes": _BUFFER_KIB}
+        further = {
+            "enable.partition.eof": True,
+            "queued.max.messages.kbytes": _BUFFER_KIB,
+            "auto.offset.reset": "error",
+        }
         self._consumer = open_consumer(self._topic, further)
         try:
             self._find_partitions(until)
@@ -144,13 +150,17 @@ class TopicTail:
         if error.code() == KafkaError._PARTITION_EOF:
             self._next[message.partition()] = max(self._next[message.partition()], message.offset())
             return
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._UNKNOWN_PARTITION):
+            self.created_again = True
         # Of everything else librdkafka recovers; a group is looked for and not used.
         denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or librdkafka.authentication_failed(error)
         if denied or error.fatal():
             raise KafkaException(error)
 
     def _find_partitions(self, until: float) -> None:
-        for number in partitions(self._consumer, self._topic, timeout_s=_METADATA_S):
+        numbers = partitions(self._consumer, self._topic, timeout_s=_METADATA_S)
+        self.created_again = not self._next.keys() <= {*numbers}
+        for number in numbers:
             if number not in self._next:
                 low, high = self._watermarks(number, until)
                 self._next[number], self._start_ends[number] = max(low, high - _NEWEST_MESSAGES), high

@@ -5,12 +5,14 @@ import os
 import signal
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
@@ -90,6 +92,33 @@ def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: 
     assert len({one.baseline for one in messages}) == 1
     polled = [one for one in messages if stopped_ms < one.observation.observed_at_ms < failed_ms]
     assert len(polled) > 5, "what was observed meanwhile is written"
+
+
+@pytest.mark.long
+def test_a_topic_that_is_created_again_gets_the_whole_log(
+    relay: RelayProcess, topic_lab: Lab, request: pytest.FixtureRequest
+) -> None:
+    name, admin = request.node.name, AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap)})
+    admin.create_topics([NewTopic(name, num_partitions=9, replication_factor=1)])[name].result(60)
+    relay.start()
+    relay.wait_for_rows(20)
+    assert all(one.partition() > 0 for one in relay.raw_messages()), "the partition will not exist any more"
+    admin.delete_topics([name])[name].result(60)
+    eventually(lambda: create_again(admin, name), within_s=60, every_s=0.1)
+
+    def has_the_log() -> None:
+        rows = [one.observation for one in relay.messages()]
+        assert 0 in {row.base_offset for row in rows if row.kind is ObservationKind.RECORDS}
+
+    eventually(has_the_log, within_s=90, every_s=1)
+
+
+def create_again(admin: Any, name: str) -> bool:
+    """Returns whether the topic has one partition; the relay may have created it with another number."""
+    with suppress(KafkaException):
+        admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])[name].result(60)
+        return True
+    return False
 
 
 @pytest.mark.long

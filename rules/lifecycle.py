@@ -169,6 +169,16 @@ def _moved(pending: TrackedCondition, ms: int) -> TrackedCondition:
     )
 
 
+def firing_alerts(tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum) -> tuple[Alert, ...]:
+    """Returns the alerts that fire, as of now; `evaluation`: the newest results of the rules, for `quorum`."""
+    remedies = {(one.rule, one.subject): one.remedy for one in evaluation.findings}
+    return tuple(
+        condition_alert(one, quorum, due_at_ms=one.due_at_ms, remedy=remedies.get((one.rule, one.subject), ()))
+        for one in tracked.conditions.values()
+        if one.notified_severity is not None
+    )
+
+
 class _Step(NamedTuple):
     """One finding, its condition after the evaluation, and the alert that fires now."""
 

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
@@ -23,7 +23,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import Sink
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import ALERT, ALERTS
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
@@ -31,7 +31,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.early_alerts import continued
-from streaming.pipeline.inherited_alerts import InheritedAlerts
+from streaming.pipeline.ledger_differences import LedgerDifferences
 from streaming.pipeline.output_rows import TOPIC, OutputKind
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.cluster_status import ClusterStatus
@@ -44,7 +44,6 @@ _RETRY_S: Final = 1.0
 _REFRESH_S: Final = 10.0
 _UNRECORDED_S: Final = 30.0
 """How long a standby job waits for the active one to record the alerts of a batch."""
-_SEEN_MAX: Final = 10_000
 _T = TypeVar("_T")
 
 RequestPoll = Callable[[str, Millis], None]
@@ -101,9 +100,7 @@ class Deliver:
         self._refresh_at = 0.0
         self._delivery = open_delivery() if role is None else None
         """None while another job notifies."""
-        self._inherited = InheritedAlerts(())
-        self._seen: deque[Alert] = deque(maxlen=_SEEN_MAX)
-        """What a standby job found, and the active one had not recorded in time."""
+        self._differences = LedgerDifferences(self._status)
         self._waits_since: float | None = None
         self._reported = False
         """A store that does not answer was reported."""
@@ -195,7 +192,6 @@ class Deliver:
             missing = self._missing(alerts)
             if missing and role.is_standby and time.monotonic() >= until:
                 # The active job has another state or configuration: it may never record the same.
-                self._seen.extend(missing)
                 missing = ()
             if missing is not None and not missing:
                 return DeliveryReport(recorded=1, sinks={})
@@ -221,7 +217,7 @@ class Deliver:
 
     def _opened(self) -> Dispatcher:
         self._ledger.refresh()
-        self._inherited = InheritedAlerts(self._ledger.firing())
+        self._differences.restart_holds()
         return self._open_delivery()
 
     def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
@@ -230,14 +226,13 @@ class Deliver:
             delivery = self._delivery = self._stored(self._opened)
         if self._role is None:
             return self._stored(lambda: delivery.deliver(continued(alerts, self._ledger.newest), now_ms=now_ms))
-        # Another job's ledger may have the same alerts with another beginning.
-        seen = [*self._seen, *alerts]
-        newest = self._ledger.newest
-        report = self._stored(lambda: delivery.deliver(continued(seen, newest, every_rule=True), now_ms=now_ms))
-        self._seen.clear()
-        if ended := self._inherited.due(self._ledger.firing(), self._status):
-            self._stored(lambda: delivery.deliver(continued(ended, newest, every_rule=True), now_ms=now_ms))
-        return report
+        return self._stored(lambda: delivery.deliver(self._changes(alerts, now_ms), now_ms=now_ms))
+
+    def _changes(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
+        """Returns the transitions to record in a ledger that another job may have written."""
+        # It may have the same alerts with another beginning.
+        own = continued(alerts, self._ledger.newest, every_rule=True)
+        return [*own, *self._differences.due(self._ledger, now_ms, besides={one.fingerprint for one in alerts})]
 
     def _status(self, cluster: str) -> ClusterStatus | None:
         received = self._store.newest(cluster)
@@ -294,6 +289,9 @@ class Deliver:
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
+                    self._differences.changed(alerts[-1])
+                elif row.kind == OutputKind.FIRING:
+                    self._differences.restored(row.cluster, ALERTS.validate_json(row.body))
         report = self._send(alerts, now_ms)
         # Not before: in this batch the job may have begun to notify.
         if self.notifies:

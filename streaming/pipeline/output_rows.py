@@ -30,6 +30,8 @@ class OutputKind(StrEnum):
 
     ALERT = "alert"
     """name = fingerprint, body = the Alert as JSON."""
+    FIRING = "firing"
+    """body = the alerts that fire by a state that was restored, as JSON."""
     QUARANTINE = "quarantine"
     """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
     be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""

@@ -24,9 +24,10 @@ from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import ALERT, ALERTS
 from rules.alert import Alert
 from rules.finding import Evaluation, Thresholds
+from rules.lifecycle import firing_alerts
 from rules.model.identifiers import Millis
 from streaming.pipeline.output_rows import (
     OutputKind,
@@ -178,7 +179,7 @@ class Step:
         outcome = monitor.apply(rows, store=True)
         output += [quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
         urgent = bool(output or outcome.alerts)
-        renders = [_due]
+        renders = [_due] if cached is not None or blob is None else [_due, _firing]
         status = None if cached is None else cached.status
         if urgent or status is None or status.is_due(monitor, self._refresh_ms):
             renders.append(_status)
@@ -288,6 +289,12 @@ def _has_election(rows: Iterable[DecodedRow]) -> bool:
 
 def _alert(cluster: str, alert: Alert) -> Iterator[OutputRow]:
     yield OutputKind.ALERT, cluster, alert.fingerprint, ALERT.dump_json(alert).decode()
+
+
+def _firing(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
+    """Yields what fires by a restored state: its transitions were yielded before, perhaps to another process."""
+    firing = firing_alerts(monitor.tracked, monitor.evaluation(), monitor.machine.quorum())
+    yield OutputKind.FIRING, cluster, "", ALERTS.dump_json(firing).decode()
 
 
 def _status(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.observations.observation import Observation
 from connectors.store import journal_file
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import ALERT, ALERTS
 from connectors.store.collection import quarantine_of
 from connectors.store.tables import job_database
 from rules.alert import Alert
@@ -123,6 +123,8 @@ class MonitoredPath:
                     self._quarantine.put({f"{row.cluster}-{row.name}": json.loads(body)})
                 case OutputKind.STATUS:
                     result.status = from_json(body)
+                case OutputKind.FIRING:
+                    ALERTS.validate_json(body)
                 case _:
                     int(body)
         return result

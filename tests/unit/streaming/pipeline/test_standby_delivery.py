@@ -23,9 +23,12 @@ from rules.notifications.notification import Notification
 from streaming.pipeline import deliver
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import OutputKind
+from streaming.status.cluster_status import FindingStatus
+from streaming.status.status_json import to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.streaming.pipeline.test_deliver_containment import Batch, refused, row
+from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 
 class FakeRole:
@@ -160,11 +163,17 @@ def test_a_standby_that_becomes_active_while_it_waits_keeps_what_was_refused(sta
     assert (standby.sent(), len(quarantine_of(job_database(tmp_path)).items())) == ([FIRED], 1)
 
 
-def test_an_alert_that_the_active_job_never_records_is_kept_and_sent_after_a_takeover(
+def test_an_alert_that_the_active_job_never_records_is_sent_after_a_takeover(
     standby: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliver, "_UNRECORDED_S", 0.0)
-    standby.deliver.send([firing()])
+    found = FindingStatus(rule="epoch-churn", subject="quorum", severity=Severity.CRITICAL, summary="It still churns.")
+    status = replace(NO_OBSERVATION, cluster=firing().cluster, now_ms=at(30), findings=(found,))
+    rows = (
+        row(OutputKind.ALERT, firing().cluster, "f", ALERT.dump_json(firing()).decode()),
+        row(OutputKind.STATUS, firing().cluster, "", to_bytes(status).decode()),
+    )
+    standby.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
     assert standby.sent() == []
     standby.role.becomes_active()
     standby.deliver.send([])

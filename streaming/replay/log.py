@@ -206,6 +206,7 @@ class Log:
                     )
                 image = replace(image, controllers=with_controller(image.controllers, record, origin))
             case BrokerRegistered():
+                self.partitions.broker_registered(record.id, Millis(origin.timestamp_ms))
                 image = self._with_brokers(record, with_broker(image.brokers, record, origin))
             case BrokerChanged():
                 image = self._with_brokers(record, with_change(image.brokers, record, origin))

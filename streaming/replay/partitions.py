@@ -12,7 +12,7 @@ from typing import Final
 from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import Millis, Offset, TopicId
+from rules.model.identifiers import Millis, NodeId, Offset, TopicId
 from streaming.replay.image import SnapshotOrigin
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
@@ -22,6 +22,7 @@ from streaming.replay.recovery_change import (
     raised,
     recovery_began,
     unclean_election,
+    without_crashed,
 )
 from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, Topic
 
@@ -87,6 +88,14 @@ class Partitions:
         self._for_change().remove(topic_id)
         if self._recovering.pop(topic_id, None) is not None:
             self._sorted_recovering = None
+
+    def broker_registered(self, broker: NodeId, timestamp_ms: Millis) -> None:
+        """Applies a RegisterBrokerRecord: it shows which elections just before it passed over no other replica."""
+        for index, one in enumerate(self.unclean):
+            shown = self.unclean[index] = without_crashed(one, broker, timestamp_ms)
+            known = None if shown is one else self._recovering.get(one.topic_id, {}).get(one.partition)
+            if known is not None and {*(known.previous_isr or ()), *(known.previous_elr or ())} == {broker}:
+                self._keep_recovery(replace(known, last_leader=True))
 
     def clear_elr(self, name: str | None) -> None:
         """Applies a ClearElrRecord: clears the ELRs of the topic with this name, or of every topic if None (KIP-966).

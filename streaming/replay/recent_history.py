@@ -54,7 +54,7 @@ class UncleanElection(NamedTuple):
     passed_over: tuple[NodeId, ...]
     """The replicas that were in sync or eligible before."""
     last_leader: bool
-    """Whether the leader had led last, or is the only replica: no other replica's records are lost."""
+    """Whether the leader had led last, or is the only replica: if it passed over none, no other's records are lost."""
     replicas: int
     offset: Offset
     timestamp_ms: Millis
@@ -251,7 +251,7 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
         first_timestamp_ms=previous.first_timestamp_ms if previous else one.timestamp_ms,
         last_timestamp_ms=one.timestamp_ms,
         last_offset=one.offset,
-        last_leaders=one.last_leader + (previous.last_leaders if previous else 0),
+        last_leaders=(one.last_leader and not one.passed_over) + (previous.last_leaders if previous else 0),
         most_replicas=max(one.replicas, previous.most_replicas if previous else 0),
     )
 

@@ -32,7 +32,7 @@ def recovery_began(
         at_least=isinstance(origin, SnapshotOrigin),
         previous_isr=before.isr if before else None,
         previous_elr=eligible(before) if before else None,
-        last_leader=by_election is True and elects_last_leader(before, now),
+        last_leader=by_election is True and elects_last_leader(before, now) and not overlooked(before, now),
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
         elected=by_election,
@@ -47,15 +47,13 @@ def unclean_election(
     origin: RecordPosition | SnapshotOrigin,
 ) -> UncleanElection:
     """Returns the unclean election that a record shows."""
-    last_leader = elects_last_leader(before, now)
-    holders = () if before is None or last_leader else union(before.isr, eligible(before))
     return UncleanElection(
         topic_id=event.topic_id,
         topic=topic,
         partition=event.partition,
         leader=now.leader,
-        passed_over=tuple(node for node in holders if node not in now.isr),
-        last_leader=last_leader,
+        passed_over=overlooked(before, now),
+        last_leader=elects_last_leader(before, now),
         replicas=len(now.replicas),
         offset=Offset(origin.offset),
         timestamp_ms=Millis(origin.timestamp_ms),
@@ -96,7 +94,13 @@ def continued(
 def passed_over(before: Assignment, now: Assignment) -> bool:
     """Returns whether no replica that is in sync now was in sync or eligible before."""
     holders = {*before.isr, *eligible(before)}
-    return bool(now.isr and holders and holders.isdisjoint(now.isr)) and not elects_last_leader(before, now)
+    return bool(now.isr and holders and holders.isdisjoint(now.isr))
+
+
+def overlooked(before: Assignment | None, now: Assignment) -> tuple[NodeId, ...]:
+    """Returns the replicas that were in sync or eligible before an unclean election and are not in sync now."""
+    holders = () if before is None else union(before.isr, eligible(before))
+    return tuple(node for node in holders if node not in now.isr)
 
 
 def eligible(before: Assignment) -> tuple[NodeId, ...]:
@@ -111,11 +115,22 @@ def elects_last_leader(before: Assignment | None, now: Assignment) -> bool:
     """Returns whether an unclean election elects the replica that led last, or the only one.
 
     It has every record that was acknowledged, except those that it had not flushed before it crashed. Kafka stores the
-    last leader as the last known ELR, and elects it when no replica is in sync or eligible (PartitionChangeBuilder).
+    last leader as the last known ELR, and elects it when no replica is in sync or eligible (PartitionChangeBuilder). By
+    hand or by unclean.leader.election.enable it is elected although another replica, which is down, is eligible.
     """
     if now.leader is None or {*now.isr} != {now.leader}:
         return False
     return {*now.replicas} == {now.leader} or (before is not None and now.leader in before.last_known_elr)
+
+
+def without_crashed(one: UncleanElection, broker: NodeId, timestamp_ms: int) -> UncleanElection:
+    """Returns an election as a broker's registration shows it.
+
+    A broker that crashed leaves the ELR in a record just before its registration, which elects the last leader if no
+    other replica is eligible: then no eligible replica was passed over.
+    """
+    crashed = one.last_leader and one.passed_over == (broker,) and timestamp_ms - one.timestamp_ms <= _REGISTERS_MS
+    return one._replace(passed_over=()) if crashed else one
 
 
 def elected(event: PartitionChanged, before: Assignment | None) -> bool:
@@ -133,5 +148,7 @@ def union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId
     return (*first, *(node for node in second if node not in first))
 
 
+_REGISTERS_MS: Final = 1_000
+"""How long the controller takes to write the records of one registration: if there are many, in several batches."""
 UNKNOWN: Final = Assignment((), (), (), (), None, None, None)
 """A partition of which no record was read."""

@@ -210,7 +210,7 @@ class Oracle:
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
             self._count_unclean(event)
-        elif one.recovering and one.isr and ({*isr, *elr} or led_last) and not {*isr, *elr, *led_last} & {*one.isr}:
+        elif one.recovering and one.isr and (held := {*isr, *elr} or {*led_last}) and not held & {*one.isr}:
             one.before |= frozenset(isr)
             self._count_unclean(event)
         elif was and not one.recovering:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from connectors.observations.log_event import LogEvent
+from rules.analysis.start_conditions import only_copies
 from rules.model.history import UncleanElections
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
@@ -79,16 +81,42 @@ def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replic
     leaderless(script, 3, elr=(101,), last=101)
     script.change("orders", 3, elr=())
     script.change("orders", 3, isr=(101,), leader=101, last_known_elr=(), recovering=True)
-    # All brokers were killed at once: 103 led last, 101 is still listed as eligible when 103 is elected.
-    script.change("orders", 0, isr=(103,), elr=(101,), leader=103)
-    leaderless(script, 0, elr=(101, 103), last=103)
-    script.change("orders", 0, elr=(101,))
-    script.change("orders", 0, isr=(103,), elr=(), leader=103, last_known_elr=(), recovering=True)
+    # All brokers were killed at once: 103 led last, and is elected by the record that takes 101 out of the ELR.
+    last_leader_elected_while_another_is_eligible(script)
+    script.broker(101)
     quorum = apply(replay, [script.read()])
     one = of_orders(quorum)
 
     assert (one.elections, one.last_leaders, one.passed_over, one.most_replicas) == (2, 2, (), 3)
     assert [each.last_leader for each in quorum.recovering] == [True, True]
+    assert only_copies(quorum) == {}
+
+
+def last_leader_elected_while_another_is_eligible(script: LogScript) -> None:
+    script.change("orders", 0, isr=(103,), elr=(101,), leader=103)
+    leaderless(script, 0, elr=(101, 103), last=103)
+    script.change("orders", 0, elr=(101,))
+    script.change("orders", 0, isr=(103,), elr=(), leader=103, last_known_elr=(), recovering=True)
+
+
+@pytest.mark.kip("B002")
+@pytest.mark.parametrize("later_ms", [None, 1_001])
+def test_the_last_leader_that_is_elected_while_another_replica_is_eligible_passes_it_over(later_ms: int | None) -> None:
+    """By hand or by unclean.leader.election.enable: 101 is down, and has what 103 had not flushed before its crash."""
+    script, replay = with_orders(), machine()
+    script.broker(101)
+    last_leader_elected_while_another_is_eligible(script)
+    apply(replay, [script.read()])
+    quorum = replay.quorum()
+    assert NodeId(101) in only_copies(quorum)
+    if later_ms is not None:
+        script.now_ms += later_ms
+        script.broker(101)
+        quorum = apply(replay, [script.read()])
+    one, (recovery,) = of_orders(quorum), quorum.recovering
+
+    assert (one.elections, one.last_leaders, one.passed_over) == (1, 0, ids(101))
+    assert (recovery.last_leader, recovery.previous_elr) == (False, ids(101))
 
 
 def test_the_replicas_of_a_topic_are_those_of_its_largest_partition() -> None:

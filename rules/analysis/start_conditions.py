@@ -125,9 +125,9 @@ def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]
     """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
 
     These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
-    in the ISR now (every replica outside the ISR if the log no longer contains the former ISR, none if the last leader
-    was elected). And, for each remembered unclean election, the brokers that were passed over and have not started
-    since: the partition may have recovered from another replica.
+    in the ISR now (every replica outside the ISR if the log does not show which they were, none if the last leader was
+    elected). And, for each remembered unclean election, the brokers that were passed over and have not started since:
+    the partition may have recovered from another replica.
     """
     found: dict[NodeId, set[PartitionDirectory]] = {}
     for recovery in quorum.recovering:
@@ -171,10 +171,8 @@ def _names(directories: Collection[PartitionDirectory], most: int) -> str:
 def _holders(recovery: Recovery) -> set[NodeId]:
     if recovery.last_leader:
         return set()
-    now = {recovery.leader, *recovery.isr}
-    if recovery.previous_isr is None or recovery.previous_elr is None:
-        return {*recovery.replicas} - now - {*recovery.added}
-    return {*recovery.previous_isr, *recovery.previous_elr} - now
+    known = {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())}
+    return (known or {*recovery.replicas} - {*recovery.added}) - {recovery.leader, *recovery.isr}
 
 
 def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset[PartitionDirectory]]]:

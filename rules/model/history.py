@@ -23,7 +23,8 @@ class Recovery:
     previous_isr: tuple[NodeId, ...] | None
     """The in-sync replicas before the unclean election; None if the log no longer contains them.
 
-    After a second unclean election: those before either. Records that only they acknowledged may be lost.
+    After a second unclean election: those before either. Records that only they acknowledged may be lost. Empty, as
+    `previous_elr`, if the ELR of a partition without a leader was cleared: the log does not show them then.
     """
     previous_elr: tuple[NodeId, ...] | None
     """The eligible leader replicas (KIP-966) before the unclean election; None if the log no longer contains them.
@@ -178,7 +179,10 @@ class UncleanElections:
     leaders: tuple[NodeId, ...]
     """The elected brokers, sorted."""
     passed_over: tuple[NodeId, ...]
-    """The brokers that were in sync or eligible (KIP-966) before and were not elected, sorted; empty if unknown."""
+    """The brokers that were in sync or eligible (KIP-966) before and were not elected, sorted; empty if unknown.
+
+    All others if the ELR of a partition without a leader was cleared: the log does not show which they were.
+    """
     first_timestamp_ms: Millis
     last_timestamp_ms: Millis
     last_offset: Offset

@@ -98,8 +98,12 @@ def passed_over(before: Assignment, now: Assignment) -> bool:
 
 
 def overlooked(before: Assignment | None, now: Assignment) -> tuple[NodeId, ...]:
-    """Returns the replicas that were in sync or eligible before an unclean election and are not in sync now."""
-    holders = () if before is None else union(before.isr, eligible(before))
+    """Returns the replicas that were in sync or eligible before an unclean election and are not in sync now.
+
+    A change of min.insync.replicas clears the ELR (KIP-966), also of a partition without a leader, whose ISR is empty.
+    Then any replica may have been.
+    """
+    holders = () if before is None else union(before.isr, eligible(before)) or before.replicas
     return tuple(node for node in holders if node not in now.isr)
 
 

@@ -111,7 +111,8 @@ def test_broker_that_was_passed_over_holds_a_copy_until_it_starts(registered_at:
 
 @pytest.mark.parametrize(
     ("isr", "elr", "holders"),
-    [((101,), (), {101}), ((102,), (103,), {103}), (None, None, {101, 103})],
+    [((101,), (), {101}), ((102,), (103,), {103}), (None, None, {101, 103}), ((), (), {101, 103})],
+    ids=["in sync", "eligible", "unknown", "cleared"],
 )
 def test_previous_isr_and_elr_hold_a_copy_or_all_replicas_if_they_are_unknown(
     isr: tuple[int, ...] | None, elr: tuple[int, ...] | None, holders: set[int]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.observations.log_event import LogEvent
+from connectors.observations.log_event import ElrCleared, LogEvent
 from rules.analysis.start_conditions import only_copies
 from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId
@@ -90,6 +90,24 @@ def test_the_last_leader_that_restarts_after_a_crash_passes_over_no_other_replic
     assert (one.elections, one.last_leaders, one.passed_over, one.most_replicas) == (2, 2, (), 3)
     assert [each.last_leader for each in quorum.recovering] == [True, True]
     assert only_copies(quorum) == {}
+
+
+@pytest.mark.kip("B002")
+def test_any_replica_may_have_been_eligible_if_the_elr_was_cleared_before_the_unclean_election() -> None:
+    """min.insync.replicas and unclean.leader.election.enable were set together, for a partition without a leader."""
+    script, replay = with_orders(), machine()
+    for broker in (101, 102, 103):
+        script.broker(broker, fenced=broker == 101)
+    script.change("orders", 0, isr=(101,))
+    leaderless(script, 0, elr=(101,), last=101)
+    script.write(ElrCleared(at=script.at(), topic="orders"))
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    assert NodeId(101) in only_copies(apply(replay, [script.read()]))
+
+    script.change("orders", 0, isr=(102, 103), recovering=False)
+    quorum = apply(replay, [script.read()])
+    assert only_copies(quorum).keys() == {101}, "103 runs"
+    assert of_orders(quorum).passed_over == ids(101, 103)
 
 
 def last_leader_elected_while_another_is_eligible(script: LogScript) -> None:

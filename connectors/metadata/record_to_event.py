@@ -136,7 +136,7 @@ def _partition_set(at: RecordPosition, values: Values) -> Event:
         replicas=_replicas(values["replicas"]),
         isr=valid_nodes("in-sync replica", values["isr"]),
         elr=_nodes("eligible leader replica", values.get("eligible_leader_replicas")) or (),
-        last_known_elr=_nodes("last known ELR replica", values.get("last_known_elr")) or (),
+        last_known_elr=_last_known_elr(values.get("last_known_elr")) or (),
         leader=_leader(valid_number("leader", values["leader"], ABSENT)),
         partition_leader_epoch=valid_number("leader epoch", values["leader_epoch"], ABSENT),
         partition_epoch=valid_number("partition epoch", values["partition_epoch"], ABSENT),
@@ -154,7 +154,7 @@ def _partition_changed(at: RecordPosition, values: Values) -> Event:
         replicas=None if values["replicas"] is None else _replicas(values["replicas"]),
         isr=_nodes("in-sync replica", values["isr"]),
         elr=_nodes("eligible leader replica", values["eligible_leader_replicas"]),
-        last_known_elr=_nodes("last known ELR replica", values["last_known_elr"]),
+        last_known_elr=_last_known_elr(values["last_known_elr"]),
         leader=_leader(leader),
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
@@ -180,6 +180,14 @@ def _replicas(values: list[int]) -> tuple[NodeId, ...]:
 
 def _nodes(field: str, values: list[int] | None) -> tuple[NodeId, ...] | None:
     return None if values is None else valid_nodes(field, values)
+
+
+def _last_known_elr(values: list[int] | None) -> tuple[NodeId, ...] | None:
+    """Returns the last known ELR, in which Kafka stores the last leader (PartitionChangeBuilder).
+
+    It stores -1 if a partition had none any more, as after a ClearElrRecord, and its reassignment is cancelled.
+    """
+    return _nodes("last known ELR replica", [] if values == [ABSENT] else values)
 
 
 def _reassigned(values: Values) -> None:

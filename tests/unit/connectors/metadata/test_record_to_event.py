@@ -237,6 +237,21 @@ def nodes(*ids: int) -> tuple[NodeId, ...]:
             ),
         ),
         (
+            # Kafka 4.3.1 writes it for a partition without a leader and an ELR, whose reassignment is cancelled.
+            metadata_value(5, 2, topic_id=UUID, isr=[1], leader=-1, replicas=[1, 2], last_known_elr=[-1]),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=nodes(1), elr=None,
+                leader=None, leader_set=True, recovering=None, last_known_elr=(),
+            ),
+        ),
+        (
+            metadata_value(3, 2, topic_id=UUID, replicas=[1, 2], isr=[1], leader=-1, last_known_elr=[-1]),
+            PartitionSet(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=nodes(1), elr=(),
+                leader=None, partition_leader_epoch=0, recovering=False, partition_epoch=0,
+            ),
+        ),
+        (
             metadata_value(5, 0, topic_id=UUID, partition_id=6),
             PartitionChanged(
                 at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=None, isr=None, elr=None,

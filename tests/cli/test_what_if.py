@@ -64,6 +64,7 @@ def test_disk_that_is_not_given_is_assumed_to_be_there(stopped: Path) -> None:
     assert "the disks of 1 and 2 were not given" in json.loads(ended.stdout)["assumed"][0]
 
 
+@pytest.mark.kip("A023")
 def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     """Each node uses the voter set of its own log: one rescued node of three can be elected."""
     new = (

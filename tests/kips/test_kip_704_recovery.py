@@ -86,7 +86,7 @@ def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recove
     assert [(one.elections, one.passed_over) for one in quorum.history.unclean] == [(3, (102,))]
 
 
-@pytest.mark.kip("B009", "B024", "B026", "B038")
+@pytest.mark.kip("B007", "B009", "B024", "B026", "B038")
 def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
     """Records that differ in the partition only are decoded and replayed together."""
     replay = machine()

@@ -74,15 +74,18 @@ def test_the_majority_is_of_the_leaders_newest_set() -> None:
 
 @pytest.mark.kip("A042", "A076", "A077", "A082")
 def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
-    leaving = removing(voter_not_fetching(healthy(3), 1), 3)
+    two_left = voter_not_fetching(healthy(3), 1)
+    leaving = removing(two_left, 3)
 
     (waits,) = findings(leaving, "voter-change-stuck")
     (left,) = findings(leaving, "failure-tolerance")
+    (uncommitted,) = findings(removing(stalled(two_left), 3), "high-watermark-stalled")
 
     assert status(leaving)["leader_id"] == 3
     assert "1 of the 2 voters of the new set are in sync; 2 are needed" in waits.summary
     assert left.severity == "critical"
     assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
+    assert uncommitted.summary.endswith("1 of 2 voters are in sync; 2 are needed.")
 
 
 @pytest.mark.kip("A021", "A068", "A072", "A076")

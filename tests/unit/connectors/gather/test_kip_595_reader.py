@@ -257,6 +257,15 @@ def test_next_fetch_is_sent_only_after_the_previous_one_was_answered(loop: Event
     assert controllers.max_pending == 1
 
 
+@pytest.mark.kip("D082")
+def test_a_controller_that_has_not_answered_the_search_is_not_sent_another_fetch(loop: EventLoop) -> None:
+    controllers = RecordingLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)}, answer_s=2.5)
+    output = follow(loop, controllers, lambda output: len(output.failures) > 1, configured=(C1,))
+
+    assert output.reasons(C1) == {Reason.TIMED_OUT}, "the search was repeated"
+    assert controllers.queried == [C1]
+
+
 def leader_with_older_log(*, epoch: int) -> Script:
     """A leader of this epoch whose log ends at offset 4 and whose high watermark advances; the previous epoch is 3."""
     end = iter(range(5, 1_000))

@@ -45,6 +45,7 @@ class ScriptedLogClient:
     scripts: dict[Address, Callable[[Any], Any]]
     queried: list[Address] = field(default_factory=list)
     timeout_ms: int = 100
+    answer_s: float = 0.002
 
     async def send(
         self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
@@ -53,7 +54,7 @@ class ScriptedLogClient:
         self.queried.append(address)
         assert request.replica_id == -1
         request.API_VERSION = 18 if isinstance(request, FetchRequest) else 1
-        await self.loop.sleep(0.002)
+        await self.loop.sleep(self.answer_s)
         return self.scripts[address](request)
 
 

@@ -28,6 +28,7 @@ from connectors.wall_clock import RowClock
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 from rules.model.quorum import Replica
+from tests.unit.connectors.metadata.metadata_bytes import tinylog
 
 _HEADER = Struct(">qiibIhiqqqhii")
 CONFIG_RECORD = 4
@@ -54,8 +55,12 @@ def publisher() -> RecordedRows:
 
 
 @pytest.fixture
-def writer(publisher: RecordedRows) -> ObservationWriter:
-    nodes = NodeDirectory(configured=(), cluster_id=None)
+def nodes() -> NodeDirectory:
+    return NodeDirectory(configured=(), cluster_id=None)
+
+
+@pytest.fixture
+def writer(publisher: RecordedRows, nodes: NodeDirectory) -> ObservationWriter:
     return ObservationWriter("a", publisher, nodes)  # type: ignore[arg-type]
 
 
@@ -155,6 +160,13 @@ def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: Rec
         assert b"my.custom.password" in row.payload
         assert len(row.payload) == len(batches)
         assert row.payload.endswith(batch(NOOP, base=1))
+
+
+@pytest.mark.kip("D078")
+def test_the_voters_in_fetched_records_are_probed(writer: ObservationWriter, nodes: NodeDirectory) -> None:
+    write_records(writer, committed(tinylog()[0]))
+
+    assert [target.node for target in nodes.probe_targets()] == [1000, 1001, 1002]
 
 
 def test_noops_are_not_urgent_and_other_records_are(writer: ObservationWriter, publisher: RecordedRows) -> None:

@@ -87,6 +87,7 @@ def test_meta_properties_hold_cluster_node_and_directory_id(stopped: Path) -> No
     assert (properties.version, properties.cluster_id, properties.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
 
 
+@pytest.mark.kip("D014")
 def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path, {0: b""})
     (folder / "meta.properties").write_text("#\n#Mon\nversion=0\nbroker.id = 7\ncluster.id:a\\=b\\:c\n\n")
@@ -158,7 +159,7 @@ def test_a_missing_or_invalid_quorum_state_is_reported(tmp_path: Path, content: 
     assert reason in str(read_election_state(partition))
 
 
-@pytest.mark.kip("A058")
+@pytest.mark.kip("A045", "A058")
 def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> None:
     with open_files(stopped / "node-2" / PARTITION) as files:
         sets = voter_sets_in_files(files)

@@ -58,7 +58,7 @@ def test_changed_endpoints_give_the_result_of_real_quorums(voters: int, changed:
     )
 
 
-@pytest.mark.kip("A039", "D049")
+@pytest.mark.kip("A039", "D049", "D050")
 @pytest.mark.parametrize(("moved_voters_offset", "electable"), [(90, False), (100, True), (110, True)])
 def test_one_voter_down_one_moved_one_unchanged(moved_voters_offset: int, electable: bool) -> None:
     """Kafka 4.3.1: no leader if the moved voter's log was behind, a leader after 7 s if it was ahead."""

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kip(
 )
 
 
-@pytest.mark.kip("E002")
+@pytest.mark.kip("A056", "E002")
 def test_the_voters_record_is_the_whole_committed_set() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

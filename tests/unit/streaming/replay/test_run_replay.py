@@ -247,6 +247,7 @@ def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None
     return Step(what, TOPICS[0], 3, (NodeId(1), NodeId(2), NodeId(3)), isr, None, None, leader, None, epoch)
 
 
+@pytest.mark.kip("E045")
 @pytest.mark.parametrize(
     "steps",
     [
@@ -254,8 +255,9 @@ def step(what: str, *, isr: tuple[NodeId, ...] | None = None, leader: int | None
         [step("set", epoch=2**31 - 2), step("change", leader=2), step("change", leader=1), step("change")],
         [step("set"), step("remove"), step("set", epoch=5), step("change")],
         [step("set"), step("change", isr=(NodeId(4),))],
+        [step("set"), step("begin"), step("change", leader=2), step("abort"), step("change", isr=(NodeId(1),))],
     ],
-    ids=["set again", "largest epoch", "topic created again", "in-sync replica that is no replica"],
+    ids=["set again", "largest epoch", "topic created again", "in-sync replica that is no replica", "aborted"],
 )
 def test_several_events_of_one_partition_are_replayed_alike(steps: list[Step]) -> None:
     together, apart, script = Replays(), Replays(), Script(snapshot=False)

@@ -93,7 +93,7 @@ class VoterStatus:
     polled_at_ms: Millis
     leader_id: NodeId
     leader_since_ms: Millis | None
-    """The timestamp of the leader's election in the log; None if the log no longer contains it."""
+    """The timestamp of the leader's election; None if the log no longer contains it, or its clock was set back."""
     log_end_offset: Offset | None
     lag: int | None
     """Records behind the leader's log end; None if one of both ends is unknown."""
@@ -174,6 +174,7 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
     elif lag is None or lag > limit:
         activity = VoterActivity.LAGGING
     not_fetching = activity is VoterActivity.NOT_FETCHING
+    set_back = row is not None and row.last_caught_up_ms is not None and lag is None
     return VoterStatus(
         key=key,
         activity=activity,
@@ -181,7 +182,7 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
         lag_ms=lag,
         polled_at_ms=poll.observed_at_ms,
         leader_id=poll.leader_id,
-        leader_since_ms=_elected_at_ms(quorum, poll),
+        leader_since_ms=None if set_back else _elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
         lag=_records_behind(poll, row),
         replaced_by=_replacement(quorum, poll, key, thresholds) if not_fetching else None,

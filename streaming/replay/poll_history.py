@@ -239,7 +239,7 @@ def _history(
     previous: ReplicaHistory | None, replica: Replica, leader: Replica | None, poll: Poll, before: LogEnd | None
 ) -> ReplicaHistory:
     now_ms = poll.observed_at_ms
-    sample = _sample(replica, leader, now_ms)
+    sample = _sample(replica, leader, now_ms, previous)
     if previous is None:
         return ReplicaHistory(
             key=replica.key,
@@ -274,14 +274,25 @@ def _thinned(samples: tuple[LagSample, ...], sample: LagSample) -> tuple[LagSamp
     return (*(old for old in samples if old.observed_at_ms >= since), sample)
 
 
-def _sample(replica: Replica, leader: Replica | None, now_ms: Millis) -> LagSample:
+def _sample(replica: Replica, leader: Replica | None, now_ms: Millis, previous: ReplicaHistory | None) -> LagSample:
     """Returns the replica's lag by the leader's clock: the times of the leader's own row are its current time."""
     if leader is None:
         return LagSample(observed_at_ms=now_ms, lag=None, lag_ms=None, fetch_age_ms=None)
     lag = _lag(leader.log_end_offset, replica.log_end_offset)
     lag_ms = Millis(0) if lag == 0 else age_ms(leader.last_caught_up_ms, replica.last_caught_up_ms, leader, replica)
     fetch_age_ms = age_ms(leader.last_fetch_ms, replica.last_fetch_ms, leader, replica)
+    if fetch_age_ms is None and previous is not None and None not in (leader.last_fetch_ms, replica.last_fetch_ms):
+        fetch_age_ms = _age_by_log_end(replica, now_ms, previous)
     return LagSample(observed_at_ms=now_ms, lag=lag, lag_ms=lag_ms, fetch_age_ms=fetch_age_ms)
+
+
+def _age_by_log_end(replica: Replica, now_ms: Millis, previous: ReplicaHistory) -> Millis | None:
+    """Returns how long ago the replica last fetched, by its log end: all that shows it after a clock was set back."""
+    end, before, elapsed_ms = replica.log_end_offset, previous.last_log_end_offset, now_ms - previous.last_seen_at_ms
+    if end is not None and before is not None and end > before:
+        return Millis(elapsed_ms)
+    age_ms = previous.samples[-1].fetch_age_ms
+    return None if age_ms is None else Millis(age_ms + elapsed_ms)
 
 
 def _lag(leader: int | None, replica: int | None) -> int | None:

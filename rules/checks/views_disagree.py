@@ -167,4 +167,5 @@ RULE = Rule(
     evaluate=evaluate,
     needs=(Need.METADATA_LOG,),
     inhibited_by=("no-leader",),
+    grouped_with=("stale-voter-endpoint", "failure-tolerance", "voter-lagging"),
 )

@@ -43,6 +43,15 @@ def test_a_fenced_broker_and_the_unclean_election_that_it_causes_are_one_inciden
         assert len({incident_of(grouper, each) for each in order}) == 1
 
 
+@pytest.mark.parametrize("other", ["stale-voter-endpoint", "failure-tolerance", "voter-lagging"])
+def test_a_voter_that_takes_no_part_in_the_quorum_and_why_are_one_incident(other: str) -> None:
+    """A controller with another cluster's disk, or one that is cut off: its view is wrong, and it does not fetch."""
+    alerts = [alert("a subject", rule=rule, cluster_id="id of alpha") for rule in (other, "views-disagree")]
+    for order in (alerts, alerts[::-1]):
+        grouper = IncidentGrouper(RULES)
+        assert len({incident_of(grouper, each) for each in order}) == 1
+
+
 def test_another_cluster_and_an_unrelated_rule_are_separate_incidents() -> None:
     grouper = IncidentGrouper(RULES)
     ours, theirs = incident_of(grouper, stale("voter 1")), incident_of(grouper, stale("voter 1", cluster="beta"))

@@ -18,7 +18,7 @@ from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
 from connectors.kafka.kerberos import KerberosLogins
-from connectors.kafka.persistent_selector import TimeLimit
+from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import (

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 from connectors.kafka.kafka_python import Future
-from connectors.kafka.persistent_selector import PersistentSelector, TimeLimit
+from connectors.kafka.loop_delays import MeasuredLoop, TimeLimit
 
 T = TypeVar("T")
 _WORKERS = 4
@@ -62,7 +62,7 @@ class EventLoop:
         """`threads` is the pool's maximum; threads start on demand. A name whose name servers do not answer occupies a
         thread for seconds and must not delay the lookups of other clusters.
         """
-        self.net = PersistentSelector()
+        self.net = MeasuredLoop()
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
         self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
         self._stopped = Future()
@@ -115,7 +115,7 @@ class EventLoop:
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        The time in which the loop did not look at its sockets does not count (`persistent_selector.LoopDelays`).
+        The time in which the loop did not look at its sockets does not count (`loop_delays.LoopDelays`).
         """
         waiter = Future()
         limit = TimeLimit(self.net.delays, self.now())

@@ -29,6 +29,7 @@ from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, 
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, ServerCertificate
 
+_READ_BYTES = 256 * 1024
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 _MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
@@ -129,9 +130,7 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
         # The selector does not see bytes that TLS has decrypted already: they are read too.
         while not received or getattr(self._sock, "pending", int)():
             try:
-                # One buffer for each loop, and so for each thread: a new one for each read costs more than the read.
-                buffer = self._net.read_buffer
-                piece = bytes(buffer[: self._sock.recv_into(buffer)])
+                piece = self._sock.recv(_READ_BYTES)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return b"".join(received), None
             except ssl.SSLEOFError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import event_loop, kafka_python, persistent_selector
+from connectors.kafka import event_loop, loop_delays
 from connectors.kafka.event_loop import EventLoop
 
 
@@ -24,19 +24,20 @@ def simulated_time_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLoop]:
     now_s = [1_000.0]
     time = SimpleNamespace(monotonic=lambda: now_s[0])
 
-    class JumpingSelector(selectors.DefaultSelector):
-        def select(self, timeout: float | None = None) -> Any:
-            ready = super().select(0)
-            if not ready:
-                assert timeout is not None, "every coroutine waits and no timer is pending"
-                # Slightly more than the timeout, so that rounding does not leave a timer just short of due.
-                now_s[0] += timeout + 1e-9
-            return ready
+    select = selectors.DefaultSelector.select
 
-    for module in (event_loop, persistent_selector):
+    def jump(selector: selectors.DefaultSelector, timeout: float | None = None) -> Any:
+        ready = select(selector, 0)
+        if not ready:
+            assert timeout is not None, "every coroutine waits and no timer is pending"
+            # Slightly more than the timeout, so that rounding does not leave a timer just short of due.
+            now_s[0] += timeout + 1e-9
+        return ready
+
+    for module in (event_loop, loop_delays):
         monkeypatch.setattr(module, "time", time)
     monkeypatch.setattr("kafka.net.selector.time", time)
-    monkeypatch.setitem(kafka_python.NetworkSelector.DEFAULT_CONFIG, "selector", JumpingSelector)
+    monkeypatch.setattr(selectors.DefaultSelector, "select", jump)
     created = EventLoop()
     yield created
     created.close()

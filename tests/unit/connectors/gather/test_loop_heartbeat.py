@@ -1,6 +1,7 @@
 """The heartbeat of the event loop: its stalls are measured, also from outside a frozen gatherer."""
 
 import json
+import selectors
 import signal
 import subprocess
 from dataclasses import replace
@@ -56,8 +57,7 @@ def test_gap_counts_as_soon_as_it_is_over(simulated_time_loop: EventLoop) -> Non
 
 def block(loop: EventLoop, seconds: float) -> None:
     """Lets the simulated time pass while the loop serves nobody, as work in the loop does."""
-    selector = loop.net._selector
-    selector.select(seconds)
+    selectors.DefaultSelector.select(loop.net._selector, seconds)
 
 
 def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:

@@ -14,15 +14,12 @@ from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.kafka.kafka_python import (
-    ApiVersionsRequest,
-    FetchRequest,
     KafkaProtocol,
     RequestHeader,
     ResponseClassRegistry,
     SaslBytesRequest,
     kafka_errors,
 )
-from connectors.kafka.repeated_fetch import RepeatedFetch, request_frame
 from connectors.kafka.response_check import check_response, refused
 from connectors.kafka.response_limits import LOGIN_BYTES, limits_of, max_response_bytes
 from rules.model.monitoring import Reason
@@ -55,11 +52,6 @@ class ReceivedResponse:
     def correlation_id(self) -> int:
         """The correlation id of the request."""
         return self.expected.correlation_id
-
-    @property
-    def has_expected_id(self) -> bool:
-        """Whether it begins with the correlation id of its request."""
-        return int.from_bytes(self.content[:_PREFIX], "big") == self.correlation_id
 
     def decode(self) -> Any:
         """Checks and decodes it. Thread-safe.
@@ -96,19 +88,13 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
         self._received = bytearray()
         self._decoded: list[tuple[int, Any]] = []
         self._responses = 0
-        self._repeated_fetch = RepeatedFetch()
         self.large: ReceivedResponse | None = None
         """A response to decode in a thread. Nothing after it is decoded before `accept_large`."""
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Encodes and queues a request, and notes how large its response may be."""
-        sent: int
-        if isinstance(request, SaslBytesRequest | ApiVersionsRequest):
-            sent = super().send_request(request, correlation_id)
-            self.in_flight_requests.clear()
-        else:
-            sent = self._next_correlation_id() if correlation_id is None else correlation_id
-            self.bytes_to_send.append(request_frame(request, sent, self._client_id.encode()))
+        sent: int = super().send_request(request, correlation_id)
+        self.in_flight_requests.clear()
         if request.expect_response():
             self._expected.append(_expected(sent, request))
         return sent
@@ -127,19 +113,8 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
             if thread_from is not None and len(response.content) >= thread_from:
                 self.large = response
             else:
-                responses.append((response.correlation_id, self._decode(response)))
+                responses.append((response.correlation_id, response.decode()))
         return responses
-
-    def _decode(self, response: ReceivedResponse) -> Any:
-        request = response.expected.request
-        if not isinstance(request, FetchRequest) or not response.has_expected_id:
-            return response.decode()
-        repeated = self._repeated_fetch.read(response.content, request.API_VERSION)
-        if repeated is not None:
-            return repeated
-        decoded = response.decode()
-        self._repeated_fetch.remember(response.content, request.API_VERSION, decoded)
-        return decoded
 
     def accept_large(self, decoded: Any) -> None:
         """Takes the decoded `large` response; the next `receive_bytes` returns it."""

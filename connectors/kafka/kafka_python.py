@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     from kafka.net.sasl import register_sasl_mechanism
     from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
     from kafka.net.sasl.oauth import AbstractTokenProvider
-    from kafka.net.selector import KernelEvent, NetworkSelector, Task, TaskState
+    from kafka.net.selector import NetworkSelector, Task, TaskState
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.protocol.admin import (
         DescribeClusterRequest,
@@ -82,7 +82,6 @@ __all__ = [
     "KafkaProtocol",
     "KafkaSSLTransport",
     "KafkaTCPTransport",
-    "KernelEvent",
     "NetworkSelector",
     "RequestHeader",
     "ResponseClassRegistry",

@@ -20,7 +20,6 @@ from connectors.kafka.kafka_python import (
     FetchRequest,
     FetchSnapshotRequest,
 )
-from connectors.kafka.repeated_fetch import LogFetchRequest, RepeatedFetchResponse
 from connectors.kafka.response_limits import (
     epoch,
     invalid,
@@ -95,7 +94,7 @@ def fetch_request(
     )
     topic = FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
     cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
-    return LogFetchRequest(
+    return FetchRequest(
         replica_id=_ANONYMOUS,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
@@ -126,8 +125,6 @@ def parse_fetch(response: Any) -> FetchResult:
         ObservationError: a top-level error, a partition error other than 6, 74 and 75, which report the leader, or a
             number that Kafka cannot write.
     """
-    if isinstance(response, RepeatedFetchResponse):
-        return _parse_repeated_fetch(response)
     if response.error_code:
         raise error_from_code(response.error_code, "Fetch")
     partition = next(
@@ -156,21 +153,6 @@ def parse_fetch(response: Any) -> FetchResult:
         diverging=_snapshot_id(partition.diverging_epoch, "Fetch: diverging_epoch"),
         snapshot=_snapshot_id(partition.snapshot_id, "Fetch: snapshot_id"),
         records=bytes(partition.records or b""),
-    )
-
-
-def _parse_repeated_fetch(response: RepeatedFetchResponse) -> FetchResult:
-    known = response.earlier.parsed
-    if known is None:
-        known = response.earlier.parsed = parse_fetch(response.earlier.response)
-    return FetchResult(
-        error=0,
-        leader_id=known.leader_id,
-        leader_epoch=known.leader_epoch,
-        leader=known.leader,
-        high_watermark=offset(response.high_watermark, "Fetch: high_watermark"),
-        start_offset=offset(response.log_start_offset, "Fetch: log_start_offset"),
-        records=response.records,
     )
 
 

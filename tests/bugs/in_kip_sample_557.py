@@ -22,8 +22,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'cluster = {} if cluster_id is None else {"cluster_id": cluster_id}\n    return LogFetchRequest(',
-        "cluster: dict[str, str] = {}\n    return LogFetchRequest(",
+        'cluster = {} if cluster_id is None else {"cluster_id": cluster_id}\n    return FetchRequest(',
+        "cluster: dict[str, str] = {}\n    return FetchRequest(",
         "tests/unit/connectors/kafka/test_messages.py::test_whole_fetch_in_every_version",
         rows="D095",
     ),

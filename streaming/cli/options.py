@@ -236,14 +236,22 @@ def job_store(checkpoint: str | None, config: Path | None) -> "StorePlace":
     """Returns where a job's database is: the server that the configuration names, else its folder.
 
     Raises:
-        UsageError: the folder does not exist, or the configuration is invalid.
+        UsageError: the folder does not exist or is no job's, or the configuration is invalid.
     """
     if config is not None:
         from streaming.config import load
 
         if (server := load(config).server) is not None:
             return server
-    return job_folder(checkpoint, config)
+    folder = job_folder(checkpoint, config)
+    used = any((folder / name).exists() for name in ("kraftwatch.db", "cluster.json"))
+    if config is None and not used and any(folder.iterdir()):
+        # Such as the folder above the checkpoint, in which a silence would silence nothing.
+        raise UsageError(
+            f"--checkpoint {folder}: no kraftwatch.db is there; give the --checkpoint folder of `kraftwatch run`, or "
+            "--config FILE"
+        )
+    return folder
 
 
 OptionsT = TypeVar("OptionsT", bound=ClusterOptions)

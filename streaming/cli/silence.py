@@ -2,6 +2,7 @@
 
 import getpass
 import secrets
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -100,8 +101,10 @@ def add(
     _silences(store).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
+    place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
+    place += "" if config is None else f" --config {shlex.quote(str(config))}"
     print_message(
-        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence.id}`"
+        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence.id}{place}`"
     )
 
 

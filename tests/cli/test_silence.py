@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_silence_is_added_listed_and_ended(tmp_path: Path) -> None:
     silence(tmp_path, "end", silence_id)
     assert silence(tmp_path, "list", "--json").stdout == ""
     assert silence_id in silence(tmp_path, "list", "--json", "--ended").stdout
+
+
+def test_printed_command_ends_the_silence(tmp_path: Path) -> None:
+    folder = tmp_path / "a checkpoint"
+    folder.mkdir()
+    added = silence(folder, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move").stderr
+    (command,) = re.findall("`kraftwatch (.*?)`", " ".join(added.split()))
+
+    assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+
+    assert silence(folder, "list", "--json").stdout == ""
 
 
 def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:

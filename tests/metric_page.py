@@ -36,7 +36,7 @@ requested.
 
 - **An unknown value is absent, never 0 or -1.** Metrics of the newest DescribeQuorum disappear when it has not been
   answered for 10 s; metrics of the log keep their last value. When the job has not evaluated a cluster for a minute,
-  all of its metrics disappear except `kraftwatch_staleness_seconds`.
+  all of its quorum metrics disappear, and `kraftwatch_staleness_seconds` grows.
 - **Dead man's switch**: `heartbeat` in the configuration, or the alert `KraftwatchWatchdog`, which always fires while
   `kraftwatch_watchdog` is 1.
 

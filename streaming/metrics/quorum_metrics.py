@@ -59,9 +59,13 @@ def _longest(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
     return lambda sample: None if (both := of(sample.rates)) is None else both[1]
 
 
+def _while_polled(read: Read) -> Read:
+    return lambda sample: read(sample) if sample.polled else None
+
+
 def _fetch_rates(sample: ClusterSample) -> Values:
     rates: Mapping[Node, float | None] = sample.rates.fetch_rates()
-    return rates if sample.polled else None
+    return rates
 
 
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
@@ -104,19 +108,19 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         "commit_latency_avg_seconds",
         "Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
         "polls of the last minute (one a second).",
-        _average(Rates.commit_waits_s),
+        _while_polled(_average(Rates.commit_waits_s)),
     ),
-    MetricSpec("commit_latency_max_seconds", "Longest of those times.", _longest(Rates.commit_waits_s)),
+    MetricSpec("commit_latency_max_seconds", "Longest of those times.", _while_polled(_longest(Rates.commit_waits_s))),
     MetricSpec(
         "fetch_records_rate",
         "Records per second that a follower or observer fetched in the last minute.",
-        _fetch_rates,
+        _while_polled(_fetch_rates),
         NODE,
     ),
     MetricSpec(
         "append_records_rate",
         "Records per second that the leader appended in the last minute, if one node led all the time.",
-        lambda sample: sample.rates.append_rate() if sample.polled else None,
+        _while_polled(lambda sample: sample.rates.append_rate()),
     ),
     MetricSpec(
         "boot_timestamp_seconds",

@@ -149,7 +149,7 @@ METRICS_OF_A_POLL = {
     *("log_end_offset", "log_end_epoch", "replica_lag_records", "replica_lag_seconds", "replica_fetch_age_seconds"),
     *("number_of_observers", "number_of_possible_voters", "current_state", "is_observer", "voters_fetching"),
     *("failure_tolerance", "number_of_offline_voters", "uncommitted_voter_change", "current_leader"),
-    *("pending_add_voter", "pending_remove_voter"),
+    *("pending_add_voter", "pending_remove_voter", "commit_latency_avg_seconds", "commit_latency_max_seconds"),
 }
 
 
@@ -171,7 +171,7 @@ def test_metrics_of_a_poll_are_absent_without_a_leader(
     quorum: Quorum, leaderless_value: int | None, tmp_path: Path
 ) -> None:
     now = replace(quorum, failures=tuple(replace(one, last_at_ms=quorum.now_ms) for one in quorum.failures))
-    samples = MetricsFixture(tmp_path).batch(now).samples()
+    samples = MetricsFixture(tmp_path).batch(healthy(3)).batch(now).samples()
     read = reader(samples)
 
     assert names(samples) & METRICS_OF_A_POLL == set()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.errors import UsageError
+from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import bundled_config
 from rules.evaluate import RuleOverride, with_overrides
 from rules.model.identifiers import Millis
@@ -84,14 +85,16 @@ class RecordedRows:
     to_ms: Millis | None = None
 
     def __post_init__(self) -> None:
-        """Checks that there is one place.
+        """Checks that there is one place, and that the time does not end before it begins.
 
         Raises:
-            UsageError: there is none, or there are two.
+            UsageError: there is none, or there are two; or it does.
         """
         places = [self.journal, self.log_dir].count(None)
         if places == 0 or (places == 2 and self.config is None):
             raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
+        if self.from_ms is not None and self.to_ms is not None and self.from_ms > self.to_ms:
+            raise UsageError(f"--from {iso(self.from_ms)}: the start must be before the end, {iso(self.to_ms)}")
 
     @property
     def place(self) -> str:

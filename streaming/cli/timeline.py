@@ -42,6 +42,7 @@ def timeline(
 
       kraftwatch timeline --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
+    from connectors.sinks.alert_json import iso
     from streaming.cli.recorded_config import RecordedRows
     from streaming.report.timeline_entries import observed_histories, timeline_entries
 
@@ -50,6 +51,10 @@ def timeline(
         config=config, journal=journal, log_dir=log_dir, only=[cluster] if cluster else (), from_ms=from_ms, to_ms=to_ms
     )
     histories = observed_histories(rows.read(print_progress), only=cluster, find_gaps=log_dir is None)
+    newest = [one.newest_ms for one in histories.values() if one.newest_ms is not None]
+    if from_ms is not None and newest and max(newest) < from_ms:
+        # Nothing would be printed, as if nothing had happened.
+        raise UsageError(f"--from {iso(from_ms)}: {rows.place} ends with {iso(max(newest))}")
     if cluster is not None and cluster not in histories:
         raise UsageError(f"{rows.place} holds nothing of cluster {cluster}")
     alerts = _recorded_alerts(rows, setting or ())

@@ -53,6 +53,23 @@ def test_span_and_cluster_are_selected(checkpoint: Path) -> None:
     assert part == [each for each in found if (each["cluster"], each["at"]) == (one["cluster"], one["at"])]
 
 
+@pytest.mark.parametrize(
+    ("span", "reason"),
+    [
+        (
+            ("--from", "2026-11-20T04:48:00Z", "--to", "2026-11-20T04:47:00Z"),
+            "--from 2026-11-20T04:48:00.000Z: the start must be before the end, 2026-11-20T04:47:00.000Z",
+        ),
+        (("--from", "2027-01-01"), "--from 2027-01-01T00:00:00.000Z: {} ends with 2026-11-20T04:48:49.300Z"),
+    ],
+)
+def test_time_in_which_nothing_was_recorded_is_refused(checkpoint: Path, span: tuple[str, ...], reason: str) -> None:
+    ended = timeline("--journal", str(checkpoint), *span)
+
+    assert isinstance(ended.exception, UsageError), "an empty timeline would say that nothing happened"
+    assert str(ended.exception) == reason.format(checkpoint)
+
+
 def test_log_directory_gives_the_events_of_its_log(tmp_path: Path) -> None:
     ended = timeline("--log-dir", str(stopped_quorum(tmp_path) / "node-1"))
 

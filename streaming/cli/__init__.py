@@ -121,6 +121,7 @@ apply_help_format(app)
 
 def main() -> None:
     """Runs a verb. A usage error is one sentence on stderr and exit code 2, never a traceback."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without UTF-8 gets `?` for a character that it cannot show, instead of an error.
         sys.stdout.reconfigure(errors="replace")
@@ -150,6 +151,17 @@ def main() -> None:
         file = "" if problem.filename is None else f"{problem.filename}: "
         print_message(f"{file}{(problem.strerror or str(problem)).lower()}")
         sys.exit(failure_code)
+
+
+def _open_closed_streams() -> None:
+    """Opens /dev/null as each standard stream that the caller has closed (`>&-`), which Python sets to None.
+
+    Its number would be that of the next file that is opened, to which child processes would then write.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(null, "w" if number else "r"))
 
 
 def _discard_output() -> None:

@@ -62,6 +62,18 @@ def test_page_that_other_machines_can_read_is_a_warning_before_the_start(tmp_pat
     )
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_stream_is_no_error(closed: str, tmp_path: Path) -> None:
+    # `config check` writes to a file of its own: it must not be at the number of a closed stream.
+    (tmp_path / "kraftwatch.yaml").write_text(f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]\nsinks: ['jsonl:a']")
+    command = f"{sys.executable} -m streaming config check kraftwatch.yaml {closed}"
+    ended = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=180
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_unknown_option_suggests_the_nearest(tmp_path: Path) -> None:
     ended = kraftwatch("run", "--clutser", "x", folder=tmp_path)
 

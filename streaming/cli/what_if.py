@@ -93,6 +93,9 @@ def _controllers(opts: WhatIfOptions) -> "Controllers":
         return controllers_of_disks([replay_log_dir(folder, options.point_in_time) for folder in opts.log_dir])
     state = cluster_query.query_one_cluster(options)
     controllers = controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
+    if state.source is StatusSource.NONE and not controllers.members:
+        why = "no leader answered: kraftwatch doctor, with the same options, says what fails at each address"
+        return replace(controllers, unobserved=why)
     if state.source is not StatusSource.JOURNAL:
         return controllers
     note = recorded_note(state.age_ms, state.missing)

@@ -50,6 +50,8 @@ class Controllers:
     """The leader that runs; None if none does, or if disks were read."""
     assumed: tuple[str, ...] = ()
     """What is not known and was assumed, as sentences."""
+    unobserved: str | None = None
+    """Why nothing is known, as a sentence; None if something is."""
     unverified: frozenset[NodeId] = frozenset()
     """The controllers whose certificates the monitor does not accept; whether the others do is unknown."""
 
@@ -68,7 +70,7 @@ class WhatIf:
     forecast: ElectionForecast
     assumed: tuple[str, ...]
     unknown: str | None = None
-    """Why the outcome is not certain, as a sentence; None if it is, or if no voter set is known."""
+    """Why the outcome is not certain, as a sentence; None if it is, or if the quorum has no voter set."""
 
 
 def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
@@ -151,7 +153,9 @@ def what_if(controllers: Controllers, change: Change) -> WhatIf:
     after = [_changed(one, change) for one in controllers.members]
     forecast = forecast_election(after)
     stays = _staying_leader(controllers, change, after)
-    unknown = None if stays is not None else _unknown(forecast, after) or _undecided(forecast, controllers, after)
+    unknown = controllers.unobserved
+    if unknown is None and stays is None:
+        unknown = _unknown(forecast, after) or _undecided(forecast, controllers, after)
     return WhatIf(
         cluster=controllers.cluster,
         electable=(stays is not None or forecast.electable) if controllers.members and unknown is None else None,

@@ -130,6 +130,13 @@ def test_unknown_voters_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["electable"] is None
 
 
+def test_cluster_that_does_not_answer_is_not_called_static() -> None:
+    ended = CliRunner().invoke(app, ["what-if", "--cluster", "prod=127.0.0.1:1", "--timeout", "1s", "--lose", "3"])
+
+    assert ended.exit_code == 3
+    assert ended.stdout.startswith(" UNKNOWN  prod: no leader answered: kraftwatch doctor, with the same options, ")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

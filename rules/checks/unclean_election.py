@@ -31,7 +31,8 @@ What not to do
 
 Thresholds
     hold (0 s): the election has already happened. clear (10 s). keep_firing_for (10 min): how long the alert fires,
-    by the timestamps in the log; then it resolves. answer_age (10 s).
+    by the timestamps in the log; then it resolves. After an election during a gap in the observations it fires from
+    when the log is read again. answer_age (10 s).
 """
 
 from collections import Counter
@@ -63,7 +64,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     worst: dict[TopicId, UncleanElections] = {}
     for one in sorted(quorum.history.unclean, key=lambda each: (_severity(each).rank, each.last_timestamp_ms)):
-        if newest - one.last_timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
+        # Of an election during a gap in the observations people learn when the log is read again.
+        if newest - max(one.last_timestamp_ms, one.read_timestamp_ms or 0) <= thresholds.ms(KEEP_FIRING_FOR.name):
             worst[one.topic_id] = one
     for one in sorted(worst.values(), key=lambda each: (each.topic or "", each.topic_id)):
         yield _finding(quorum, one)

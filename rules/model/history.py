@@ -190,6 +190,11 @@ class UncleanElections:
     """How many of the elections elected the last leader or the only replica: no other replica's records are lost."""
     most_replicas: int = 0
     """The largest number of replicas of the partitions."""
+    read_timestamp_ms: Millis | None = None
+    """The time of the log when the rules first saw the newest election: much later after a gap.
+
+    None if it was seen while the log was read for the first time, or for long.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

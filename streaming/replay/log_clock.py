@@ -76,6 +76,10 @@ class LogClock:
             else:
                 yield item
 
+    def latest_ms(self, observed_at_ms: Millis) -> Millis:
+        """Returns the latest time that a record can have which is observed at this time, by the gatherer's clock."""
+        return Millis(observed_at_ms if self.fresh_ms is None else self.fresh_ms + observed_at_ms - self.fresh_at_ms)
+
     def _time_ms(self, offset: Offset, written_ms: Millis, position: Offset, observed_at_ms: Millis) -> Millis:
         """Returns the corrected time of a record, or of the batch that begins with it."""
         if written_ms == NO_TIMESTAMP:
@@ -83,7 +87,7 @@ class LogClock:
         if offset <= position:
             return _valid(written_ms - self._ahead_at(offset))
         time_ms, fresh_ms = written_ms - self.ahead_ms, self.fresh_ms
-        latest_ms = observed_at_ms if fresh_ms is None else fresh_ms + observed_at_ms - self.fresh_at_ms
+        latest_ms = self.latest_ms(observed_at_ms)
         too_old = fresh_ms is not None and time_ms < fresh_ms - TOLERANCE_MS
         if too_old or time_ms > latest_ms + TOLERANCE_MS:
             ahead_ms = written_ms - latest_ms

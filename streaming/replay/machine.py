@@ -67,6 +67,7 @@ from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.probe_state import GAPS
 from streaming.replay.quorum_builder import build_quorum
+from streaming.replay.recent_history import with_read_times
 from streaming.replay.state_codec import MachineState
 from streaming.replay.stored_topics import PageStore
 
@@ -265,12 +266,24 @@ class Machine(MachineState):
     def _show_when_caught_up(self, high_watermark: Offset | None) -> None:
         if high_watermark is None:
             high_watermark = self.leadership.high_watermark
+        behind_since_ms = self.behind_since_ms
         if high_watermark is None or self.log.position + 1 >= high_watermark:
             self.behind_since_ms = None
-        elif self.behind_since_ms is None:
+        elif behind_since_ms is None:
             self.behind_since_ms = self.now_ms
-        if self.behind_since_ms is None or self.now_ms - self.behind_since_ms > BEHIND_MS:
+        shown_while_behind = behind_since_ms is not None and self.now_ms - behind_since_ms > BEHIND_MS
+        if self.behind_since_ms is None or shown_while_behind:
+            if not shown_while_behind:
+                self._date_unclean_elections()
             self._show()
+
+    def _date_unclean_elections(self) -> None:
+        """Adds when the rules first see each unclean election that follows what they saw before."""
+        image, seen = self.log.image, self.visible_image
+        since_ms = seen.newest_timestamp_ms
+        if since_ms is not None and image.history.unclean is not seen.history.unclean:
+            read_ms = self.log_clock.latest_ms(self.now_ms)
+            self.log.image = replace(image, history=with_read_times(image.history, since_ms, read_ms))
 
     def _show(self) -> None:
         """Makes the log's image visible to the rules."""

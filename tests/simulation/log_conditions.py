@@ -81,9 +81,10 @@ def recovery_invariant_broken(world: SimulatedWorld) -> Iterator[Condition]:
 def unclean_election(world: SimulatedWorld) -> Iterator[Condition]:
     newest = world.observed.newest_ms
     for known, must in ((world.observed.unclean, world.reportable), (world.committed.unclean, False)):
-        for topic, at_ms in known.values():
+        for topic_id, (topic, at_ms) in known.items():
             sure = must and newest - at_ms <= KEEP_FIRING_S * 1_000 - SLACK_MS
-            if sure or newest - at_ms <= KEEP_FIRING_S * 1_000 + SLACK_MS:
+            read_ms = max(at_ms, world.observed.unclean_read_ms.get(topic_id, 0))
+            if sure or newest - read_ms <= KEEP_FIRING_S * 1_000 + SLACK_MS:
                 yield Condition("unclean-election", f"topic {topic}", sure, topic)
 
 

@@ -70,13 +70,21 @@ class ObservedLog:
     removed: dict[ReplicaKey, int] = field(default_factory=dict)
     unclean: dict[str, tuple[str, int]] = field(default_factory=dict)
     """As the oracle's, without elections that were only in a snapshot."""
+    unclean_read_ms: dict[str, int] = field(default_factory=dict)
+    """By topic id, the newest timestamp when the log was read to its end with the newest of these elections."""
+    _not_at_end: set[str] = field(default_factory=set)
     lost: int = 0
     """How often the log was found to be rewritten, and read from its beginning."""
 
     def follow(self, now_ms: int, committed: Sequence[LogEntry], read: ReadRange) -> None:
         """Applies what the gatherer delivered in this second."""
+        before = dict(self.unclean)
         while self.oracle.end < min(read.end, len(committed)):
             self._apply(now_ms, committed[self.oracle.end], recorded=self.oracle.end >= read.start)
+        self._not_at_end |= {topic for topic, one in self.unclean.items() if before.get(topic) != one}
+        self.unclean_read_ms |= dict.fromkeys(self._not_at_end, self.newest_ms)
+        if self.oracle.end >= len(committed):
+            self._not_at_end.clear()
 
     def _apply(self, now_ms: int, entry: LogEntry, *, recorded: bool) -> None:
         oracle, event = self.oracle, entry.event

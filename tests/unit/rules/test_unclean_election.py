@@ -29,6 +29,17 @@ def test_fires_for_ten_minutes_by_the_timestamps_in_the_log(ago_ms: int, expecte
     assert finding_lines(unclean(healthy(), 0, ago_ms=ago_ms)) == expected
 
 
+@pytest.mark.parametrize(("ago_ms", "expected"), [(600_000, FIRES), (600_001, [])])
+def test_election_during_a_gap_fires_for_ten_minutes_after_the_log_is_read_again(
+    ago_ms: int, expected: list[str]
+) -> None:
+    quorum = unclean(healthy(), 0, ago_ms=7_200_000)
+    (one,) = quorum.history.unclean
+    read_ms = Millis(one.last_timestamp_ms + 7_200_000 - ago_ms)
+    read = replace(one, read_timestamp_ms=read_ms)
+    assert finding_lines(replace(quorum, history=replace(quorum.history, unclean=(read,)))) == expected
+
+
 def test_evidence_counts_partitions_that_still_recover() -> None:
     recovered, stuck = unclean(healthy(), 0, 3), recovering(unclean(healthy(), 0, 3), 0, 3)
     assert findings(recovered, RULE)[0].evidence["partitions_recovering_now"] == 0

@@ -67,6 +67,18 @@ def test_an_isr_without_any_replica_in_sync_before_counts_without_a_leader() -> 
     assert (one.elections, one.leaders) == (2, ids(102))
 
 
+def test_only_an_election_after_what_the_rules_saw_has_the_time_at_which_they_saw_it() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    first = of_orders(apply(replay, [script.read()]))
+    assert first.read_timestamp_ms is None, "the log is read for the first time"
+    script.change("orders", 0, isr=(103,), leader=103)
+    script.partition("orders", 5, 101)
+    second = apply(replay, [script.read()])
+    assert of_orders(second).read_timestamp_ms == second.newest_timestamp_ms
+    assert of_orders(again(replay.to_bytes()).quorum()) == of_orders(second)
+
+
 def leaderless(script: LogScript, number: int, *, elr: tuple[int, ...], last: int) -> None:
     """The last in-sync replica was fenced: with ELR (KIP-966) the ISR is empty, and Kafka stores the last leader."""
     change = script.change("orders", number, isr=(), elr=elr, last_known_elr=(last,), leader=-1)

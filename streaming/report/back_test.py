@@ -43,16 +43,33 @@ def back_test(
         from_ms: only alerts from this time on; None: from the beginning.
         to_ms: only rows up to this time; None: all.
     """
-    since_ms = ALWAYS if from_ms is None else Millis(from_ms - EVALUATE_BEFORE_MS)
+    wanted = (row for row in rows if to_ms is None or row.observed_at_ms <= to_ms)
+    for _, found in replayed(wanted, settings_of, evaluates_from_ms=evaluation_start(from_ms)):
+        yield from (alert for alert in found if from_ms is None or alert.observed_at_ms >= from_ms)
+
+
+def evaluation_start(from_ms: Millis | None) -> Millis:
+    """Returns when the evaluation begins for alerts from a time on; None: from the beginning."""
+    return ALWAYS if from_ms is None else Millis(from_ms - EVALUATE_BEFORE_MS)
+
+
+def replayed(
+    rows: Iterable[Observation], settings_of: SettingsOf, *, evaluates_from_ms: Millis | None
+) -> Iterator[tuple[ClusterMonitor, tuple[Alert, ...]]]:
+    """Applies each row, and yields the monitor of its cluster with the alerts after the row.
+
+    Args:
+        evaluates_from_ms: the rules are evaluated after each row from this time on; None: never.
+    """
     monitors: dict[str, ClusterMonitor | None] = {}
     for row in rows:
         if row.cluster not in monitors:
             settings = settings_of(row.cluster)
-            monitors[row.cluster] = None if settings is None else ClusterMonitor(settings, evaluates_from_ms=since_ms)
+            made = None if settings is None else ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
+            monitors[row.cluster] = made
         monitor = monitors[row.cluster]
-        if monitor is not None and (to_ms is None or row.observed_at_ms <= to_ms):
-            found = monitor.apply((row,)).alerts
-            yield from (alert for alert in found if from_ms is None or alert.observed_at_ms >= from_ms)
+        if monitor is not None:
+            yield monitor, monitor.apply((row,)).alerts
 
 
 QUIET_MS = 60_000

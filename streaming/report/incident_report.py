@@ -6,7 +6,7 @@ so the browser runs nothing else and loads nothing, whatever the names in the fi
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from connectors.delivery.ledger import stored_alerts
@@ -20,7 +20,6 @@ from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
 from streaming.status.event_history import EventHistory
@@ -51,22 +50,6 @@ class ReportRequest:
     to_ms: Millis | None
 
 
-@dataclass(slots=True)
-class _History:
-    """What one cluster's rows bring about, the whole of it: a machine keeps the last hour."""
-
-    events: EventHistory = field(default_factory=EventHistory)
-    alerts: list[Alert] = field(default_factory=list)
-    began_ms: Millis | None = None
-    """Time of the first row."""
-
-    def add(self, machine: Machine, alerts: Sequence[Alert]) -> None:
-        """Adds what the machine's newest row changed, and its alerts."""
-        self.events.add(machine)
-        self.alerts += alerts
-        self.began_ms = machine.now_ms if self.began_ms is None else self.began_ms
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentReport:
     """One HTML file."""
@@ -93,7 +76,7 @@ def make_report(
     recorded_alerts = stored_alerts(request.database) if request.database.exists else None
     begins = request.from_ms or (request.to_ms or request.recording.newest_ms()) - DEFAULT_SPAN_MS
     since_ms = Millis(begins - EVALUATE_BEFORE_MS)
-    histories: dict[str, _History] = defaultdict(_History)
+    histories: dict[str, EventHistory] = defaultdict(EventHistory)
     names: list[str] = []
 
     def settings_of_wanted(name: str) -> ClusterSettings | None:
@@ -149,7 +132,7 @@ def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
 def _view(
     request: ReportRequest,
     monitor: ClusterMonitor,
-    history: _History,
+    history: EventHistory,
     alerts: Sequence[Alert],
     *,
     to_ms: Millis,
@@ -157,7 +140,7 @@ def _view(
     name, quorum = monitor.settings.name, monitor.machine.quorum()
     thresholds = monitor.settings.thresholds
     evaluation = evaluate(quorum, thresholds)
-    status = job_cluster_status(history.events.added_to(quorum), thresholds, evaluation)
+    status = job_cluster_status(history.added_to(quorum), thresholds, evaluation)
     stored = SilenceStore(request.database)
     return ClusterView(
         name=name,
@@ -165,7 +148,7 @@ def _view(
         received=ReceivedStatus(
             status=status,
             received_at_ms=monitor.machine.now_ms,
-            ended_recoveries=tuple(history.events.ended_recoveries),
+            ended_recoveries=tuple(history.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
         silences=[one for one in stored.read() if one.starts_at_ms <= to_ms and fnmatchcase(name, one.cluster)],

@@ -4,20 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, late_text, ms_text, plural, topic_text
-from rules.model.history import Interruption, Recovery
+from rules.model.history import Interruption, RecentHistory, Recovery
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
+from rules.model.quorum import Quorum
 from streaming.status.event_history import EventHistory
-
-GAP_MS = 30_000
-"""Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
+from streaming.status.status_store import EndedRecovery
 
 
 class EntryKind(StrEnum):
@@ -56,60 +51,23 @@ class TimelineEntry:
         }
 
 
-class ObservedHistory:
-    """The history of one cluster, and the times at which it was not observed."""
-
-    def __init__(self, cluster: str) -> None:
-        self.events = EventHistory()
-        self.gaps: list[tuple[Millis, Millis]] = []
-        self.newest_ms: Millis | None = None
-        """Time of the newest row."""
-        self._monitor = ClusterMonitor(ClusterSettings(name=cluster), evaluates_from_ms=None)
-
-    @property
-    def machine(self) -> Machine:
-        """The state after the rows."""
-        return self._monitor.machine
-
-    def add(self, row: Observation, *, find_gaps: bool) -> None:
-        """Applies a row; one that cannot be decoded or applied is skipped, as in the job."""
-        at_ms = Millis(row.observed_at_ms)
-        if find_gaps and self.newest_ms is not None and at_ms - self.newest_ms > GAP_MS:
-            self.gaps.append((self.newest_ms, at_ms))
-        self.newest_ms = max(self.newest_ms or at_ms, at_ms)
-        self._monitor.apply((row,))
-        self.events.add(self.machine)
-
-
-def observed_histories(rows: Iterable[Observation], *, only: str | None, find_gaps: bool) -> dict[str, ObservedHistory]:
-    """Replays rows; returns the history of each cluster, or of one.
+def timeline_entries(
+    history: EventHistory, quorum: Quorum, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
+) -> tuple[TimelineEntry, ...]:
+    """Returns the entries of a cluster in order of time.
 
     Args:
-        rows: ordered by sequence.
-        find_gaps: whether rows that are far apart are a gap: not so for a log directory, whose rows are records.
+        quorum: after the newest row of the history.
+        alerts: those of the job's ledger, or of the history.
     """
-    found: dict[str, ObservedHistory] = {}
-    for row in rows:
-        if only not in (None, row.cluster):
-            continue
-        if row.cluster not in found:
-            found[row.cluster] = ObservedHistory(row.cluster)
-        found[row.cluster].add(row, find_gaps=find_gaps)
-    return found
-
-
-def timeline_entries(
-    observed: ObservedHistory, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
-) -> tuple[TimelineEntry, ...]:
-    """Returns the entries of a cluster in order of time."""
-    entries = [*_of_the_log(observed), *_recoveries(observed), *_alerts(alerts)]
+    log = history.added_to(quorum).history
+    entries = [*_of_the_log(log), *_recoveries(history.ended_recoveries, quorum), *_alerts(alerts)]
     begun = [one for one in entries if from_ms is None or one.at_ms >= from_ms]
-    begun += _gaps(observed, from_ms)
+    begun += _gaps(history.gaps, from_ms)
     return tuple(sorted((one for one in begun if to_ms is None or one.at_ms <= to_ms), key=lambda one: one.at_ms))
 
 
-def _of_the_log(observed: ObservedHistory) -> Iterator[TimelineEntry]:
-    kept = observed.events.added_to(observed.machine.quorum()).history
+def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
     for election in kept.elections:
         votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
         yield TimelineEntry(
@@ -159,15 +117,15 @@ def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
         )
 
 
-def _recoveries(observed: ObservedHistory) -> Iterator[TimelineEntry]:
-    for ended in observed.events.ended_recoveries:
+def _recoveries(ended_recoveries: Iterable[EndedRecovery], quorum: Quorum) -> Iterator[TimelineEntry]:
+    for ended in ended_recoveries:
         topic = topic_text(ended.topic, ended.topic_id)
         yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
         yield TimelineEntry(
             at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
         )
     oldest: dict[str, Recovery] = {}
-    for one in observed.machine.quorum().recovering:
+    for one in quorum.recovering:
         topic = topic_text(one.topic, one.topic_id)
         oldest[topic] = min(oldest.get(topic, one), one, key=lambda each: each.since_timestamp_ms)
     for topic, one in oldest.items():
@@ -188,9 +146,9 @@ def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
         )
 
 
-def _gaps(observed: ObservedHistory, from_ms: Millis | None) -> Iterator[TimelineEntry]:
+def _gaps(gaps: Iterable[tuple[Millis, Millis]], from_ms: Millis | None) -> Iterator[TimelineEntry]:
     """Yields the gaps that end after a time: one that began before it hides what happened after it."""
-    for began, ended in observed.gaps:
+    for began, ended in gaps:
         if from_ms is not None and ended <= from_ms:
             continue
         yield TimelineEntry(

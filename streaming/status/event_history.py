@@ -1,23 +1,34 @@
 """All events of a cluster's metadata log, where a job's machine keeps the last hour."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rules.alert import Alert
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.status_store import EndedRecovery
 
+GAP_MS = 30_000
+"""Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
 _BY_OFFSET = ("elections", "starts", "interruptions", "voter_changes", "reconfigurations")
 
 
 class EventHistory:
-    """The elections, voter changes, starts, interruptions and recoveries that a machine has replayed."""
+    """The elections, voter changes, starts, interruptions, recoveries and alerts that a cluster's rows bring about."""
 
     def __init__(self) -> None:
         self.ended_recoveries: list[EndedRecovery] = []
         """Oldest first."""
+        self.alerts: list[Alert] = []
+        self.gaps: list[tuple[Millis, Millis]] = []
+        """The times without a row."""
+        self.began_ms: Millis | None = None
+        """Time of the first row."""
+        self.newest_ms: Millis | None = None
+        """Time of the newest row."""
         self.sequence = -1
         """The newest observation of which the events are known."""
         self._kept: dict[str, dict[Any, Any]] = {kind: {} for kind in (*_BY_OFFSET, "unclean")}
@@ -26,11 +37,16 @@ class EventHistory:
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[str, Recovery] = {}
 
-    def add(self, machine: Machine) -> None:
-        """Adds the events of the machine's newest observation; one that was added before changes nothing."""
+    def add(self, machine: Machine, alerts: Sequence[Alert] = ()) -> None:
+        """Adds the events of the machine's newest row, and its alerts; one that was added before changes nothing."""
         if machine.sequence <= self.sequence:
             return
         self.sequence = machine.sequence
+        self.alerts += alerts
+        self.began_ms = machine.now_ms if self.began_ms is None else self.began_ms
+        if self.newest_ms is not None and machine.now_ms - self.newest_ms > GAP_MS:
+            self.gaps.append((self.newest_ms, machine.now_ms))
+        self.newest_ms = machine.now_ms
         history = machine.log.image.history
         if history is not self._newest_history:
             self._newest_history = history

@@ -8,13 +8,11 @@ import pytest
 
 from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis, NodeId
-from streaming.report.timeline_entries import (
-    EntryKind,
-    ObservedHistory,
-    TimelineEntry,
-    observed_histories,
-    timeline_entries,
-)
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.machine import Machine
+from streaming.report.back_test import replayed
+from streaming.report.timeline_entries import EntryKind, TimelineEntry, timeline_entries
+from streaming.status.event_history import EventHistory
 from streaming.status.recording import open_journal
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
@@ -24,12 +22,25 @@ from tests.unit.streaming.report.test_incident_report import recording
 BAD_MS = AT + 30_000
 
 
+class ObservedHistory:
+    """One cluster's machine, and what its rows brought about."""
+
+    def __init__(self) -> None:
+        self.machine, self.events = Machine(ClusterSettings(name="a")), EventHistory()
+
+
 def observed(folder: Path) -> ObservedHistory:
-    return observed_histories(open_journal(folder).rows(), only=None, find_gaps=True)["a"]
+    found = ObservedHistory()
+    for monitor, _ in replayed(
+        open_journal(folder).rows(), lambda name: ClusterSettings(name=name), evaluates_from_ms=None
+    ):
+        found.machine = monitor.machine
+        found.events.add(monitor.machine)
+    return found
 
 
 def entries(history: ObservedHistory) -> tuple[TimelineEntry, ...]:
-    return timeline_entries(history, (), from_ms=None, to_ms=None)
+    return timeline_entries(history.events, history.machine.quorum(), (), from_ms=None, to_ms=None)
 
 
 def raise_when_applied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,13 +76,13 @@ def test_a_row_that_raises_is_skipped_and_changes_no_entry(
     assert entries(found) == entries(plain)
     (violation,) = found.machine.quorum().contract_violations
     assert violation.contract == contract
-    assert (found.machine.now_ms, found.newest_ms) == (Millis(AT + 119_000), Millis(AT + 119_000))
+    assert (found.machine.now_ms, found.events.newest_ms) == (Millis(AT + 119_000), Millis(AT + 119_000))
     assert plain.machine.quorum().contract_violations == ()
 
 
 @pytest.mark.kip("A055")
 def test_an_election_names_the_voters_that_granted_their_votes() -> None:
-    history, script = ObservedHistory("a"), LogScript()
+    history, script = ObservedHistory(), LogScript()
     script.events[-1] = replace(script.leader(1), granting_voter_ids=(NodeId(1), NodeId(3)))
     apply(history.machine, [script.read()])
     history.events.add(history.machine)
@@ -81,7 +92,7 @@ def test_an_election_names_the_voters_that_granted_their_votes() -> None:
 
 def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition() -> None:
     """The oldest one is known from a snapshot only: it became RECOVERING then, or before."""
-    history, before, script = ObservedHistory("a"), LogScript(), LogScript(offset=10)
+    history, before, script = ObservedHistory(), LogScript(), LogScript(offset=10)
     before.topic("orders")
     before.partition("orders", 0, 101, 102, recovering=True)
     apply(history.machine, script.snapshot(before.events))
@@ -96,10 +107,11 @@ def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition()
 
 def test_a_gap_that_began_before_the_first_time_is_an_entry() -> None:
     """Otherwise an outage of the job in the whole of the time would look like a quiet cluster."""
-    history = ObservedHistory("a")
-    history.gaps += [(Millis(AT), Millis(AT + 60_000)), (Millis(AT + 120_000), Millis(AT + 720_000))]
+    history = ObservedHistory()
+    history.events.gaps += [(Millis(AT), Millis(AT + 60_000)), (Millis(AT + 120_000), Millis(AT + 720_000))]
 
-    found = timeline_entries(history, (), from_ms=Millis(AT + 180_000), to_ms=Millis(AT + 300_000))
+    quorum = history.machine.quorum()
+    found = timeline_entries(history.events, quorum, (), from_ms=Millis(AT + 180_000), to_ms=Millis(AT + 300_000))
 
     assert [(one.kind, one.at_ms) for one in found] == [(EntryKind.GAP, AT + 120_000)]
     assert found[0].text.startswith("not observed for 10 min")
@@ -107,7 +119,7 @@ def test_a_gap_that_began_before_the_first_time_is_an_entry() -> None:
 
 def test_an_election_that_was_lost_with_committed_metadata_stays() -> None:
     """The log was rewritten from offset 30 on: there is another election at the same offset."""
-    history, script = ObservedHistory("a"), LogScript()
+    history, script = ObservedHistory(), LogScript()
 
     def read() -> None:
         apply(history.machine, [script.read()])

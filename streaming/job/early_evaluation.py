@@ -12,6 +12,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
 from connectors.observations.observation import Observation
 from connectors.store.journal_reader import JournalReader
+from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.lifecycle import TrackedConditions
 from streaming.pipeline.early_alerts import EarlyCluster
@@ -51,7 +52,7 @@ class EarlyEvaluation:
         """
         self._journal, self._store, self._send = journal, store, send
         self._begin = journal.published_end()
-        known = initial_conditions(ledger.history(), ledger.firing())
+        known = initial_conditions(ledger.history(), ledger.firing(), now_ms=wall_ms())
         self._clusters = {
             name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
         }

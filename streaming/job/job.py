@@ -338,7 +338,7 @@ class Job:
         settings = self._spec.settings
         # The early evaluation may be recording an alert.
         with self.deliver.between_batches():
-            initial = initial_states(settings, self.ledger.history(), self.ledger.firing())
+            initial = initial_states(settings, self.ledger.history(), self.ledger.firing(), now_ms=wall_ms())
         folder = self._checkpoint.pages
         self.query.start(Step(settings, initial=initial, spark_folder=folder, shared=self._shared))
 

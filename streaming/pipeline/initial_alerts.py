@@ -7,6 +7,7 @@ that is over resolves it.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from connectors.relay.relay_message import AHEAD_MS
 from rules.alert import Alert
 from rules.lifecycle import TrackedCondition, TrackedConditions
 from rules.model.identifiers import Millis
@@ -16,17 +17,19 @@ from streaming.replay.cluster_settings import ClusterSettings
 
 
 def initial_states(
-    clusters: Mapping[str, ClusterSettings], history: Iterable[Alert], firing: Sequence[Alert]
+    clusters: Mapping[str, ClusterSettings], history: Iterable[Alert], firing: Sequence[Alert], *, now_ms: Millis
 ) -> Mapping[str, bytes]:
     """Returns the initial state of each cluster, by name, that the ledger has alerts of; arguments as below."""
     return {
         name: ClusterMonitor(clusters[name], tracked=tracked).to_bytes()
-        for name, tracked in initial_conditions(history, firing).items()
+        for name, tracked in initial_conditions(history, firing, now_ms=now_ms).items()
         if name in clusters
     }
 
 
-def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Mapping[str, TrackedConditions]:
+def initial_conditions(
+    history: Iterable[Alert], firing: Sequence[Alert], *, now_ms: Millis
+) -> Mapping[str, TrackedConditions]:
     """Returns, by cluster name, the conditions of the firing alerts.
 
     Rows before the newest recorded transition of a cluster are replayed, but change no alert: their alerts were sent.
@@ -36,6 +39,8 @@ def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Map
     Args:
         history: every transition in the ledger.
         firing: the newest transition of each firing alert.
+        now_ms: the wall clock. Another job of the store, whose clock is ahead, may have recorded a later time: nothing
+            would be evaluated until then.
     """
     conditions: dict[str, dict[str, TrackedCondition]] = {}
     for alert in firing:
@@ -45,8 +50,8 @@ def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Map
         counted_ms = Millis(0) if alert.rule in EARLY_RULES else alert.observed_at_ms
         newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), counted_ms)
     return {
-        cluster: TrackedConditions(now_ms=now_ms, conditions=conditions.get(cluster, {}))
-        for cluster, now_ms in newest_ms.items()
+        cluster: TrackedConditions(now_ms=Millis(min(at_ms, now_ms + AHEAD_MS)), conditions=conditions.get(cluster, {}))
+        for cluster, at_ms in newest_ms.items()
     }
 
 

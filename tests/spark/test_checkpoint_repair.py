@@ -26,6 +26,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
 from rules.evaluate import thresholds_for
+from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
@@ -79,7 +80,7 @@ class MonitoringRun(Pipeline):
             request_poll=lambda *_: None,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
-        initial = initial_states(SETTINGS, self.ledger.history(), self.ledger.firing())
+        initial = initial_states(SETTINGS, self.ledger.history(), self.ledger.firing(), now_ms=Millis(self.now_ms))
         self.query.start(Step(SETTINGS, initial=initial, spark_folder=self.checkpoint.pages))
 
     def close(self) -> None:

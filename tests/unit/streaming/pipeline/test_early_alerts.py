@@ -118,7 +118,7 @@ def test_no_other_rule_is_evaluated_and_no_row_of_the_log_is_decoded() -> None:
 def test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step() -> None:
     churn = alert("quorum", cluster="prod", rule="epoch-churn", observed_at_ms=Millis(NOW - 60_000))
     early = EarlyRows()
-    early.cluster = EarlyCluster(SETTINGS, initial_conditions([churn], [churn])["prod"])
+    early.cluster = EarlyCluster(SETTINGS, initial_conditions([churn], [churn], now_ms=LATER)["prod"])
     assert early.observe(rows(healthy(), range(25))) == []
 
 

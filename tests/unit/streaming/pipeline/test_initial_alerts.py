@@ -17,6 +17,7 @@ from tests.unit.streaming.pipeline.test_early_alerts import SETTINGS, EarlyRows,
 from tests.unit.streaming.pipeline.test_step_containment import OneCluster, healthy, leaderless
 
 CLUSTER = SETTINGS.name
+NOW_MS = Millis(NOON_MS + 86_400_000)
 
 
 def early_alert() -> Alert:
@@ -28,7 +29,7 @@ def early_alert() -> Alert:
 def later(seconds: float, *, leader: bool, tracked_by: Alert) -> list[Alert]:
     """Returns what a new state sends of the early alert's rule, of a quorum that has a leader from some second on."""
     monitor = ClusterMonitor(SETTINGS)
-    monitor.tracked = initial_conditions([tracked_by], [tracked_by])[CLUSTER]
+    monitor.tracked = initial_conditions([tracked_by], [tracked_by], now_ms=NOW_MS)[CLUSTER]
     before = healthy() if leader else leaderless()
     observed = [*rows(before, range(round(seconds))), *rows(healthy(), range(round(seconds), 40))]
     alerts = [
@@ -50,7 +51,7 @@ def fired_alert() -> Alert:
 
 def transitions(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
     """Returns what a job whose ledger has these alerts sends for 40 s of a healthy cluster."""
-    step = Step({CLUSTER: SETTINGS}, initial=initial_states({CLUSTER: SETTINGS}, known, known))
+    step = Step({CLUSTER: SETTINGS}, initial=initial_states({CLUSTER: SETTINGS}, known, known, now_ms=NOW_MS))
     Step._cache.clear()
     for _ in range(40):
         for frame in cluster.pass_to(step, cluster.frame(healthy())):
@@ -82,13 +83,13 @@ def test_cluster_whose_state_is_damaged_with_its_alerts_continues_those_of_the_l
 def test_cluster_that_is_not_configured_has_no_initial_state() -> None:
     fired = fired_alert()
 
-    assert initial_states({}, [fired], [fired]) == {}
+    assert initial_states({}, [fired], [fired], now_ms=NOW_MS) == {}
 
 
 def test_rows_before_the_newest_alert_of_the_step_are_muted() -> None:
     sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
 
-    assert initial_conditions([sent], [])[CLUSTER].now_ms == NOON_MS
+    assert initial_conditions([sent], [], now_ms=NOW_MS)[CLUSTER].now_ms == NOON_MS
 
 
 def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
@@ -98,7 +99,7 @@ def test_each_cluster_has_its_own_alerts_with_their_beginning() -> None:
     ]
     begun = {
         name: [(one.rule, one.started_at_ms) for one in each.conditions.values()]
-        for name, each in initial_conditions(sent, sent).items()
+        for name, each in initial_conditions(sent, sent, now_ms=NOW_MS).items()
     }
     assert begun == {"a": [("broker-fenced", NOON_MS)], "b": [("broker-fenced", NOON_MS + 60_000)]}
 
@@ -107,9 +108,11 @@ def test_early_alert_mutes_no_row_of_another_rule() -> None:
     sent = alert("broker 1", rule="broker-fenced", cluster=CLUSTER, observed_at_ms=Millis(NOON_MS))
     early = replace(early_alert(), observed_at_ms=Millis(NOON_MS + 60_000))
 
-    assert initial_conditions([sent, early], [early])[CLUSTER].now_ms == NOON_MS
-    assert initial_conditions([early], [early])[CLUSTER].now_ms == 0
-    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], []) == {CLUSTER: TrackedConditions()}
+    assert initial_conditions([sent, early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == NOON_MS
+    assert initial_conditions([early], [early], now_ms=NOW_MS)[CLUSTER].now_ms == 0
+    assert initial_conditions([replace(early, state=AlertState.RESOLVED)], [], now_ms=NOW_MS) == {
+        CLUSTER: TrackedConditions()
+    }
 
 
 def test_early_alert_that_the_step_finds_too_is_sent_once_and_ends_once() -> None:
@@ -124,3 +127,8 @@ def test_early_alert_that_the_step_does_not_find_ends_after_it() -> None:
 
     assert ended.state is AlertState.RESOLVED
     assert ended.observed_at_ms > early.observed_at_ms
+
+
+def test_an_alert_of_a_job_whose_clock_is_ahead_lets_this_one_evaluate_now() -> None:
+    ahead = alert("quorum", rule="epoch-churn", cluster=CLUSTER, observed_at_ms=Millis(NOW_MS + 3_600_000))
+    assert initial_conditions([ahead], [ahead], now_ms=NOW_MS)[CLUSTER].now_ms == NOW_MS + 60_000

@@ -14,6 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from connectors.errors import UndecodableError
+from connectors.observations.observation import ObservationKind
 from connectors.relay.relay_message import RelayEpoch, TopicError, check_row, parse_message
 from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
 from connectors.relay.topic_position import TopicPosition, advanced
@@ -41,6 +42,7 @@ class TailRow:
 
     cluster: str
     epoch: RelayEpoch
+    kind: ObservationKind
     counts: bool
     """False: readers skip or refuse it."""
 
@@ -144,7 +146,7 @@ class TopicTail:
             after = advanced(self.positions.get(cluster), read, message.partition())
         if after is not None:
             self.positions[cluster] = after
-        return TailRow(cluster=cluster, epoch=read.epoch, counts=after is not None)
+        return TailRow(cluster=cluster, epoch=read.epoch, kind=read.observation.kind, counts=after is not None)
 
     def _check(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._PARTITION_EOF:

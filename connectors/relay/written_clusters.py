@@ -19,6 +19,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from connectors.observations.observation import ObservationKind
 from connectors.relay.relay_message import AHEAD_MS, Baseline, RelayEpoch
 from connectors.relay.topic_position import RowExtent, TopicPosition, next_epoch
 from connectors.relay.topic_tail import TailRow, TopicTail
@@ -30,6 +31,8 @@ LEASE_S: Final = 10.0
 """How long the topic may lack what this relay has."""
 _LOG = logging.getLogger(__name__)
 _DECIDES_EVERY_S: Final = 0.5
+_ANSWERS: Final = {ObservationKind.RECORDS, ObservationKind.SNAPSHOT, ObservationKind.QUORUM}
+"""What a relay gathers only from a leader that it reaches."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +116,7 @@ class WrittenClusters:
     def note(self, row: TailRow, waiting: WaitingRows) -> bool:
         """Notes a row that was read from the topic; returns whether it was the first one of an epoch of this relay."""
         position, mine = self._tail.positions.get(row.cluster), self._written.get(row.cluster)
-        if row.counts and position is not None and not position.usable:
+        if row.counts and row.kind in _ANSWERS and position is not None and not position.usable:
             # The other relay reads the log again, which takes a while.
             waiting.restart_wait([row.cluster])
         if mine is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay import written_clusters
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, check_row
 from connectors.relay.topic_position import TopicPosition, advanced, extent
@@ -45,7 +45,7 @@ class Tail(TopicTail):
         after = advanced(self.positions.get("prod"), message, 0)
         if after is not None:
             self.positions["prod"] = after
-        return TailRow(cluster="prod", epoch=epoch, counts=after is not None)
+        return TailRow(cluster="prod", epoch=epoch, kind=row.kind, counts=after is not None)
 
 
 class Scene:
@@ -152,6 +152,17 @@ def test_a_relay_that_does_not_read_the_log_is_replaced_and_one_that_reads_it_ag
     for second in range(10):
         scene.note(scene.tail.has(2_001 + second, poll(NOW_MS + 1_000 * second), A, again))
         assert not scene.takes_over(0.9)
+    assert scene.takes_over(2)
+
+
+def test_a_relay_that_reaches_no_controller_since_its_new_baseline_is_replaced(scene: Scene) -> None:
+    again = Baseline(sequence=1_001, at_ms=NOW_MS)
+    scene.note(scene.tail.has(1_000, records(0, 5), A))
+    scene.gather(records(0, 8))
+    for second in range(round(LEASE_S) - 1):
+        assert not scene.takes_over(1)
+        failed = replace(poll(NOW_MS + 1_000 * second), kind=ObservationKind.FAILED)
+        scene.note(scene.tail.has(1_001 + second, failed, A, again))
     assert scene.takes_over(2)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.store.alert_codec import ALERT
+from connectors.store.alert_codec import ALERT, ALERTS
 from rules.alert import Alert, AlertState
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
@@ -62,6 +62,29 @@ def transitions(cluster: OneCluster, known: Sequence[Alert]) -> list[str]:
 def test_cluster_without_state_begins_with_its_firing_alert() -> None:
     assert transitions(OneCluster(sequence=100), [fired_alert()]) == ["resolved"]
     assert transitions(OneCluster(sequence=100), []) == []
+
+
+def test_a_state_that_is_restored_says_what_fires_with_its_remedy() -> None:
+    cluster = OneCluster()
+    for _ in range(40):
+        cluster.batch(leaderless(), restarted=False)
+    (fired,) = [ALERT.validate_json(row.body) for row in cluster.taken("alert")]
+    cluster.taken("firing")
+    cluster.batch(leaderless(), restarted=False)
+    assert cluster.taken("firing") == []
+    cluster.batch(leaderless(), restarted=True)
+    ((again,),) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
+    assert (again.fingerprint, again.started_at_ms, again.severity) == (
+        fired.fingerprint,
+        fired.started_at_ms,
+        fired.severity,
+    )
+    assert again.remedy == fired.remedy != ()
+    for _ in range(40):
+        cluster.batch(healthy(), restarted=False)
+    cluster.batch(healthy(), restarted=True)
+    (others,) = [ALERTS.validate_json(row.body) for row in cluster.taken("firing")]
+    assert fired.rule not in {each.rule for each in others}
 
 
 def test_cluster_that_has_state_is_not_changed() -> None:

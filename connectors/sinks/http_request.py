@@ -1,4 +1,8 @@
-"""One HTTP POST request without retries or redirects, with one deadline for the whole request, and its outcome."""
+"""One HTTP POST request without retries or redirects, with one deadline for the whole request, and its outcome.
+
+The official Slack client also uses this transport: its own one follows redirects with the token, and waits without
+limit for a server that sends one byte now and then. PagerDuty's client uses the deadline and the outcomes.
+"""
 
 import os
 import re

@@ -16,19 +16,18 @@ again after the resolve, because the job was killed or a response was lost, woul
 
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.alert_json import compact_json, iso
+from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, shortened, visible
-from connectors.sinks.http_request import excerpt, outcome_of_status, post
+from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
@@ -39,6 +38,10 @@ from rules.formatting import plural
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+    from pagerduty import EventsApiV2Client
 
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
 _MAX_SUMMARY = 1_024
@@ -129,40 +132,29 @@ class PagerdutySink:
         )
 
     def _send_one(self, notification: Notification, content: dict[str, Any], left_s: float) -> Outcome:
-        until = time.monotonic() + left_s
+        key = self._key.read()
+        with CallDeadline(left_s) as deadline:
+            try:
+                with _client(key, self._section, deadline, left_s) as client:
+                    self._send_events(client, notification, content)
+            except _UnsuccessfulResponse as error:
+                return _outcome_of_response(error.response, key)
+            except (_PagerdutyUnanswered, OSError) as problem:
+                return outcome_of_error(problem, deadline)
+            return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
+
+    def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
         key = deduplication_key(incident, notification.escalations)
         missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
         if missed or not resolved:
-            outcome = self._post({"event_action": "trigger", "dedup_key": key, **content}, until)
-            if not isinstance(outcome, Delivered):
-                return outcome
+            client.send_event("trigger", dedup_key=key, **content)
         if missed:
             self._triggered.put(incident, key)
-        superseded = range(notification.escalations_before, notification.escalations)
-        for over in [*(deduplication_key(incident, each) for each in superseded), *([key] if resolved else [])]:
-            outcome = self._post({"event_action": "resolve", "dedup_key": over}, until)
-            if not isinstance(outcome, Delivered):
-                return outcome
-        return Delivered()
-
-    def _post(self, event: Mapping[str, Any], until: float) -> Outcome:
-        key = self._key.read()
-        response = post(
-            f"{self._section.api_url}/v2/enqueue",
-            compact_json({"routing_key": key, **event}),
-            {"Content-Type": "application/json", "User-Agent": "kraftwatch"},
-            seconds=max(0.0, until - time.monotonic()),
-            ca_file=self._section.ca_file,
-        )
-        if isinstance(response, Retry):
-            return response
-        message = excerpt(response.text, key)
-        if response.status == 400 and "routing" in message.lower():
-            return Retry(reason=f"PagerDuty does not know the routing key ({message})")
-        if response.status < 300 and '"dedup_key"' not in response.text:
-            return Retry(reason=f"the answer is not PagerDuty's ({message})")
-        return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+        for superseded in range(notification.escalations_before, notification.escalations):
+            client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
+        if resolved:
+            client.send_event("resolve", dedup_key=key)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
@@ -230,6 +222,42 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
+class _UnsuccessfulResponse(Exception):
+    """PagerDuty did not respond with 202."""
+
+    def __init__(self, response: "Response") -> None:
+        super().__init__(str(response.status_code))
+        self.response = response
+
+
+class _PagerdutyUnanswered(Exception):
+    """The request failed before PagerDuty responded; the cause says why."""
+
+
+def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
+    """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
+    from pagerduty import EventsApiV2Client
+    from pagerduty.errors import Error
+
+    class SingleCallPagerduty(EventsApiV2Client):
+        max_network_attempts = 0
+
+        def send_event(self, *args: Any, **options: Any) -> str:
+            try:
+                return super().send_event(*args, **options)
+            except Error as problem:
+                raise _PagerdutyUnanswered(str(problem)) from problem
+
+        def postprocess(self, response: "Response") -> None:
+            """Raises before the SDK waits and retries, which it does without limit at 429."""
+            if not response.is_success:
+                raise _UnsuccessfulResponse(response)
+
+    client = SingleCallPagerduty(key, base_url=section.api_url, verify=deadline.context(section.ca_file))
+    client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
+    return client
+
+
 def _key_problem(key: str) -> str | None:
     """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
 
@@ -242,3 +270,10 @@ def _key_problem(key: str) -> str | None:
         f"{wrong}, but an integration key has 32 letters and digits: copy it from the integration "
         '"Events API v2" of the service'
     )
+
+
+def _outcome_of_response(response: "Response", key: str) -> Outcome:
+    message = excerpt(response.text, key)
+    if response.status_code == 400 and "routing" in message.lower():
+        return Retry(reason=f"PagerDuty does not know the routing key ({message})")
+    return outcome_of_status(response.status_code, retry_after=response.headers.get("Retry-After"), message=message)

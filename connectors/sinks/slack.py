@@ -9,28 +9,37 @@ message.
 
 import hashlib
 import json
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.secret import Secret
-from connectors.sinks.http_request import HttpResponse, excerpt, outcome_of_status, post, post_for_outcome
+from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, Sink, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import parse_json
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+
 _API_URL = "https://slack.com/api/"
-_HEADERS = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
+_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
+"""Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
+_SDK_LOG.addHandler(logging.NullHandler())
+_SDK_LOG.setLevel(logging.CRITICAL)
+_SDK_LOG.propagate = False
+
 _NOT_EDITABLE = {
     "message_not_found",
     "cant_update_message",
@@ -152,54 +161,59 @@ class SlackSink:
         )
 
     def _send_one(self, notification: Notification, document: SlackDocument, left_s: float) -> Outcome:
-        call = _SlackCall(self._token.read(), self._section, until=time.monotonic() + left_s)
+        token = self._token.read()
+        client = _client(token, self._section, left_s)
         try:
-            self._update_or_post(call, notification, document)
+            self._update_or_post(client, notification, document)
+        except _NoResponse as problem:
+            return problem.outcome
         except _SlackError as error:
-            return error.outcome
+            return _outcome_of_error(error, token)
         return Delivered()
 
-    def _update_or_post(self, call: "_SlackCall", notification: Notification, document: SlackDocument) -> None:
+    def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
         message = self._messages.get(notification.incident)
         digest = _digest(notification)
         if message is not None:
-            message = self._updated(call, message, document)
+            message = self._updated(client, message, document)
         if message is None:
-            message = self._posted(call, notification, document, digest)
+            message = self._posted(client, notification, document, digest)
         elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
             broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
-            call.post(channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply)
+            client.chat_postMessage(
+                channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
+            )
         self._messages.put(
             notification.incident, SlackMessageRecord(channel=message.channel, ts=message.ts, digest=digest)
         )
 
     def _posted(
-        self, call: "_SlackCall", notification: Notification, document: SlackDocument, digest: str
+        self, client: "WebClient", notification: Notification, document: SlackDocument, digest: str
     ) -> SlackMessageRecord:
         channel = self._channel
         try:
-            response = call.post(channel=channel, **document.message)
+            response = client.chat_postMessage(channel=channel, **document.message)
         except _SlackError as error:
-            if error.code not in _INVALID_MESSAGE:
+            if _code(error) not in _INVALID_MESSAGE:
                 raise
-            response = call.post(channel=channel, **document.plain)
+            response = client.chat_postMessage(channel=channel, **document.plain)
         # Stored immediately: a later failure must not post the message again.
         message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
         self._messages.put(notification.incident, message)
         return message
 
     def _updated(
-        self, call: "_SlackCall", message: SlackMessageRecord, document: SlackDocument
+        self, client: "WebClient", message: SlackMessageRecord, document: SlackDocument
     ) -> SlackMessageRecord | None:
         """Edits the message; returns None if it can no longer be edited."""
         try:
-            call.update(channel=message.channel, ts=message.ts, **document.message)
+            client.chat_update(channel=message.channel, ts=message.ts, **document.message)
         except _SlackError as error:
-            if error.code in _NOT_EDITABLE:
+            if _code(error) in _NOT_EDITABLE:
                 return None
-            if error.code not in _INVALID_MESSAGE:
+            if _code(error) not in _INVALID_MESSAGE:
                 raise
-            call.update(channel=message.channel, ts=message.ts, **document.plain)
+            client.chat_update(channel=message.channel, ts=message.ts, **document.plain)
         return message
 
 
@@ -240,62 +254,69 @@ class SlackWebhookSink:
         return post_for_outcome(
             url,
             json.dumps(body).encode(),
-            _HEADERS,
+            {"Content-Type": "application/json", "User-Agent": "kraftwatch"},
             seconds=max(0.0, until - time.monotonic()),
             ca_file=self._ca_file,
             secrets=[url],
         )
 
 
-class _SlackError(Exception):
-    """A call that was not accepted."""
+class _NoResponse(Exception):
+    """The request failed before Slack responded."""
 
-    def __init__(self, outcome: Outcome, code: str = "") -> None:
-        super().__init__(code)
+    def __init__(self, outcome: Retry) -> None:
+        super().__init__(outcome.reason)
         self.outcome = outcome
-        self.code = code
 
 
-class _SlackCall:
-    """The calls of Slack's API for one notification."""
+class _SlackError(Exception):
+    """Slack responded with an error."""
 
-    def __init__(self, token: str, section: SlackSection, *, until: float) -> None:
-        """`until`: the deadline, by the monotonic clock."""
-        self._token, self._section, self._until = token, section, until
-
-    def post(self, **arguments: Any) -> Mapping[str, Any]:
-        """Posts a message; returns Slack's answer."""
-        return self._call("chat.postMessage", arguments)
-
-    def update(self, **arguments: Any) -> Mapping[str, Any]:
-        """Edits a message."""
-        return self._call("chat.update", arguments)
-
-    def _call(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        url, left_s = self._section.api_url + method, max(0.0, self._until - time.monotonic())
-        headers = {**_HEADERS, "Authorization": f"Bearer {self._token}"}
-        response = post(url, json.dumps(arguments).encode(), headers, seconds=left_s, ca_file=self._section.ca_file)
-        if isinstance(response, Retry):
-            raise _SlackError(response)
-        try:
-            answer = parse_json(response.text)
-        except ValueError:
-            answer = None
-        found: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
-        if response.status == 200 and found.get("ok"):
-            return found
-        code = str(found.get("error") or "no error code")
-        raise _SlackError(_outcome(response, code, self._token), code)
+    def __init__(self, response: Any) -> None:
+        super().__init__()
+        self.response = response
 
 
-def _outcome(response: HttpResponse, code: str, token: str) -> Outcome:
-    if response.status != 200:
+def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
+    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+
+    until = time.monotonic() + seconds
+
+    class SingleCallSlack(WebClient):
+        def api_call(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().api_call(*args, **options)
+            except SlackApiError as error:
+                raise _SlackError(error.response) from None
+
+        def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+            body = req.data if isinstance(req.data, bytes) else b""
+            left_s = max(0.0, until - time.monotonic())
+            response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=section.ca_file)
+            if isinstance(response, Retry):
+                raise _NoResponse(response)
+            return {"status": response.status, "headers": response.headers, "body": response.text}
+
+    return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
+
+
+def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:
+    response = error.response
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    code = _code(error)
+    if response.status_code != 200:
         message = excerpt(code, token)
-        return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+        return outcome_of_status(response.status_code, retry_after=headers.get("retry-after"), message=message)
     meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
     if code in _INVALID_MESSAGE:
         return Rejected(reason=f"Slack rejected the message: {meaning}")
     return Retry(reason=f"Slack error: {meaning}")
+
+
+def _code(error: "_SlackError") -> str:
+    return str(error.response.get("error") or "no error code")
 
 
 def _digest(notification: Notification) -> str:

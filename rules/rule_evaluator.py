@@ -26,7 +26,7 @@ _MOST_UNRECORDED = 16
 _MOVING: Mapping[type, tuple[str, ...]] = {
     Quorum: (
         *("now_ms", "log_seen_at_ms", "high_watermark", "high_watermark_since_ms", "last_offset"),
-        "newest_timestamp_ms",
+        *("newest_timestamp_ms", "idle_ms"),
     ),
     Poll: ("observed_at_ms", "high_watermark", "clock_ahead_ms"),
     Replica: ("log_end_offset", "last_fetch_ms", "last_caught_up_ms"),

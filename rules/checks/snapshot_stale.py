@@ -78,7 +78,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(why=_unknown_age(view.log))
         return
     # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
-    age = Millis(newest - max(since, _started(quorum, view.leader_id)))
+    # It takes one when a record is written: none while the log is idle.
+    age = Millis(newest - quorum.idle_ms - max(since, _started(quorum, view.leader_id)))
     if age > thresholds.ms(AGE.name):
         yield _finding(quorum, view, view.log, age)
 
@@ -109,6 +110,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
     # Without `condition_age_ms`: after an outage of the quorum the age exceeds the threshold with the first record.
     end = quorum.high_watermark or (quorum.last_offset or 0) + 1
     newest = quorum.newest_timestamp_ms or quorum.now_ms
+    since = utc_text(newest - quorum.idle_ms - age)
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))
     written = (
@@ -120,7 +122,7 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis) -> F
     return Finding(
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{leader.capitalize()} has taken no metadata snapshot since {utc_text(newest - age)}. {written}.",
+        summary=f"{leader.capitalize()} has taken no metadata snapshot since {since}. {written}.",
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,

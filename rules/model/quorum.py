@@ -183,7 +183,9 @@ class Quorum:
     last_offset: Offset | None = None
     """The newest committed offset that was applied."""
     newest_timestamp_ms: Millis | None = None
-    """The newest batch timestamp, NoOps included: the current time of the log."""
+    """The current time of the log: the newest batch timestamp, NoOps included, and `idle_ms` later."""
+    idle_ms: int = 0
+    """How long the polls show that no record followed: without NoOps the log itself does not show that time passes."""
     log_seen_at_ms: Millis | None = None
     """When a leader last served the log: records or an empty fetch."""
     poll: Poll | None = None

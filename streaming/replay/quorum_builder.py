@@ -10,10 +10,14 @@ from rules.model.quorum import Poll, Quorum
 from streaming.replay.image import Image
 from streaming.replay.state_codec import MachineState
 
+_IDLE_MS = 10_000
+"""A log with NoOps is never idle for so long."""
+
 
 def build_quorum(state: MachineState) -> Quorum:
     """Returns the state as one frozen value."""
     image, leadership = state.visible_image, state.leadership
+    newest_ms, idle_ms = image.newest_timestamp_ms, _idle_ms(state)
     return Quorum(
         cluster=state.cluster,
         cluster_id=state.cluster_id,
@@ -30,7 +34,8 @@ def build_quorum(state: MachineState) -> Quorum:
         high_watermark=leadership.high_watermark,
         high_watermark_since_ms=leadership.high_watermark_since_ms,
         last_offset=image.last_offset,
-        newest_timestamp_ms=image.newest_timestamp_ms,
+        newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms + idle_ms),
+        idle_ms=idle_ms,
         log_seen_at_ms=state.log_seen_at_ms,
         poll=_poll(state.poll_history.newest, image),
         histories={history.key: history for history in state.poll_history.histories},
@@ -48,6 +53,17 @@ def build_quorum(state: MachineState) -> Quorum:
         contract_violations=state.contract_violations.violations,
         bootstrap=state.bootstrap,
     )
+
+
+def _idle_ms(state: MachineState) -> int:
+    """Returns how much later than the newest record a leader answered whose log ends with it."""
+    poll, image, since_ms = state.poll_history.newest, state.visible_image, state.leadership.high_watermark_since_ms
+    if poll is None or poll.leader is None or since_ms is None or poll.observed_at_ms - since_ms <= _IDLE_MS:
+        return 0
+    last, newest_ms = image.last_offset, image.newest_timestamp_ms
+    if last is None or newest_ms is None or poll.leader.log_end_offset != last + 1:
+        return 0
+    return max(0, state.log_clock.latest_ms(poll.observed_at_ms) - newest_ms)
 
 
 def _committed(image: Image) -> VoterSet | None:

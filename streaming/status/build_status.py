@@ -113,7 +113,7 @@ def _copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
 
 def _present_state(state: ClusterState) -> ClusterStatus:
     """Returns the status without history and evaluation."""
-    quorum, poll = state.quorum, state.quorum.poll
+    quorum, poll, newest_ms = state.quorum, state.quorum.poll, state.quorum.newest_timestamp_ms
     endpoints = build_voters.analysed_endpoints(state)
     lag, lag_time_ms = build_voters.max_follower_lag(state)
     votes = build_voters.votes(state)
@@ -154,7 +154,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         now_ms=quorum.now_ms,
         described_at_ms=poll.observed_at_ms if poll else None,
         log_seen_at_ms=quorum.log_seen_at_ms,
-        newest_timestamp_ms=quorum.newest_timestamp_ms,
+        newest_timestamp_ms=None if newest_ms is None else Millis(newest_ms - quorum.idle_ms),
         leaderless=leaderless(quorum) is not None,
         registered_at_ms={node: one.timestamp_ms for node, one in quorum.controllers.items()},
         replicas=build_voters.replicas(state),

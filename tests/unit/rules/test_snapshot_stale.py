@@ -43,6 +43,13 @@ def test_fires_when_the_newest_snapshot_is_older_than_the_threshold(log: LeaderL
     assert finding_lines(snapshots(healthy(), log)) == expected
 
 
+def test_no_snapshot_is_due_while_nothing_is_written() -> None:
+    """Without NoOps; SnapshotGenerator considers a snapshot when a record is committed."""
+    quorum = replace(snapshots(healthy(), leader_log(4 * HOUR_MS)), idle_ms=2 * HOUR_MS)
+    assert finding_lines(quorum) == []
+    assert finding_lines(snapshots(replace(quorum, idle_ms=HOUR_MS - 1), leader_log(4 * HOUR_MS))) == FIRES
+
+
 def started(quorum: Quorum, ago_ms: int) -> Quorum:
     leader = replace(quorum.controllers[NodeId(3)], timestamp_ms=Millis(NOW - 300 - ago_ms))
     return replace(quorum, controllers={**quorum.controllers, NodeId(3): leader})

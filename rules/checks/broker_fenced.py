@@ -1,11 +1,12 @@
-"""A registered broker is fenced: the active controller receives no heartbeats from it.
+"""A registered broker is fenced: its heartbeats are missing, or it has not finished its start.
 
 What it means
     A fenced broker leads no partition and serves no client, and its replicas are in no ISR. Every partition that it
     holds has one replica less. A partition whose only replica is on this broker is offline.
 
-    - Warning: the broker crashed, is cut off from the controllers, or has not caught up with the metadata since it
-      started.
+    - Warning: the broker crashed, is cut off from the controllers, or has started and is not ready. A broker registers
+      first, and is fenced until it has caught up with the metadata and recovered its logs, which can take an hour after
+      a crash.
     - Info: the broker left by a controlled shutdown and has not come back.
 
     The severity is one step higher if the broker may hold the only copy of acknowledged records after an unclean
@@ -19,13 +20,15 @@ What to do
     1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold
        the only copy of acknowledged records, and it truncates them when it starts.
     2. If the broker's process is down, start it.
-    3. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
+    3. If it has registered since, read in its log how far its start is, and wait while it makes progress.
+    4. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk. If all controllers have moved since it started, it cannot find them: correct
        its `controller.quorum.bootstrap.servers` and restart it.
-    4. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
+    5. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
 
 What not to do
-    Do not unregister a broker that still holds the only replica of a partition.
+    Do not unregister a broker that still holds the only replica of a partition. Do not restart a broker that recovers
+    its logs: it would begin again.
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
@@ -39,6 +42,7 @@ from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
+from rules.model.history import NodeKind
 from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
@@ -61,11 +65,20 @@ def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
     return Counter(node for each in quorum.recovering for node in {*each.replicas})
 
 
+def _starting(quorum: Quorum) -> frozenset[NodeId]:
+    """Returns the brokers that registered again since they were fenced."""
+    brokers = {one.id: one for one in quorum.history.interruptions if one.kind is NodeKind.BROKER}
+    return frozenset(node for node, one in brokers.items() if one.restarted and one.ended_offset is None)
+
+
 def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
+    starting = not left and node in quorum.derived(_starting)
     alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
+    if starting:
+        why = "it has registered again and is still starting, or has failed since"
     return Finding(
         subject=f"broker {node}",
         severity=_severity(left=left, copies=bool(copies)),
@@ -83,6 +96,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
         },
         remedy=(
+            *(_wait_for_start(node) if starting else ()),
             f"# Start broker {node}{where} if it is meant to run"
             if left
             else f"# Start broker {node}{where}, or check in its log why its heartbeats to the active controller fail",
@@ -92,6 +106,13 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             describe_status(quorum),
         ),
         starts=(node,),
+    )
+
+
+def _wait_for_start(node: NodeId) -> tuple[str, ...]:
+    return (
+        f"# If broker {node} runs and its log shows progress, wait and do not restart it: after a crash it recovers "
+        "its logs first, which can take an hour",
     )
 
 

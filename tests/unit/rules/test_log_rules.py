@@ -8,6 +8,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
+from rules.model.history import Interruption, NodeKind
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -81,6 +82,31 @@ def test_a_broker_that_left_by_a_controlled_shutdown_is_info_and_one_that_crashe
     assert left.summary == (
         "Broker 101 is fenced: it left by a controlled shutdown. It serves no client. Brokers alive: 1 of 2 registered."
     )
+
+
+@pytest.mark.parametrize(
+    ("of", "restarted", "ended", "starting"),
+    [(101, True, None, True), (101, False, None, False), (101, True, 9_800, False), (102, True, None, False)],
+)
+def test_a_broker_that_registered_again_and_is_not_ready_is_starting(
+    of: int, restarted: bool, ended: int | None, starting: bool
+) -> None:
+    """It sends heartbeats, and asks to stay fenced until it has recovered its logs (BrokerServer.startup)."""
+    one = Interruption(
+        kind=NodeKind.BROKER,
+        id=NodeId(of),
+        offset=Offset(9_700),
+        timestamp_ms=Millis(FENCED.now_ms - 600_000),
+        announced=False,
+        restarted=restarted,
+        ended_offset=None if ended is None else Offset(ended),
+    )
+    quorum = replace(FENCED, history=replace(FENCED.history, interruptions=(one,)))
+    (finding,) = findings(quorum, "broker-fenced")
+
+    assert ("it has registered again and is still starting, or has failed since." in finding.summary) is starting
+    assert ("receives no heartbeats" in finding.summary) is not starting
+    assert ("wait and do not restart it" in finding.remedy[0]) is starting
 
 
 def test_two_endpoints_of_a_fenced_broker_are_named_and_the_others_counted() -> None:

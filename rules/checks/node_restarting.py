@@ -11,7 +11,7 @@ What it means
 Evidence
     Each start by the log's own timestamps: a registration with an incarnation id that was not registered before, and
     not the node's first. A node that is controller and broker is one process. Below metadata.version 3.7 the log has no
-    starts of controllers. A broker counts if it was fenced in between.
+    starts of controllers. A broker counts from its first fencing that the log shows.
 
 What to do
     1. Read the end of each run in the node's log, and what its supervisor says of the exit: out of memory, a full or
@@ -69,7 +69,7 @@ STARTS = Threshold(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Start:
-    """One start of a node; for a broker at the time when it was fenced before."""
+    """One start of a node; for a broker at the time when it was fenced before, or registered again while it was."""
 
     offset: Offset
     timestamp_ms: Millis
@@ -101,7 +101,8 @@ def _starts(quorum: Quorum) -> Mapping[tuple[NodeKind, NodeId], Sequence[_Start]
             ended = fencing.ended_timestamp_ms
             fenced_ms = None if ended is None else Millis(max(0, ended - fencing.timestamp_ms))
             one = _Start(offset=fencing.offset, timestamp_ms=fencing.timestamp_ms, fenced_ms=fenced_ms)
-            found.setdefault((NodeKind.BROKER, fencing.id), []).append(one)
+            further = (_Start(offset=offset, timestamp_ms=at_ms) for offset, at_ms in fencing.further_starts)
+            found.setdefault((NodeKind.BROKER, fencing.id), []).extend((one, *further))
     return dict(sorted(found.items()))
 
 

@@ -121,6 +121,8 @@ class Interruption:
     ended_offset: Offset | None = None
     ended_timestamp_ms: Millis | None = None
     """None while it lasts. The same holds for `ended_offset`."""
+    further_starts: tuple[tuple[Offset, Millis], ...] = ()
+    """Of a broker that started more than once while it was fenced: its registrations but the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

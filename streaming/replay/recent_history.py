@@ -170,6 +170,8 @@ def with_broker(
         index = next(open_, None)
         if index is not None:
             one = known[index]
+            if restarted and one.restarted:
+                one = replace(one, further_starts=(*one.further_starts, (at.offset, at.timestamp_ms))[-OF_A_NODE:])
             if changed:
                 one = replace(one, restarted=one.restarted or restarted, replaced_incarnation_id=replaced)
             if after.alive:

@@ -115,20 +115,21 @@ class ObservedLog:
         if recorded:
             fenced_now = {node for node, (_, fenced, _) in oracle.brokers.items() if fenced}
             self.fencings += [(node, entry.timestamp_ms) for node in alive & fenced_now]
-            self._broker_starts(brokers)
+            self._broker_starts(brokers, entry.timestamp_ms)
         if recorded and oracle.unclean != before:
             self.unclean |= {topic: one for topic, one in oracle.unclean.items() if before.get(topic) != one}
         self.newest_ms = entry.timestamp_ms
 
-    def _broker_starts(self, before: dict[int, tuple[str, bool, bool]]) -> None:
-        """Adds the brokers with another incarnation, once for each time that they were fenced."""
+    def _broker_starts(self, before: dict[int, tuple[str, bool, bool]], now_ms: int) -> None:
+        """Adds the brokers with another incarnation: when they were fenced before, and now if that was added."""
         for node, (incarnation, _, _) in self.oracle.brokers.items():
             if node not in before or before[node][0] == incarnation:
                 continue
             fenced_ms = next((at_ms for other, at_ms in reversed(self.fencings) if other == node), None)
             known = {one.timestamp_ms for one in self.starts if one.role == "broker" and one.node == node}
-            if fenced_ms is not None and fenced_ms not in known:
-                self.starts.append(ObservedStart("broker", node, fenced_ms, self.oracle.end, first=False))
+            if fenced_ms is not None:
+                at_ms = now_ms if fenced_ms in known else fenced_ms
+                self.starts.append(ObservedStart("broker", node, at_ms, self.oracle.end, first=False))
 
     def _voters_replaced(self, now_ms: int, entry: LogEntry, event: VotersReplaced, *, recorded: bool) -> None:
         before, after = self.oracle.voters, {voter.key for voter in event.voters}

@@ -104,6 +104,20 @@ def test_a_broker_counts_by_its_registrations_between_fencings() -> None:
     assert finding.summary.endswith("Each time its partitions move to other brokers and clients reconnect.")
 
 
+@pytest.mark.parametrize(("registrations", "expected"), [(2, []), (3, ["warning broker 101"])])
+def test_a_broker_that_fails_before_it_is_unfenced_counts_with_each_registration(
+    registrations: int, expected: list[str]
+) -> None:
+    """A broker registers before it loads its logs: one that fails there is fenced all the time."""
+    script, replay = with_nodes(1, 2, 3, brokers=(101, 102)), machine()
+    script.broker_change(101, fenced=True)
+    for _ in range(registrations):
+        script.now_ms += 60_000
+        script.broker(101)
+        read(replay, script)
+    assert lines(read(again(replay.to_bytes()), script)) == expected
+
+
 def test_a_node_that_is_controller_and_broker_is_one_process() -> None:
     script = with_nodes(1, 2, 3, brokers=(2,))
     for _ in range(3):

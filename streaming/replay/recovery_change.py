@@ -92,9 +92,9 @@ def continued(
 
 
 def passed_over(before: Assignment, now: Assignment) -> bool:
-    """Returns whether no replica that is in sync now was in sync or eligible before."""
+    """Returns whether no replica that is in sync now was in sync or eligible before; False if no other one is left."""
     holders = {*before.isr, *eligible(before)}
-    return bool(now.isr and holders and holders.isdisjoint(now.isr))
+    return bool(now.isr and holders and holders.isdisjoint(now.isr)) and {*now.isr} != {*now.replicas}
 
 
 def overlooked(before: Assignment | None, now: Assignment) -> tuple[NodeId, ...]:

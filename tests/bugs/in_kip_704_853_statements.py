@@ -8,8 +8,8 @@ from tests.bugs.bug import Bug
 BUGS = (
     Bug(
         "streaming/replay/recovery_change.py",
-        "passed_over=tuple(node for node in holders if node not in now.isr),",
-        "passed_over=tuple(node for node in now.replicas if node not in now.isr),",
+        "return tuple(node for node in holders if node not in now.isr)",
+        "return tuple(node for node in now.replicas if node not in now.isr)",
         "tests/unit/streaming/replay/test_unclean_election_history.py::test_a_replica_that_is_elected_instead_of_the_last_leader_passes_it_over",
         rows="B002",
     ),

@@ -30,7 +30,8 @@ What to do
     4. Replace a certificate that the other controllers do not accept: expired, for another host name, or not of a
        trusted certificate authority.
     5. If a majority runs and there is still no leader, check the network between the controllers, and read in their
-       logs which voter rejects which vote request.
+       logs which voter rejects which vote request. A controller whose log directory was formatted again is no longer
+       the recorded voter, and has no vote: give it the former directory back.
     6. If controllers run at other endpoints for good, stop them all and write the new endpoints into each:
        `kraftwatch rescue plan` reads a copy of every metadata.log.dir and prints the procedure; the alert holds the
        list of this cluster. `kraftwatch what-if` predicts from the copies who can be elected.
@@ -224,7 +225,12 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
         steps = ["# Check in the controllers' logs why no election is won"]
     elif not steps:
         because = ": the voters' endpoints accept connections" if _all_accept(statuses) else ""
-        steps = [f"# Check in the controllers' logs why no election is won{because}"]
+        keys = and_join([str(status.voter.key) for status in statuses])
+        steps = [
+            f"# Check in the controllers' logs why no election is won{because}",
+            f"# Compare directory.id in each controller's meta.properties with the voters {keys}: a controller whose "
+            "directory was formatted again has no vote until it has the former one",
+        ]
     if statuses:
         steps += _majority_steps(quorum, statuses)
     refused = next((status.voter.key.id for status in statuses if not status.can_lead), None)

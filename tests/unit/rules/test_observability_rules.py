@@ -308,6 +308,16 @@ def test_without_an_endpoint_at_fault_the_remedy_says_what_to_check(quorum: Quor
     assert finding.remedy[0] == first
 
 
+def test_the_remedy_finds_a_formatted_disk_where_all_voters_run_and_none_is_elected() -> None:
+    """Without a leader no answer names the directory with which a controller runs: its own disk has to be read."""
+    (finding,) = findings(leaderless(healthy(), 1), "no-leader")
+    (compare,) = (step for step in finding.remedy if "meta.properties" in step)
+    assert compare == (
+        f"# Compare directory.id in each controller's meta.properties with the voters {key(1)}, {key(2)} and {key(3)}: "
+        "a controller whose directory was formatted again has no vote until it has the former one"
+    )
+
+
 def test_without_any_poll_no_last_leader_is_named() -> None:
     (finding,) = findings(replace(leaderless(healthy(), 1), poll=None), "no-leader")
     assert "led until" not in finding.summary

@@ -169,9 +169,12 @@ def _listen(config: Config) -> Iterator[CheckResult]:
         message = f"{config.listen} cannot be bound: {network_error(error)}"
         fix = "set listen to an address of this machine; a port below 1024 needs a privilege"
         yield _result("listen", "address", CheckStatus.FAILS, message, fix)
-    elif job_checkpoint(config).is_held():
+    elif held := job_checkpoint(config).is_held():
         message = f"{config.listen} is in use, and so is the checkpoint: the job is running"
         yield _result("listen", "address", CheckStatus.OK, message)
+    elif held is None:
+        message = f"{config.listen} is in use, by the job or another process: the checkpoint is closed to this user"
+        yield _result("listen", "address", CheckStatus.WARNING, message, "run as the job's user")
     else:
         message = f"{config.listen} is used by another process"
         yield _result(

@@ -149,10 +149,12 @@ class Checkpoint:
         disk = os.statvfs(self.folder)
         return disk.f_bavail * disk.f_frsize < FULL_BYTES
 
-    def is_held(self) -> bool:
-        """Returns whether a running job has locked the folder; creates and changes nothing."""
+    def is_held(self) -> bool | None:
+        """Returns whether a running job has locked the folder, None if this user may not know; changes nothing."""
         try:
             handle = os.open(self.folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            return None
         except OSError:
             return False
         try:

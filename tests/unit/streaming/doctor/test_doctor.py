@@ -466,6 +466,20 @@ def test_certificate_of_a_sink_is_verified(tmp_path: Path, monkeypatch: pytest.M
     assert message.startswith(f"127.0.0.1:{server.port}: TLS: certificate verify failed")
 
 
+def test_job_whose_checkpoint_this_user_may_not_enter_is_not_to_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, *_: object) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = job(tmp_path, listen=f"127.0.0.1:{taken.getsockname()[1]}")
+        monkeypatch.setattr("streaming.pipeline.checkpoint.os.open", refused)
+        (found,) = (one for one in check_host(config) if one.subject == "listen")
+
+    assert (found.status, found.remedy) == (CheckStatus.WARNING, ("run as the job's user",))
+
+
 def test_address_of_the_page_is_bound(tmp_path: Path) -> None:
     def listen(address: str | None) -> list[tuple[str, str]]:
         keys = {} if address is None else {"listen": address}

@@ -19,6 +19,7 @@ import psutil
 import requests
 
 from deploy.lab.lab import Lab
+from streaming.demo.job_process import JobProcessError
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
 from tests.own_network import OwnNetwork
@@ -254,7 +255,9 @@ class SharedCampaign:
 
 def _restart(job: ConfiguredJob) -> None:
     job.stop()
-    job.start()
+    # A fault of the next round may kill it meanwhile: then it is started again.
+    with suppress(JobProcessError):
+        job.start()
 
 
 def notifies(job: ConfiguredJob) -> int:

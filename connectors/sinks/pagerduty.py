@@ -223,7 +223,7 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
 
 
 class _UnsuccessfulResponse(Exception):
-    """PagerDuty did not respond with 202."""
+    """The response does not say that PagerDuty accepted the event."""
 
     def __init__(self, response: "Response") -> None:
         super().__init__(str(response.status_code))
@@ -246,6 +246,8 @@ def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds
             try:
                 return super().send_event(*args, **options)
             except Error as problem:
+                if problem.response is not None:
+                    raise _UnsuccessfulResponse(problem.response) from None
                 raise _PagerdutyUnanswered(str(problem)) from problem
 
         def postprocess(self, response: "Response") -> None:
@@ -276,4 +278,6 @@ def _outcome_of_response(response: "Response", key: str) -> Outcome:
     message = excerpt(response.text, key)
     if response.status_code == 400 and "routing" in message.lower():
         return Retry(reason=f"PagerDuty does not know the routing key ({message})")
+    if response.is_success:
+        return Retry(reason=f"HTTP {response.status_code}, but not from PagerDuty: check the proxy ({message})")
     return outcome_of_status(response.status_code, retry_after=response.headers.get("Retry-After"), message=message)

@@ -122,14 +122,8 @@ class ClusterGatherer:
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:
-        await EndpointProbe(
-            self._loop,
-            self.client,
-            self._nodes,
-            self._writer,
-            interval_ms=self._cluster.probe_interval_ms,
-            timeout_ms=self._cluster.request_timeout_ms,
-        ).run()
+        probe = EndpointProbe(self._loop, self.client, self._nodes, timeout_ms=self._cluster.request_timeout_ms)
+        await probe.run(self._writer, interval_ms=self._cluster.probe_interval_ms)
 
     async def _poll_leader_views(self) -> None:
         interval_ms = self._cluster.view_interval_ms

@@ -8,17 +8,16 @@ the last answer is used.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
-from connectors.gather.observation_writer import failure
+from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.transport import connect
-from connectors.observations.observation import EndpointProbed, ObservationFailed
+from connectors.observations.observation import EndpointProbed
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, ServerCertificate
 
@@ -32,16 +31,6 @@ _CONNECTION = {
     Reason.UNREACHABLE: Connection.UNREACHABLE,
     Reason.CLOSED: Connection.REFUSED,
 }
-
-
-class ProbeOutput(Protocol):
-    """Receives the results."""
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        """Writes the result of an endpoint probe."""
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        """Writes a probe that failed for a reason of the monitor's host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +49,17 @@ class EndpointProbe:
         loop: EventLoop,
         client: Client,
         nodes: NodeDirectory,
-        output: ProbeOutput,
         *,
-        interval_ms: int,
         timeout_ms: int,
     ) -> None:
         self._loop = loop
         self._client = client
         self._nodes = nodes
-        self._output = output
-        self._interval_s = interval_ms / 1000
         self._timeout_s = timeout_ms / 1000
         self._results: dict[ProbeTarget, _ProbeResult] = {}
 
-    async def run(self) -> None:
-        """Probes until cancelled.
+    async def run(self, output: ObservationWriter, *, interval_ms: int) -> None:
+        """Probes until cancelled, and writes the results.
 
         Raises:
             Exception: a bug; no behaviour of a cluster raises.
@@ -83,13 +68,25 @@ class EndpointProbe:
             started = self._loop.now()
             targets = self._nodes.probe_targets()
             self._results = {target: result for target, result in self._results.items() if target in targets}
-            await self._loop.gather(self.probe(target) for target in targets)
+            await self._loop.gather(self._write_probe(target, output) for target in targets)
             # Before the log or a poll reports the first voter there is nothing to probe: check again soon.
-            pause = self._interval_s if targets else min(0.2, self._interval_s)
+            pause = interval_ms / 1000 if targets else min(0.2, interval_ms / 1000)
             await self._loop.sleep(started + pause - self._loop.now())
 
-    async def probe(self, target: ProbeTarget) -> None:
-        """Probes one endpoint, and writes the result."""
+    async def _write_probe(self, target: ProbeTarget, output: ObservationWriter) -> None:
+        probed, problem = await self.probe(target)
+        if problem is not None:
+            output.write_failure(failure(ObservationSource.PROBE, target.endpoint, problem, node=target.node))
+        if probed is not None:
+            output.write_probe(probed)
+
+    async def probe(self, target: ProbeTarget) -> tuple[EndpointProbed | None, ObservationError | None]:
+        """Probes one endpoint.
+
+        Returns:
+            The result; None if nothing is known of the endpoint: its last probe expires. And what failed on the
+            monitor's own host.
+        """
         probed = EndpointProbed(
             node=target.node,
             endpoint=target.endpoint,
@@ -104,12 +101,10 @@ class EndpointProbe:
             addresses = await self._client.resolver.addresses(target.endpoint.host)
         except ObservationError as problem:
             self._results.pop(target, None)
-            if problem.reason is Reason.RESOLVER_FAILED:
-                self._write_failure(target, problem)
+            resolver_failed = problem.reason is Reason.RESOLVER_FAILED
             not_found = problem.reason is Reason.UNRESOLVABLE
             resolution = Resolution.NAME_NOT_FOUND if not_found else Resolution.RESOLVER_FAILED
-            self._output.write_probe(replace(probed, resolution=resolution, detail=problem.detail))
-            return
+            return replace(probed, resolution=resolution, detail=problem.detail), problem if resolver_failed else None
         probed = replace(probed, addresses=addresses)
         try:
             deadline = self._loop.now() + self._timeout_s
@@ -117,16 +112,12 @@ class EndpointProbe:
         except ObservationError as problem:
             self._results.pop(target, None)
             if problem.reason is Reason.TOO_FEW_DESCRIPTORS:
-                # Nothing is known of the endpoint: the last probe expires.
-                self._write_failure(target, problem)
-                return
-            connection = _CONNECTION[problem.reason]
-            self._output.write_probe(replace(probed, connection=connection, detail=problem.detail))
-            return
+                return None, problem
+            return replace(probed, connection=_CONNECTION[problem.reason], detail=problem.detail), None
         last = self._results.get(target)
         if last is None or set(last.probed.addresses) != set(addresses) or self._loop.now() >= last.identify_at:
             last = self._results[target] = await self._identify(target, probed)
-        self._output.write_probe(replace(last.probed, addresses=addresses))
+        return replace(last.probed, addresses=addresses), None
 
     async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> _ProbeResult:
         address = Address(target.endpoint.host, target.endpoint.port)
@@ -183,9 +174,6 @@ class EndpointProbe:
         verified = problem.reason is not Reason.TLS_FAILED
         return replace(presented, fault=problem.certificate_fault, verified=verified)
 
-    def _write_failure(self, target: ProbeTarget, problem: ObservationError) -> None:
-        self._output.write_failure(failure(ObservationSource.PROBE, target.endpoint, problem, node=target.node))
-
 
 def _answer_from_error(problem: ObservationError) -> Answer:
     if problem.reason in _NOT_ALLOWED:
@@ -200,19 +188,6 @@ def _answer_from_error(problem: ObservationError) -> Answer:
     return Answer.NO_ANSWER
 
 
-class _Collected:
-    """Keeps the results by target."""
-
-    def __init__(self) -> None:
-        self.probes: dict[ProbeTarget, EndpointProbed] = {}
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        self.probes[ProbeTarget(node=event.node, endpoint=event.endpoint)] = event
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        """Keeps nothing: the result of the probe says the same."""
-
-
 def probe_once(
     cluster: ClusterConnection, targets: Sequence[ProbeTarget], *, within_s: float
 ) -> Mapping[ProbeTarget, EndpointProbed]:
@@ -222,14 +197,19 @@ def probe_once(
         cluster: gives the cluster id, the login and the name resolution.
         targets: the endpoints, with the node that should answer at each.
     """
-    output, timeout_ms = _Collected(), cluster.request_timeout_ms
+    probes: dict[ProbeTarget, EndpointProbed] = {}
     with short_client(cluster, threads=max(1, len(targets))) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
-        probe = EndpointProbe(loop, client, nodes, output, interval_ms=timeout_ms, timeout_ms=timeout_ms)
+        probe = EndpointProbe(loop, client, nodes, timeout_ms=cluster.request_timeout_ms)
+
+        async def keep(target: ProbeTarget) -> None:
+            probed, _ = await probe.probe(target)
+            if probed is not None:
+                probes[target] = probed
 
         async def probe_all() -> None:
-            futures = [loop.spawn(probe.probe(target)) for target in targets]
+            futures = [loop.spawn(keep(target)) for target in targets]
             await loop.wait_until(lambda: all(one.done for one in futures), futures, within_s)
 
         loop.run(probe_all)
-    return output.probes
+    return probes

@@ -32,7 +32,6 @@ from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, sto
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.store.journal_writer import JournalWriter
 
@@ -61,7 +60,6 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
     try:
         settings = settings_from_line(stdin.readline())
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-        limit_kafka_logging()
         _allow_many_sockets()
         with _open_journal(settings) as journal:
             journal.keep_progress_of([cluster.name for cluster in settings.clusters])

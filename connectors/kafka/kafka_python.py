@@ -41,28 +41,9 @@ with warnings.catch_warnings():
         """The piece."""
 
 
-_LOGGERS = (
-    "kafka",
-    "kafka.net",
-    "kafka.net.connection",
-    "kafka.net.transport",
-    "kafka.net.selector",
-    "kafka.protocol",
-    "kafka.protocol.parser",
-)
-
-
-def limit_kafka_logging() -> None:
-    """Sets kafka-python's loggers to CRITICAL, independent of the configured verbosity.
-
-    At DEBUG they log passwords, tokens and every received byte; at ERROR the parser still logs the whole buffer of a
-    response it cannot decode. Connection failures are recorded in ObservationFailed events instead.
-    """
-    for name in _LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-limit_kafka_logging()
+# At DEBUG kafka-python logs passwords, tokens and every received byte; at ERROR its parser still logs the whole buffer
+# of a response that it cannot decode. Connection failures are recorded in ObservationFailed events instead.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 __all__ = [
     "AbstractTokenProvider",
@@ -92,6 +73,5 @@ __all__ = [
     "Task",
     "TaskState",
     "kafka_errors",
-    "limit_kafka_logging",
     "register_sasl_mechanism",
 ]

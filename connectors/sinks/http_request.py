@@ -250,26 +250,11 @@ def post(
         return HttpResponse(status=response.status_code, headers=response.headers, text=text)
 
 
-def post_for_outcome(
-    url: str,
-    body: bytes,
-    headers: Mapping[str, str],
-    *,
-    seconds: float,
-    ca_file: Path | None = None,
-    secrets: Sequence[str] = (),
-) -> Outcome:
-    """Sends a POST request to a server whose status decides the outcome; removes secrets from its reason.
-
-    Args:
-        url: any part of it may be secret.
-        ca_file: certificate authorities to trust instead of the public ones.
-    """
-    return outcome_of_response(post(url, body, headers, seconds=seconds, ca_file=ca_file), url, secrets)
-
-
 def outcome_of_response(response: HttpResponse | Retry, url: str, secrets: Sequence[str]) -> Outcome:
-    """Returns the outcome of a call of `post`, as `post_for_outcome` does."""
+    """Returns the outcome of a call of `post` to a server whose status decides it; removes secrets from its reason.
+
+    Any part of the URL may be secret.
+    """
     if isinstance(response, Retry):
         return response
     url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]

@@ -20,7 +20,7 @@ from urllib.request import Request
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.secret import Secret
-from connectors.sinks.http_request import excerpt, outcome_of_status, post, post_for_outcome
+from connectors.sinks.http_request import excerpt, outcome_of_response, outcome_of_status, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, Sink, send_in_order
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
@@ -251,14 +251,10 @@ class SlackWebhookSink:
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         url = self._url.read()
-        return post_for_outcome(
-            url,
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json", "User-Agent": "kraftwatch"},
-            seconds=max(0.0, until - time.monotonic()),
-            ca_file=self._ca_file,
-            secrets=[url],
-        )
+        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
+        left_s = max(0.0, until - time.monotonic())
+        response = post(url, json.dumps(body).encode(), headers, seconds=left_s, ca_file=self._ca_file)
+        return outcome_of_response(response, url, [url])
 
 
 class _NoResponse(Exception):

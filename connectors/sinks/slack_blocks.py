@@ -165,15 +165,8 @@ def _remedy(alert: Alert) -> Iterator[Block]:
     steps = [_step(number, step) for number, step in enumerate(alert.remedy[:_MAX_STEPS], start=1)]
     if len(alert.remedy) > _MAX_STEPS:
         steps.append(f"… and {len(alert.remedy) - _MAX_STEPS} more steps: `kraftwatch check` prints all of them.")
-    text = "*What to do*" if steps else ""
-    for step in steps:
-        if len(text) + len(step) + 1 > _MAX_SECTION:
-            yield _section(text)
-            text = step
-        else:
-            text = f"{text}\n{step}"
-    if text:
-        yield _section(text)
+    if steps:
+        yield from _sections(["*What to do*", *steps])
 
 
 def _step(number: int, step: str) -> str:
@@ -187,15 +180,19 @@ def _step(number: int, step: str) -> str:
 
 
 def _others(alerts: Sequence[Alert], cluster: str) -> Iterator[Block]:
-    if not alerts:
-        return
-    text = ""
-    for line in ["*Also in this incident*", *_lines(alerts, cluster)]:
+    if alerts:
+        yield from _sections(["*Also in this incident*", *_lines(alerts, cluster)])
+
+
+def _sections(lines: Sequence[str]) -> Iterator[Block]:
+    """Yields the lines in as few sections as they fit into."""
+    text, *others = lines
+    for line in others:
         if len(text) + len(line) + 1 > _MAX_SECTION:
             yield _section(text)
             text = line
         else:
-            text = f"{text}\n{line}".strip()
+            text = f"{text}\n{line}"
     yield _section(text)
 
 

@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, model_validator
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
-from connectors.sinks.http_request import post_for_outcome
+from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import DeliveryOptions, Outcome, send_in_order
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
@@ -110,7 +110,8 @@ class WebhookSink:
     def _post(self, body: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         secrets = [secret.read() for secret in self._secrets()]
         headers = self._headers(body, sent_at_ms)
-        return post_for_outcome(self._url.read(), body, headers, seconds=left_s, ca_file=self._ca_file, secrets=secrets)
+        url = self._url.read()
+        return outcome_of_response(post(url, body, headers, seconds=left_s, ca_file=self._ca_file), url, secrets)
 
     def _secrets(self) -> Sequence[Secret]:
         signing = [self._signing_key] if self._signing_key else []

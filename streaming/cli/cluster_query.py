@@ -12,7 +12,6 @@ from rich.live import Live
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints
-from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
 from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
@@ -47,7 +46,6 @@ def query(
     Raises:
         UsageError: an option is invalid.
     """
-    limit_kafka_logging()
     journal = opts.journal if isinstance(opts, StatusOptions) else None
     states = _recorded_states(opts, journal) if isinstance(opts, OfflineOptions) else None
     if states is not None:

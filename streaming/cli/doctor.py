@@ -46,12 +46,10 @@ def doctor(opts: ClusterOptions) -> None:
       kraftwatch doctor --config kraftwatch.yaml
     """
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
-    from connectors.kafka.kafka_python import limit_kafka_logging
     from streaming.doctor.check_result import worst_status
     from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
     from streaming.doctor.topic_checks import check_topics
 
-    limit_kafka_logging()
     config = opts.resolve_config()
     host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config)]
     results = [*_check_clusters(config, opts.timeout), *host, *check_topics(config), *check_sinks(config)]

@@ -81,17 +81,10 @@ class ProbeRunner:
             key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="CONTROLLER", host="c1.test", port=port),)
         )
         nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
-        probe = EndpointProbe(
-            self.loop,
-            self.client,
-            nodes,
-            self.output,
-            interval_ms=interval_ms,
-            timeout_ms=timeout_ms,
-        )
+        probe = EndpointProbe(self.loop, self.client, nodes, timeout_ms=timeout_ms)
 
         async def run_until_probed() -> None:
-            self.loop.spawn(probe.run())
+            self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))
             while len(self.output.probes) < count:
                 await self.loop.sleep(0.01)
 
@@ -234,10 +227,10 @@ def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop
     voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
     nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
     output = RecordedProbes()
-    probe = EndpointProbe(loop, client, nodes, output, interval_ms=50, timeout_ms=1_000)
+    probe = EndpointProbe(loop, client, nodes, timeout_ms=1_000)
 
     async def until_recorded() -> None:
-        loop.spawn(probe.run())
+        loop.spawn(probe.run(output, interval_ms=50))
         while not output.failures:
             take_freed()
             output.probes.clear()

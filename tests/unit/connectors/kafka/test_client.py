@@ -16,7 +16,6 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
@@ -312,7 +311,6 @@ def test_established_connection_without_response_times_out(loop: EventLoop) -> N
 
 def test_kafka_python_logs_nothing_at_any_verbosity(loop: EventLoop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    limit_kafka_logging()
     with FakeNode(rejects_login).up() as port:
         failure(loop, client_of(loop, PLAIN), port)
     assert not [record for record in caplog.records if record.name.startswith("kafka")]

@@ -117,13 +117,12 @@ class ClusterGatherer:
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:
-        interval_ms = self._cluster.poll_interval_ms
-        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms)
+        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer)
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:
         probe = EndpointProbe(self._loop, self.client, self._nodes, timeout_ms=self._cluster.request_timeout_ms)
-        await probe.run(self._writer, interval_ms=self._cluster.probe_interval_ms)
+        await probe.run(self._writer)
 
     async def _poll_leader_views(self) -> None:
         interval_ms = self._cluster.view_interval_ms

@@ -58,7 +58,7 @@ class EndpointProbe:
         self._timeout_s = timeout_ms / 1000
         self._results: dict[ProbeTarget, _ProbeResult] = {}
 
-    async def run(self, output: ObservationWriter, *, interval_ms: int) -> None:
+    async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
         """Probes until cancelled, and writes the results.
 
         Raises:

@@ -7,7 +7,6 @@ failure is recorded with its own reason.
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
@@ -15,7 +14,7 @@ from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import EventLoop, InterruptibleSleep, WorkBudget
+from connectors.kafka.event_loop import EventLoop, InterruptibleSleep
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.observations.observation import QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
@@ -23,7 +22,6 @@ from rules.model.monitoring import ObservationSource, Reason
 _LEADER_SHARE = 0.5
 """Share of the interval that the leader has to answer before the other addresses are queried."""
 _LATE_SHARE = 0.25
-_REPLICA_BYTES = 45
 _PER_CANDIDATE_S = 0.15
 _IDENTIFY_RETRY_S = 60.0
 
@@ -32,7 +30,13 @@ class QuorumPoll:
     """Polls one cluster. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
-        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int
+        self,
+        loop: EventLoop,
+        client: Client,
+        nodes: NodeDirectory,
+        output: ObservationWriter,
+        *,
+        interval_ms: int = 1_000,
     ) -> None:
         self._loop = loop
         self._client = client
@@ -43,7 +47,6 @@ class QuorumPoll:
         """The address that answered last."""
         self._answered_at = 0.0
         """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
-        self._work = WorkBudget(loop)
         self._pause = InterruptibleSleep(loop)
         self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(loop, self._poll_address)
         self._identify_at = 0.0
@@ -114,20 +117,9 @@ class QuorumPoll:
                 if problem.reason in (Reason.DENIED, Reason.UNSUPPORTED):
                     self._identify_at = self._loop.now() + _IDENTIFY_RETRY_S
         response = await self._client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM)
-        cluster_id = self._nodes.cluster_id
-        return await self._work.run(
-            _REPLICA_BYTES * _replicas(response),
-            lambda: parse_describe_quorum(response, cluster_id=cluster_id, address=address),
-        )
+        return parse_describe_quorum(response, cluster_id=self._nodes.cluster_id, address=address)
 
 
 def _newest_answer(results: Mapping[Address, QuorumPolled | ObservationError]) -> tuple[Address, QuorumPolled] | None:
     answers = ((address, result) for address, result in results.items() if isinstance(result, QuorumPolled))
     return max(answers, key=lambda one: one[1].leader_epoch, default=None)
-
-
-def _replicas(response: Any) -> int:
-    """Returns how many voters, observers and nodes a DescribeQuorum response lists."""
-    partitions = [partition for topic in response.topics or () for partition in topic.partitions]
-    replicas = sum(len(partition.current_voters) + len(partition.observers) for partition in partitions)
-    return replicas + len(response.nodes or ())

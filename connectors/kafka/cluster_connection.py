@@ -23,7 +23,5 @@ class ClusterConnection:
     """False: only DescribeQuorum is polled. That needs only DESCRIBE on CLUSTER and no reachable controller."""
     max_snapshot_bytes: int = 4 * 1024**3
     """A larger snapshot of the metadata log is refused."""
-    poll_interval_ms: int = 1_000
-    probe_interval_ms: int = 5_000
     view_interval_ms: int = 10_000
     request_timeout_ms: int = 3_000

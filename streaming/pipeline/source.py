@@ -92,7 +92,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows: int | None = None,
         to_arrow: ToArrow = observations_to_arrow,
     ) -> None:
-        """Takes the journal's folder, which is opened at first use in the planner.
+        """Takes the journal's folder: nothing is opened yet.
 
         Args:
             path: the folder.
@@ -102,23 +102,16 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._rows = rows
         self._to_arrow = to_arrow
-        self._path = path
         self._commits = commits
         self._target: int | None = None
         """With the trigger AvailableNow: the sequence at which the query ends."""
-        self._journal: JournalReader | None = None
+        self._journal = JournalReader(path)
         self._planned: tuple[int, list[Observation]] | None = None
         """First sequence and rows of the newest planned batch: they were read to find its end."""
 
-    def _opened(self) -> JournalReader:
-        if self._journal is None:
-            self._journal = JournalReader(self._path)
-        return self._journal
-
     def initialOffset(self) -> dict[str, str | int]:
         """Returns the offset of the row from which on a new state can be built."""
-        journal = self._opened()
-        return {"journal": journal.journal_id, "sequence": journal.beginning()}
+        return {"journal": self._journal.journal_id, "sequence": self._journal.beginning()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
@@ -126,7 +119,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Makes the query end at the rows that are published now."""
-        self._target = self._opened().published_end()
+        self._target = self._journal.published_end()
 
     def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
         """Returns the end of the published rows; waits if none is after `start`, unless the query ends there."""
@@ -163,10 +156,10 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             journal.commit(int(end["sequence"]))
 
     def _checked(self, offset: dict[str, str | int]) -> JournalReader:
-        journal = self._opened()
+        journal = self._journal
         if offset["journal"] != journal.journal_id:
             raise JournalError(
-                f"{self._path} is journal {journal.journal_id}, but the checkpoint belongs to journal "
+                f"{journal.directory} is journal {journal.journal_id}, but the checkpoint belongs to journal "
                 f"{offset['journal']}: restore the journal that belongs to this checkpoint, or start with a new one"
             )
         return journal

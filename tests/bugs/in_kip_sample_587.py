@@ -97,4 +97,19 @@ BUGS = (
         "test_each_voter_is_probed_at_the_endpoint_that_voters_use",
         rows="K003",
     ),
+    Bug(
+        "rules/checks/voter_change_stuck.py",
+        "    added = _missing(poll.voter_keys, committed.keys)\n",
+        "    added: list[ReplicaKey] = []\n",
+        "tests/kips/test_kip_856_voter_changes.py::test_a_pending_change_waits_for_a_majority_of_the_new_set",
+        rows="A022",
+    ),
+    Bug(
+        "rules/checks/observer_lagging.py",
+        "            yield _not_listed(quorum, poll, broker, thresholds)\n",
+        "            continue\n",
+        "tests/unit/rules/test_log_rules.py::"
+        "test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_and_then_does_not_fetch",
+        rows="E095",
+    ),
 )

@@ -6,7 +6,7 @@ The lists `in_kip_..._rows` have the bugs for seed 22. For seeds 53 and 84, for 
 A row may be wrong in several ways. The lists `in_kip_..._statements` are for seed 177, with two or three ways for
 each row in which the product would be wrong about just what the row states; for the rows of seed 208 that were not in
 it; for 40 rows of seed 239 and for the rows that were left, with one way each. `in_kip_sample_...` are for 30 to 60
-rows of the seed in the name, those of 491, 523, 557 and 587 for all of their rows, with one way each in which what
+rows of the seed in the name, those of 491, 523 and 557 for all of their rows, with one way each in which what
 the row states is plainly broken or absent; `in_kip_left_rows` is for the rows that none of 491, 523 and 557 drew.
 Again those that were not noticed at first.
 """

@@ -42,7 +42,7 @@ def test_a_change_of_several_voters_is_replayed_and_fires(following: str, fires:
     assert len(findings(quorum, "forced-reconfiguration")) == fires
 
 
-@pytest.mark.kip("A024", "A025", "A026")
+@pytest.mark.kip("A022", "A024", "A025", "A026")
 def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     (added,) = findings(adding(healthy(3), 4), "voter-change-stuck")
     (removed,) = findings(removing(healthy(4), 1), "voter-change-stuck")

@@ -16,7 +16,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
 
 from connectors.errors import UsageError
-from connectors.observations.observation_frame import decoded_observation
 from connectors.sinks.alert_json import compact_json
 from connectors.store.alert_store import AlertRecord, AlertStore
 from connectors.store.audit_results import AuditResults, ContractResult
@@ -29,7 +28,7 @@ from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource
 from streaming.dataframes.requested_data import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
-from streaming.pipeline.schema import OBSERVATION, REFUSED
+from streaming.pipeline.schema import OBSERVATION, REFUSED, unpacked
 
 ALERT = StructType(
     [
@@ -163,7 +162,7 @@ class _Unpack:
         for batch in batches:
             packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
             # What is refused has no cluster.
-            rows = (decoded_observation(value) for group, value in packed if group != REFUSED)
+            rows = (unpacked(value) for group, value in packed if group != REFUSED)
             if wanted := [row for row in rows if row.observed_at_ms >= self._since_ms]:
                 yield arrow_rows(wanted, schema, events=self._events)
 

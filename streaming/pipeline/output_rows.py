@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from connectors.observations.observation import Observation
-from connectors.observations.observation_frame import decoded_observation
-from streaming.pipeline.schema import OUTPUT
+from streaming.pipeline.schema import OUTPUT, unpacked
 from streaming.replay.cluster_monitor import RefusedRow
 
 TOPIC = "topic "
@@ -76,7 +75,7 @@ def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observ
     Args:
         frames: rows of a group of clusters, with the columns of `schema.PACKED`.
     """
-    rows = [decoded_observation(bytes(value)) for frame in frames for value in frame["observation"].tolist()]
+    rows = [unpacked(bytes(value)) for frame in frames for value in frame["observation"].tolist()]
     rows.sort(key=lambda row: row.sequence)
     found: dict[str, list[Observation]] = {}
     for row in rows:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from connectors.errors import UndecodableError
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_frame import decoded_observation, encoded_observation
 from connectors.relay.relay_message import (
     Baseline,
     RelayEpoch,
     RelayMessage,
     SurveyedCluster,
     TopicSurvey,
+    decoded_row,
+    encoded_row,
     parse_message,
 )
 
@@ -101,36 +102,36 @@ observations = st.builds(
 
 @given(observations)
 def test_a_row_survives_encoding_and_reading(row: Observation) -> None:
-    encoded = encoded_observation(row)
-    assert decoded_observation(encoded) == row
+    encoded = encoded_row(row)
+    assert decoded_row(encoded) == row
 
 
 @given(observations, st.data())
 def test_any_flipped_bit_is_detected(row: Observation, data: st.DataObject) -> None:
-    encoded = bytearray(encoded_observation(row))
+    encoded = bytearray(encoded_row(row))
     at = data.draw(st.integers(0, len(encoded) * 8 - 1))
     encoded[at // 8] ^= 1 << (at % 8)
     with pytest.raises(UndecodableError):
-        decoded_observation(bytes(encoded))
+        decoded_row(bytes(encoded))
 
 
 @given(observations, st.data())
 def test_a_cut_at_any_byte_is_detected(row: Observation, data: st.DataObject) -> None:
-    encoded = encoded_observation(row)
+    encoded = encoded_row(row)
     with pytest.raises(UndecodableError):
-        decoded_observation(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+        decoded_row(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
     with pytest.raises(UndecodableError):
-        decoded_observation(encoded + b"\0")
+        decoded_row(encoded + b"\0")
 
 
 def test_a_row_without_a_sequence_is_refused() -> None:
     with pytest.raises(ValueError, match="sequence"):
-        encoded_observation(Observation(cluster="a", kind=ObservationKind.PROBE, observed_at_ms=0))
+        encoded_row(Observation(cluster="a", kind=ObservationKind.PROBE, observed_at_ms=0))
 
 
 def test_a_cluster_name_too_long_for_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="larger than a frame can hold"):
-        encoded_observation(Observation(cluster="a" * 70_000, kind=ObservationKind.PROBE, observed_at_ms=0, sequence=0))
+        encoded_row(Observation(cluster="a" * 70_000, kind=ObservationKind.PROBE, observed_at_ms=0, sequence=0))
 
 
 def test_a_partition_is_read_from_the_first_row_that_one_of_its_clusters_needs() -> None:

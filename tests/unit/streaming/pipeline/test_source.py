@@ -7,11 +7,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.observations.observation_frame import decoded_observation
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
-from streaming.pipeline.schema import OBSERVATION, PACKED
+from streaming.pipeline.schema import OBSERVATION, PACKED, unpacked
 from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 
@@ -111,6 +110,6 @@ def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
     (partition,) = reader.partitions(start, {**start, "sequence": 4})
 
     (batch,) = reader.read(partition)
-    rows = [decoded_observation(value) for value in batch.column("observation").to_pylist()]
+    rows = [unpacked(value) for value in batch.column("observation").to_pylist()]
     assert [row.sequence for row in rows] == [0, 1, 2, 3]
     assert [row.payload for row in rows] == [piece(second, 1).payload for second in range(4)]

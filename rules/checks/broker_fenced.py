@@ -9,8 +9,9 @@ What it means
       a crash.
     - Info: the broker left by a controlled shutdown and has not come back.
 
-    The severity is one step higher if the broker may hold the only copy of acknowledged records after an unclean
-    election: an alert that fires already is then sent again, with the directories to copy before the broker starts.
+    The severity is one step higher if no registered broker is alive, because the cluster serves no client, or if the
+    broker may hold the only copy of acknowledged records after an unclean election: an alert that fires already is then
+    sent again, in the second case with the directories to copy before the broker starts.
 
 Evidence
     The broker's registration with its endpoints; whether it left by a controlled shutdown; how many registered brokers
@@ -81,7 +82,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
         why = "it has registered again and is still starting, or has failed since"
     return Finding(
         subject=f"broker {node}",
-        severity=_severity(left=left, copies=bool(copies)),
+        severity=_severity(left=left, worse=bool(copies) or not alive),
         summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
@@ -116,9 +117,9 @@ def _wait_for_start(node: NodeId) -> tuple[str, ...]:
     )
 
 
-def _severity(*, left: bool, copies: bool) -> Severity:
-    """One step higher if it may hold the only copy: an alert that fires already is then sent again."""
-    if copies:
+def _severity(*, left: bool, worse: bool) -> Severity:
+    """One step higher if no broker is alive or it may hold the only copy: an alert that fires is then sent again."""
+    if worse:
         return Severity.WARNING if left else Severity.CRITICAL
     return Severity.INFO if left else Severity.WARNING
 

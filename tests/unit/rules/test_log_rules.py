@@ -123,6 +123,17 @@ def test_broker_that_left_and_may_hold_the_only_copy_is_a_warning_with_the_numbe
     assert left.evidence["recovering_partitions_on_broker"] == 3
 
 
+@pytest.mark.parametrize(("left", "severity"), [(False, Severity.CRITICAL), (True, Severity.WARNING)])
+def test_fenced_brokers_are_one_step_worse_if_no_broker_is_alive(left: bool, severity: Severity) -> None:
+    quorum = healthy()
+    for node in quorum.brokers:
+        quorum = shut_down(quorum, node) if left else with_broker(quorum, node, fenced=True)
+    fenced = findings(quorum, "broker-fenced")
+
+    assert [one.severity for one in fenced] == [severity] * len(quorum.brokers)
+    assert fenced[0].summary.endswith("Brokers alive: 0 of 2 registered.")
+
+
 def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
     leaving = replace(broker(101), in_controlled_shutdown=True)
     assert finding_lines(replace(healthy(), brokers={**healthy().brokers, NodeId(101): leaving})) == []

@@ -22,8 +22,8 @@ BUGS = (
     ),
     Bug(
         "rules/checks/stale_voter_endpoint.py",
-        '        case EndpointFault.OTHER_RESPONDER:\n            yield f"# Make',
-        '        case EndpointFault.OTHER_RESPONDER if False:\n            yield f"# Make',
+        "        case EndpointFault.OTHER_RESPONDER:\n            yield reach_step",
+        "        case EndpointFault.OTHER_RESPONDER if False:\n            yield reach_step",
         "tests/kips/test_kip_595_metrics.py::test_a_node_of_another_cluster_at_a_voters_endpoint_fires",
         rows="D091",
     ),

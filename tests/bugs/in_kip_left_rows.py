@@ -50,7 +50,7 @@ BUGS = (
     ),
     Bug(
         "streaming/metrics/quorum_metrics.py",
-        "lambda sample: sample.rates.append_rate() if sample.polled else None,",
+        "_while_polled(lambda sample: sample.rates.append_rate()),",
         "lambda sample: None,",
         "tests/unit/streaming/metrics/test_quorum_metrics.py::test_append_and_fetch_rates_are_exported",
         rows="D113",

@@ -41,8 +41,8 @@ BUGS = (
     ),
     Bug(
         "streaming/pipeline/source.py",
-        '"sequence": journal.beginning()}',
-        '"sequence": journal.first_sequence()}',
+        '"sequence": self._journal.beginning()}',
+        '"sequence": self._journal.first_sequence()}',
         "tests/unit/streaming/pipeline/test_source.py::test_a_new_state_begins_where_the_logs_were_read_again",
     ),
     Bug(

@@ -98,13 +98,15 @@ class Expected:
         """Whether such an alert reports it.
 
         A voter that refuses the monitor alone has a stale endpoint for it. If only voters with a new disk are missing,
-        their own alerts say that no further failure is tolerated.
+        their own alerts say that no further failure is tolerated. If a controller that is cut off rejects the monitor's
+        login and the last one still names the killed leader, nobody can tell: the quorum is critical and unknown.
         """
         instead = ("stale-voter-endpoint", self.subject.replace("controller", "voter"))
         return (
             (rule == self.rule and self.subject in subject)
             or (self.rule == "monitor-blind" and (rule, subject) == instead)
             or (self.rule, rule) == ("failure-tolerance", "voter-disk-replaced")
+            or (self.rule, rule, subject) == ("no-leader", "monitor-blind", "quorum")
         )
 
 

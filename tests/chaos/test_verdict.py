@@ -67,6 +67,13 @@ RIGHT = Course(
 )
 
 
+def test_an_unknown_quorum_is_critical_where_nobody_can_tell_whether_there_is_a_leader() -> None:
+    blind = (line("firing", KILLED + 15, rule="monitor-blind"), line("resolved", STARTED + 25, rule="monitor-blind"))
+    paged = replace(RIGHT.notified[0], firing=frozenset({("monitor-blind", "quorum")}))
+    run = replace(RIGHT, reported=blind, notified=(paged, RIGHT.notified[1]))
+    assert [each for each in judge(run).problems if each.startswith("missed")] == []
+
+
 def test_a_run_in_which_everything_was_reported_has_no_problem() -> None:
     verdict = judge(RIGHT)
     assert list(verdict.problems) == []

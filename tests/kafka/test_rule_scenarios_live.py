@@ -217,7 +217,7 @@ def test_broker_without_heartbeats_is_fenced(lab: Lab, monitor: MonitoredCluster
         fired = monitor.wait_for("broker-fenced", subject=f"broker {broker}")
     monitor.wait_for("broker-fenced", "resolved")
 
-    assert fired.severity == "warning"
+    assert fired.severity == "critical"
     assert fired.summary == (
         f"Broker {broker} is fenced: the active controller receives no heartbeats from it. "
         "It serves no client. Brokers alive: 0 of 1 registered."

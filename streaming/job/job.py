@@ -312,7 +312,7 @@ class Job:
         return JobSources(
             store=self.store,
             batch_stats=self.batch_stats,
-            is_healthy=lambda: liveness.is_alive,
+            is_alive=lambda: liveness.is_alive,
             gatherer_runs=liveness.gatherer_runs,
             gatherer_pid=lambda: self.gatherer.pid,
             journal=checkpoint.journal,

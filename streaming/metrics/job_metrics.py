@@ -44,7 +44,7 @@ class JobSources:
 
     store: StatusStore
     batch_stats: BatchStats
-    is_healthy: Callable[[], bool]
+    is_alive: Callable[[], bool]
     """Whether batches complete and the gatherer runs, or the job starts."""
     gatherer_runs: Callable[[], bool]
     gatherer_pid: Callable[[], int | None]
@@ -140,7 +140,7 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
         "watchdog",
         "1 while batches complete and the gatherer runs, and while the job starts, else 0. An alert on 1 always "
         "fires; if it stops, kraftwatch is down or stuck.",
-        lambda job: job.sources.is_healthy(),
+        lambda job: job.sources.is_alive(),
     ),
     MetricSpec("build_info", "1, with the versions in use.", lambda job: _build(), ("version", "python", "spark")),
     MetricSpec(

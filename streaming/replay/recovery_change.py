@@ -32,7 +32,7 @@ def recovery_began(
         at_least=isinstance(origin, SnapshotOrigin),
         previous_isr=before.isr if before else None,
         previous_elr=eligible(before) if before else None,
-        last_leader=by_election is True and elects_last_leader(before, now) and not overlooked(before, now),
+        last_leader=by_election is True and elects_last_leader(before, now) and not replicas_passed_over(before, now),
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
         elected=by_election,
@@ -52,7 +52,7 @@ def unclean_election(
         topic=topic,
         partition=event.partition,
         leader=now.leader,
-        passed_over=overlooked(before, now),
+        passed_over=replicas_passed_over(before, now),
         last_leader=elects_last_leader(before, now),
         replicas=len(now.replicas),
         offset=Offset(origin.offset),
@@ -97,7 +97,7 @@ def passed_over(before: Assignment, now: Assignment) -> bool:
     return bool(now.isr and holders and holders.isdisjoint(now.isr)) and {*now.isr} != {*now.replicas}
 
 
-def overlooked(before: Assignment | None, now: Assignment) -> tuple[NodeId, ...]:
+def replicas_passed_over(before: Assignment | None, now: Assignment) -> tuple[NodeId, ...]:
     """Returns the replicas that were in sync or eligible before an unclean election and are not in sync now.
 
     A change of min.insync.replicas clears the ELR (KIP-966), also of a partition without a leader, whose ISR is empty.

@@ -49,7 +49,7 @@ class DamagedCheckpoint:
         sources = JobSources(
             store=store,
             batch_stats=stats,
-            is_healthy=lambda: True,
+            is_alive=lambda: True,
             gatherer_runs=lambda: True,
             gatherer_pid=lambda: 1,
             journal=checkpoint.journal,

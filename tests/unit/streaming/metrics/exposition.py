@@ -40,7 +40,7 @@ class MetricsFixture:
         self.sources = JobSources(
             store=self.store,
             batch_stats=self.batch_stats,
-            is_healthy=lambda: self.healthy,
+            is_alive=lambda: self.healthy,
             gatherer_runs=lambda: True,
             gatherer_pid=lambda: self.gatherer_pid,
             journal=folder / "journal",

@@ -114,6 +114,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
     at = last_leader_answer_ms(quorum)
     since = "" if at is None else f" since {utc_text(at)}"
+    first_ms = min((one.first_at_ms for one in state.failures), default=quorum.watched_since_ms)
+    if at is not None and at < quorum.watched_since_ms <= first_ms:
+        # Nobody knows how long the quorum still had a leader while the monitor did not observe it.
+        since = f" at least since {utc_text(quorum.watched_since_ms)}"
     last = "" if quorum.poll is None else f" The last leader was controller {quorum.poll.leader_id}."
     voters = f"{_voters(quorum, state, statuses)}{_uncommitted_voters(quorum)}"
     return f"No leader{since}: no metadata change is possible. {voters}{last}"

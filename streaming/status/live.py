@@ -29,6 +29,7 @@ from rules.model.monitoring import Reason, probe_key
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.probe_state import FAILURE_MS
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal
 
@@ -157,6 +158,9 @@ class LiveCluster:
         if before is None or rows is None:
             return
         self._recorded, self._fallback = before, before.monitor
+        if self._since_ms - before.newest_ms > FAILURE_MS:
+            # The job does not run: nothing was observed until the query, whose rows have no mark of that gap.
+            before.monitor.machine.probe_state.watched_since_ms = self._since_ms
         for row in rows:
             _apply_next(self._fallback, row)
 

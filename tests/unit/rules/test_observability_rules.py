@@ -110,6 +110,21 @@ def test_no_leader_is_unknown_while_the_quorum_is_not_observed() -> None:
     assert ("no-leader", None) not in unknown(healthy())
 
 
+def test_leader_is_not_called_missing_while_the_monitor_did_not_run() -> None:
+    """It was stopped for hours, and the quorum may have lost its leader just before it was started again."""
+    quorum = replace(leaderless(healthy(), 1, 2, 3), poll=None)
+    started_ms, seen_ms = Millis(quorum.now_ms - 4_000), Millis(quorum.now_ms - 7_200_000)
+
+    def summary(failing_since_ms: Millis) -> str:
+        failures = tuple(replace(one, first_at_ms=failing_since_ms) for one in quorum.failures)
+        restarted = replace(quorum, watched_since_ms=started_ms, log_seen_at_ms=seen_ms, failures=failures)
+        (finding,) = findings(restarted, "no-leader")
+        return finding.summary
+
+    assert summary(started_ms).startswith(f"No leader at least since {utc_text(started_ms)}: no metadata change")
+    assert summary(Millis(seen_ms + 2_000)).startswith(f"No leader since {utc_text(seen_ms)}: no metadata change")
+
+
 def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
     quorum = leaderless(refuses(voter_not_fetching(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
     (finding,) = findings(quorum, "no-leader")

@@ -71,6 +71,14 @@ class PostgresServer:
         arguments = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "owner", "-d", database, "-At", "-c", command)
         return self._run("psql", *arguments)
 
+    def script(self, commands: str) -> None:
+        """Runs what a person types into psql, meta-commands such as `\\connect` included."""
+        file = self.folder / "script.sql"
+        file.write_text(commands)
+        file.chmod(0o644)
+        arguments = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "owner", "-d", "postgres", "-f", str(file))
+        self._run("psql", "-v", "ON_ERROR_STOP=1", *arguments)
+
     def _run(self, name: str, *arguments: str, check: bool = True) -> str:
         program = _program(name)
         assert program is not None

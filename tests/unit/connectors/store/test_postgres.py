@@ -1,5 +1,6 @@
 """The store on a PostgreSQL server: the same tables and results as in a file, and sentences for what fails."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +70,18 @@ def test_a_store_of_a_newer_version_is_refused(server: PostgresServer, place: Po
     server.sql("UPDATE alembic_version SET version_num = '9999'", name_of(place))
     with pytest.raises(StoreError, match="newer version of kraftwatch"):
         job_database(place).create()
+
+
+def test_reader_of_the_documents_reads_what_the_job_stores(server: PostgresServer) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
+    (block,) = re.findall(r"```\n(CREATE ROLE kraftwatch .*?)```", page, re.DOTALL)
+    server.script(block)
+    job = server.place("kraftwatch", "kraftwatch")
+
+    Collection(job_database(job), "numbers", NUMBERS).put({"a": 1})
+
+    reader = job_database(server.place("kraftwatch", "kraftwatch_reader"), read_only=True)
+    assert [*Collection(reader, "numbers", NUMBERS).items().items()] == [("a", 1)]
 
 
 def test_a_command_that_only_reads_creates_no_tables(place: PostgresPlace) -> None:

@@ -68,6 +68,10 @@ def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | No
         if file is not None and test is None:
             # Not created here: the file would belong to the current user, and the job might not be able to write it.
             return SinkCheck(name=section.name or section.default_name(), problem=_not_writable(file))
+        if file is not None and _root_in_the_folder_of_another_user(file):
+            # The job, which runs as the owner of the folder, would not start any more.
+            reason = f"root would create {file}, which the job's user could not write: run the test as that user"
+            return SinkCheck(name=section.name or section.default_name(), test_error=reason)
         sink = open_sink(spec, store=store)
     except UsageError as problem:
         return SinkCheck(name=section.name or section.kind, problem=str(problem))
@@ -79,6 +83,11 @@ def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | No
         return SinkCheck(name=name, not_sent=f"not sent: the sink takes {section.route.min_severity} or worse")
     error = _send_test(sink, spec, severity, test.pause)
     return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
+
+
+def _root_in_the_folder_of_another_user(file: Path) -> bool:
+    folder = file.resolve().parent
+    return os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0
 
 
 def _not_writable(file: Path) -> str | None:

@@ -16,6 +16,7 @@ from connectors.sinks.sink_config import MessageLinks
 from streaming.cli import app
 from streaming.config import Config, load
 from streaming.config.validation_sentences import PATTERN_SENTENCES, models_in
+from tests.cli.foreign_checkpoint import owned_by_another_user
 
 CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
@@ -156,6 +157,22 @@ def test_test_notification_is_sent_to_each_sink_and_resolved_at_once(tmp_path: P
     assert "this is a test" in lines[0]["summary"].lower()
     assert len(server.received) == 2
     assert ended.stdout.count("test: delivered") == 2
+
+
+def test_root_does_not_create_a_file_that_the_user_of_the_job_could_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    owned_by_another_user(folder, monkeypatch)
+    path = write_config(tmp_path, sinks=[f"jsonl:{folder / 'alerts.jsonl'}"])
+
+    ended = checked(path, "--send-test", "--json")
+
+    assert (ended.exit_code, list(folder.iterdir())) == (1, []), "the job would end with exit code 2 at its next start"
+    assert json.loads(ended.stdout)["sinks"][0]["test"] == (
+        f"root would create {folder / 'alerts.jsonl'}, which the job's user could not write: run the test as that user"
+    )
 
 
 def test_sink_that_rejects_the_test_gives_exit_code_1_and_the_others_are_tested(

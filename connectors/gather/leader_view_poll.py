@@ -2,8 +2,8 @@
 
 Only the leader answers DescribeQuorum. Every controller answers a Fetch, also with an error, and the response contains
 the leader and epoch that it knows. The leader's response to a Fetch of offset 0 contains its newest snapshot; the
-snapshot's header contains the timestamp of its last record. One request per controller and interval, and one more for
-a new snapshot.
+snapshot's first batch contains the timestamp of its last record, and the voters. One request per controller and
+interval, and one more for a new snapshot.
 """
 
 from connectors.errors import ObservationError
@@ -22,9 +22,9 @@ from connectors.kafka.messages import (
 from connectors.kafka.response_limits import millis
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
-from connectors.observations.log_event import SnapshotBegan
+from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
+from rules.model.identifiers import Epoch, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
 _SNAPSHOT_FETCH_VERSION = 16
@@ -56,8 +56,8 @@ class LeaderViewPoll:
         self._output = output
         self._interval_s = interval_ms / 1000
         self._not_before: dict[tuple[Address, NodeId | None], float] = {}
-        self._snapshot_timestamps: dict[tuple[Address, SnapshotId], Millis] = {}
-        """The last contained timestamp of the leader's newest snapshot."""
+        self._snapshots: dict[tuple[Address, SnapshotId], Snapshot] = {}
+        """The leader's newest snapshot, if its first batch could be read."""
         self._controllers_known = False
         """True once the address of a controller was reported."""
         self._answered = False
@@ -142,12 +142,7 @@ class LeaderViewPoll:
         """Returns the start of the leader's log: start offset, newest snapshot, first timestamp."""
         snapshot = None
         if response.snapshot is not None:
-            leader_epoch = response.leader_epoch or 0
-            snapshot = Snapshot(
-                end_offset=Offset(response.snapshot.end_offset),
-                epoch=Epoch(response.snapshot.epoch),
-                last_contained_timestamp_ms=await self._snapshot_timestamp(address, response.snapshot, leader_epoch),
-            )
+            snapshot = await self._snapshot(address, response.snapshot, response.leader_epoch or 0)
         first = next(scan(response.records), None)
         return LeaderLog(
             start_offset=None if response.start_offset is None else Offset(response.start_offset),
@@ -158,30 +153,35 @@ class LeaderViewPoll:
             else None,
         )
 
-    async def _snapshot_timestamp(self, address: Address, snapshot: SnapshotId, leader_epoch: int) -> Millis | None:
-        timestamp = self._snapshot_timestamps.get((address, snapshot))
-        if timestamp is None:
-            request = fetch_snapshot_request(
-                cluster_id=self._nodes.cluster_id,
-                leader_epoch=leader_epoch,
-                snapshot=snapshot,
-                position=0,
-                max_bytes=_HEADER_BYTES,
-            )
-            response = parse_fetch_snapshot(
-                await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
-            )
-            timestamp = None if response.error else _last_contained(response.records, snapshot)
-            self._snapshot_timestamps = {} if timestamp is None else {(address, snapshot): timestamp}
-        return timestamp
+    async def _snapshot(self, address: Address, id_: SnapshotId, leader_epoch: int) -> Snapshot:
+        known = self._snapshots.get((address, id_))
+        if known is not None:
+            return known
+        request = fetch_snapshot_request(
+            cluster_id=self._nodes.cluster_id,
+            leader_epoch=leader_epoch,
+            snapshot=id_,
+            position=0,
+            max_bytes=_HEADER_BYTES,
+        )
+        response = parse_fetch_snapshot(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
+        snapshot = _described(b"" if response.error else response.records, id_)
+        self._snapshots = {} if snapshot.last_contained_timestamp_ms is None else {(address, id_): snapshot}
+        return snapshot
 
 
-def _last_contained(records: bytes, snapshot: SnapshotId) -> Millis | None:
-    """Returns the last contained timestamp from a snapshot's header; None if there is no header."""
+def _described(records: bytes, id_: SnapshotId) -> Snapshot:
+    """Returns a snapshot as its first batch describes it."""
     first = next(scan(records), None)
-    if not isinstance(first, RecordBatch):
-        return None
-    events = decode_snapshot_piece(records[: first.end], end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-    began = (event for event in events.events() if isinstance(event, SnapshotBegan))
-    contained = next((event.last_contained_timestamp_ms for event in began), None)
-    return millis(contained, "FetchSnapshot: last_contained_timestamp")
+    events = (
+        [*decode_snapshot_piece(records[: first.end], end_offset=id_.end_offset, epoch=id_.epoch).events()]
+        if isinstance(first, RecordBatch)
+        else []
+    )
+    contained = next((one.last_contained_timestamp_ms for one in events if isinstance(one, SnapshotBegan)), None)
+    return Snapshot(
+        end_offset=Offset(id_.end_offset),
+        epoch=Epoch(id_.epoch),
+        last_contained_timestamp_ms=millis(contained, "FetchSnapshot: last_contained_timestamp"),
+        voters=next((one.voters for one in events if isinstance(one, VotersReplaced)), None),
+    )

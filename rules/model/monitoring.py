@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.membership import Voter
 
 
 class Resolution(StrEnum):
@@ -149,6 +150,8 @@ class Snapshot:
     epoch: Epoch
     last_contained_timestamp_ms: Millis | None
     """From its header, a timestamp of the log; None if it could not be read."""
+    voters: tuple[Voter, ...] | None = None
+    """Its voter set; None if it has none, as that of a static quorum, or if it could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

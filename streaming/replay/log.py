@@ -104,6 +104,10 @@ class Log:
             case _:
                 self._hold_or_apply(record)
 
+    def override_voters(self, record: VotersReplaced) -> None:
+        """Applies the voter set of a snapshot of records that were applied before, from a record that the log lacks."""
+        self._apply_control(record, record.at)
+
     def apply_run(self, run: PartitionRun) -> None:
         """Applies the records of a run, or holds them while a transaction is open."""
         if self.origin is None:

@@ -42,9 +42,11 @@ from connectors.observations.log_event import (
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
+    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     Undecodable,
+    VotersReplaced,
 )
 from connectors.observations.observation import (
     EndpointProbed,
@@ -55,8 +57,9 @@ from connectors.observations.observation import (
     QuorumPolled,
 )
 from connectors.observations.partition_run import DecodedItem, PartitionRun
-from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.monitoring import ObservationSource, Reason
+from rules.model.identifiers import Endpoint, Epoch, Millis, Offset, ReplicaKey
+from rules.model.membership import Voter
+from rules.model.monitoring import ObservationSource, Reason, Snapshot
 from rules.model.quorum import Quorum
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
@@ -170,6 +173,8 @@ class Machine(MachineState):
                 self.probe_state.endpoint_probed(event, self.now_ms)
             case LeaderViewPolled():
                 self.probe_state.leader_view_polled(event, self.now_ms)
+                if event.log is not None and event.log.snapshot is not None:
+                    self._apply_overridden_voters(event.log.snapshot)
             case ObservationFailed():
                 self._apply_failure(event)
             case SnapshotBegan() | SnapshotEnded():
@@ -324,6 +329,20 @@ class Machine(MachineState):
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)
         self._show_when_caught_up(None)
 
+    def _apply_overridden_voters(self, snapshot: Snapshot) -> None:
+        """Applies the voters of the leader's newest snapshot if they are not those of the log below its end.
+
+        Kafka takes the voters from there (KRaftControlRecordStateMachine): so a rescue gives voters other endpoints.
+        """
+        committed, last_contained = self.log.image.committed, Offset(snapshot.end_offset - 1)
+        if committed is None or not snapshot.voters or not committed.offset <= last_contained <= self.log.position:
+            return
+        if _listed(committed.voters) != _listed(snapshot.voters):
+            written_ms = snapshot.last_contained_timestamp_ms or committed.timestamp_ms or Millis(0)
+            at = RecordPosition(offset=last_contained, leader_epoch=snapshot.epoch, timestamp_ms=written_ms)
+            self.log.override_voters(VotersReplaced(at=at, voters=snapshot.voters))
+            self._show_when_caught_up(None)
+
     def _apply_contract_violation(self, event: Undecodable | ObservationsAudited) -> None:
         if isinstance(event, ObservationsAudited):
             self.contract_violations.audited(event, self.now_ms)
@@ -363,3 +382,8 @@ class Machine(MachineState):
             nodes = {} if newest is None else newest.nodes
             polled = {(node, str(endpoint)) for node, endpoints in nodes.items() for endpoint in endpoints}
             self.probe_state.keep_known_endpoints(self.visible_image.endpoints | polled)
+
+
+def _listed(voters: Iterable[Voter]) -> set[tuple[ReplicaKey, frozenset[Endpoint]]]:
+    # Kafka lists voters and their endpoints in any order.
+    return {(voter.key, frozenset(voter.endpoints)) for voter in voters}

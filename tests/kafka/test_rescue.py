@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.logdir.log_dir_files import open_files
+from connectors.logdir.log_dir_reader import voter_sets_in_files
 from connectors.metadata.batches import RecordBatch, scan
 from deploy.lab import LabError
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
@@ -16,7 +18,9 @@ from streaming.status.from_log_dir import replay_log_dir
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.election_prediction import predict_from_disks, stop_controllers
+from tests.kafka.gatherer_run import cluster_of, run_gatherer
 from tests.kafka.metadata_image import kafka_records
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text
@@ -42,6 +46,26 @@ def test_three_moved_endpoints_are_rescued_and_no_metadata_is_lost(lab: MakeLab)
 
     running = rescue(quorum, "apply", quorum.controllers[0], "--initial-controllers", voters(quorum), "--yes")
     assert "a Kafka process uses it" in str(running.exception)
+
+
+@pytest.mark.long
+def test_monitor_that_saw_the_quorum_before_the_rescue_learns_the_new_endpoints(lab: MakeLab, tmp_path: Path) -> None:
+    """The rescue writes them into a snapshot only: no record of them follows in the log."""
+    quorum = lab(controllers=3, brokers=1)
+    with monitor_cluster(quorum, tmp_path) as before:
+        before.wait_for_quorum(lambda seen: initial_controllers(seen.voters) == voters(quorum))
+    stop_all(quorum)
+    quorum.move_endpoint(*quorum.controllers)
+    for node in every_node(quorum):
+        assert rescue(quorum, "apply", node, "--initial-controllers", voters(quorum), "--yes").exit_code == 0
+    quorum.start(*every_node(quorum))
+
+    with run_gatherer(tmp_path, cluster_of(quorum)) as gatherer:
+        after = MonitoredCluster(gatherer=gatherer, monitor=before.monitor)
+        after.wait_for_quorum(lambda seen: initial_controllers(seen.voters) == voters(quorum))
+        with open_files(quorum.node(leader_of(quorum)).metadata_log) as files:
+            sets = [(one.in_snapshot, initial_controllers(one.voters.voters)) for one in voter_sets_in_files(files)]
+        assert [in_snapshot for in_snapshot, listed in sets if listed == voters(quorum)] == [True], sets
 
 
 @pytest.mark.long

@@ -12,15 +12,17 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled, ObservationFailed
-from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from streaming.replay.probe_state import FAILURE_MS
 from tests.unit.connectors.gather.test_log_follower import fetch_response
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
+from tests.unit.connectors.metadata.metadata_record_schemas import written
 
 pytestmark = pytest.mark.kip("D043", "D053")
 
@@ -28,6 +30,26 @@ C1, C2, C3, B4 = (Address(f"c{number}", 9093) for number in (1, 2, 3, 4))
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 AT_C1 = Endpoint(listener="CONTROLLER", host="c1", port=9093)
 TIMESTAMP = 1_790_000_000_000
+VOTERS = (
+    Voter(
+        key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId("AAECAwQFBgcICQoLDA0ODw")),
+        endpoints=(Endpoint(listener="CONTROLLER", host="c1", port=9093),),
+    ),
+)
+VOTERS_RECORD = written(
+    record_schemas().control[6].versions[0],
+    {
+        "version": 0,
+        "voters": [
+            {
+                "voter_id": 1,
+                "voter_directory_id": bytes(range(16)),
+                "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
+                "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
+            }
+        ],
+    },
+)
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 Script = Callable[[Any], Any]
 
@@ -104,7 +126,7 @@ def leader_response(node: int, *, epoch: int = 3, snapshot: int | None = None, r
 
 def header(request: Any) -> Any:
     header_record = b"\0\0" + TIMESTAMP.to_bytes(8, "big") + b"\0"
-    content = batch([control(3, header_record)])
+    content = batch([control(3, header_record), control(6, VOTERS_RECORD)])
     partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
     requested = request.topics[0].partitions[0]
     assert requested.position == 0
@@ -198,7 +220,9 @@ def test_snapshot_header_is_fetched_once_per_snapshot(loop: EventLoop) -> None:
     controllers = ScriptedLeaderViewClient(loop, {C1: leader_response(1, snapshot=90)})
     output = run_poll(loop, controllers, nodes, lambda output: len(output.views) >= 3)
 
-    snapshot = Snapshot(end_offset=Offset(90), epoch=Epoch(2), last_contained_timestamp_ms=Millis(TIMESTAMP))
+    snapshot = Snapshot(
+        end_offset=Offset(90), epoch=Epoch(2), last_contained_timestamp_ms=Millis(TIMESTAMP), voters=VOTERS
+    )
     log = LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
     assert {one.log for one in output.views} == {log}
     assert [name for _, name, _ in controllers.queried].count("FetchSnapshotRequest") == 1

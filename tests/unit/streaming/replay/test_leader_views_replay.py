@@ -2,16 +2,29 @@
 
 from dataclasses import replace
 
+import pytest
+
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS
-from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, machine, poll, replica, voter
+from tests.unit.streaming.replay.log_script import (
+    START,
+    LogScript,
+    again,
+    apply,
+    endpoint,
+    machine,
+    poll,
+    replica,
+    voter,
+)
 
+SNAPSHOT = Snapshot(end_offset=Offset(90), epoch=Epoch(1), last_contained_timestamp_ms=Millis(START))
 LOG = LeaderLog(
     start_offset=Offset(0),
-    snapshot=Snapshot(end_offset=Offset(90), epoch=Epoch(1), last_contained_timestamp_ms=Millis(START)),
+    snapshot=SNAPSHOT,
     tells_absence=True,
     begins_timestamp_ms=None,
 )
@@ -102,3 +115,40 @@ def test_the_same_leader_in_another_epoch_is_reported_since_then() -> None:
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(view(2, epoch=epoch)) for epoch in (1, 1, 2, 2)])
     assert quorum.leader_views["c2:9093"].since_ms == START + 3_000
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "of_snapshot", "port"),
+    [
+        (6, ("1-a", "2-b"), 9999),
+        (4, ("1-a", "2-b"), 9999),
+        (3, ("1-a", "2-b"), 9093),
+        (7, ("1-a", "2-b"), 9093),
+        (6, (), 9093),
+    ],
+    ids=["the whole log", "up to the VotersRecord", "before it", "what was not read yet", "no voters"],
+)
+def test_endpoints_that_the_leaders_snapshot_has_and_the_log_lacks_were_overridden(
+    end_offset: int, of_snapshot: tuple[str, ...], port: int
+) -> None:
+    """A rescue writes them into a snapshot that ends where the log ends, and no record into the log (KIP-1347)."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.noops(1)
+    script.voters("1-a", "2-b")
+    script.noops(2)
+    apply(replay, [script.read()])
+    # Kafka lists voters in any order.
+    voters = tuple(voter(name, 9999) for name in reversed(of_snapshot)) or None
+    snapshot = replace(SNAPSHOT, end_offset=Offset(end_offset), voters=voters)
+    overridden = script.row(view(1, log=replace(LOG, snapshot=snapshot)))
+    same = script.row(view(1, log=replace(LOG, snapshot=snapshot)))
+    quorum = apply(again(replay.to_bytes()), [overridden, same])
+
+    assert quorum.committed is not None
+    assert {str(each.key): each.endpoints for each in quorum.committed.voters} == {
+        name: (endpoint(int(name[0]), port),) for name in ("1-a", "2-b")
+    }
+    assert [one.moved for one in quorum.history.voter_changes] == [(1, 2)] * (port == 9999)
+    assert quorum.leader_epoch == 1

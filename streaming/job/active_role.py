@@ -25,7 +25,7 @@ BEHIND_MS: Final = 10_000
 """A job that is this far behind another one gives the lease up to it."""
 SINKS_FAIL_S: Final = 10.0
 """How long a sink for people fails before another job tries."""
-_FAILED_S: Final = 60.0
+_FAILED_S: Final = 30.0
 """How long a job whose sinks failed is not preferred: the lease must not alternate while the service itself is down."""
 _ANSWERS_S: Final = 60.0
 _PAUSE_S: Final = 2 * LEASE_S

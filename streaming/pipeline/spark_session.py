@@ -110,11 +110,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str], local_f
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Java's native libraries use the same 88 MB for days, but glibc spreads what 300 threads free over 16 arenas, which
-    # grow with each batch.
-    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+    _set_environment()
     archive = None if master.startswith("local") else packages_archive(logs)
     temporary = empty_folder(logs / "tmp")
     options = [
@@ -231,6 +227,14 @@ def java_option(option: str) -> str:
         return option
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _set_environment() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # What Java's native libraries use stays the same, but glibc keeps what 300 threads free in 16 arenas, which grow
+    # with each batch.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
 
 
 def _require_java() -> None:

@@ -93,6 +93,20 @@ def test_the_active_job_gives_the_lease_up_when_its_sinks_fail_but_both_failing_
         assert_active(second, first)
 
 
+def test_a_job_whose_sinks_failed_tries_again_when_those_of_the_other_one_fail(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two faults, one after the other: the first job may reach its sinks again."""
+    monkeypatch.setattr(active_role, "_FAILED_S", 1.0)
+    monkeypatch.setattr(active_role, "_PAUSE_S", 1.0)
+    first, second = Replica(place, "first"), Replica(place, "second")
+    with first.role, second.role:
+        first.state = JobReport(evaluated_ms=MINUTE_MS, sinks_fail=True)
+        eventually(lambda: assert_active(second, first), within_s=5)
+        first.state, second.state = second.state, first.state
+        eventually(lambda: assert_active(first, second), within_s=5)
+
+
 def test_a_job_without_its_store_is_neither_active_nor_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(active_role, "RENEW_S", 0.1)
     monkeypatch.setattr("connectors.store.lease.LEASE_S", 1.0)

@@ -37,6 +37,7 @@ from tests.bugs.in_kip_sample_491 import BUGS as IN_KIP_SAMPLE_491
 from tests.bugs.in_kip_sample_523 import BUGS as IN_KIP_SAMPLE_523
 from tests.bugs.in_kip_sample_557 import BUGS as IN_KIP_SAMPLE_557
 from tests.bugs.in_kip_sample_587 import BUGS as IN_KIP_SAMPLE_587
+from tests.bugs.in_kip_sample_619 import BUGS as IN_KIP_SAMPLE_619
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
 from tests.bugs.in_streaming import BUGS as IN_STREAMING
@@ -59,6 +60,7 @@ OF_KIPS = (
     *IN_KIP_SAMPLE_523,
     *IN_KIP_SAMPLE_557,
     *IN_KIP_SAMPLE_587,
+    *IN_KIP_SAMPLE_619,
     *IN_KIP_LEFT_ROWS,
     *IN_KIP_856_STATEMENTS,
     *IN_KIP_704_853_STATEMENTS,

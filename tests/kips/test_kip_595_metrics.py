@@ -44,7 +44,7 @@ def formed() -> tuple[LogScript, Machine]:
     return script, replay
 
 
-@pytest.mark.kip("A095", "D030", "D116")
+@pytest.mark.kip("A040", "A095", "D030", "D116")
 def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
     script, replay = formed()
@@ -155,6 +155,18 @@ def test_the_ready_lag_can_be_configured_per_cluster() -> None:
     assert [one.evidence["readiness"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
 
+@pytest.mark.kip("D142")
+def test_an_observer_that_a_poll_no_longer_lists_is_gone() -> None:
+    script, replay = formed()
+    voters = (replica("1-a"), replica("2-b"), replica("3-c"))
+
+    listed = apply(replay, [script.row(poll(*voters, observers=(replica("4-d"),)))])
+    assert {row["node_id"] for row in replication(listed)} == {1, 2, 3, 4}
+    gone = apply(replay, [script.row(poll(*voters))])
+
+    assert {row["node_id"] for row in replication(gone)} == {1, 2, 3}
+
+
 @pytest.mark.kip("D142", "K036")
 @pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
 def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, cannot_tell: bool) -> None:
@@ -170,7 +182,7 @@ def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(a
     assert (("observer-could-be-voter", f"observer {here.key}") in unknown(gone)) is cannot_tell
 
 
-@pytest.mark.kip("D148")
+@pytest.mark.kip("A045", "D148")
 def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     script, replay = formed()
 

@@ -103,7 +103,7 @@ def test_a_successor_that_a_resigning_leader_names_is_elected_without_an_alert(l
     assert observed.quorum.leader_id == 3
 
 
-@pytest.mark.kip("D041")
+@pytest.mark.kip("A029", "D041")
 @pytest.mark.parametrize(
     ("leaderless_ms", "epochs", "alerts"),
     [

@@ -26,7 +26,7 @@ TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""
 
 
-@pytest.mark.kip("A017", "A018", "D014")
+@pytest.mark.kip("A008", "A017", "A018", "D014")
 def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=2\ndirectory.id={TWO}\n")
     (tmp_path / PARTITION).mkdir()

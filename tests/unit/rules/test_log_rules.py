@@ -240,6 +240,7 @@ def test_broker_that_never_caught_up_and_does_not_fetch_has_no_lag() -> None:
 
 
 @pytest.mark.kip("D060")
+@pytest.mark.kip("D041")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [

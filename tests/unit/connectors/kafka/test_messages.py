@@ -92,7 +92,7 @@ def encoded_fetch(version: int, **more: Any) -> Any:
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
-@pytest.mark.kip("A079", "D004", "D005", "D031", "D032", "D067", "D068", "D095", "K004", "K019")
+@pytest.mark.kip("A079", "D004", "D005", "D029", "D031", "D032", "D067", "D068", "D095", "K004", "K019")
 @pytest.mark.parametrize("version", range(12, 19))
 def test_whole_fetch_in_every_version(version: int) -> None:
     """Replica id -1 and no directory id, so that the leader does not list it."""

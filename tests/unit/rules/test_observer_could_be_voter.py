@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kip("A012", "A069", "A080", "A096", "A109", "D140", "D1
 RULE = "observer-could-be-voter"
 
 
-@pytest.mark.kip("A096")
+@pytest.mark.kip("A020", "A096")
 def test_a_controller_that_observes_is_reported_with_the_command_that_adds_it() -> None:
     (finding,) = findings(observer(healthy(), 4), RULE)
     assert finding.subject == f"observer {key(4)}"

@@ -16,7 +16,7 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
+from connectors.kafka.messages import describe_quorum_request, empty_fetch_request, parse_describe_quorum
 from connectors.kafka.request_pacing import MAX_REQUESTS_PER_SECOND, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observations.observation import QuorumPolled
@@ -132,6 +132,25 @@ def test_unsupported_request_is_reported_and_other_requests_use_the_same_connect
     one, two = poll.voters
     assert (one.key, one.log_end_offset) == (ReplicaKey(id=NodeId(1), directory_id=None), 40)
     assert (two.log_end_offset, two.last_fetch_ms, two.last_caught_up_ms) == (None, None, None)
+
+
+@pytest.mark.kip("D067")
+def test_a_fetch_without_cluster_id_and_last_fetched_epoch_is_not_sent_to_an_older_node(loop: EventLoop) -> None:
+    def knows_fetch_11(peer: socket.socket) -> None:
+        answer_api_versions(peer, {1: (4, 11), 18: (0, 4)})
+        read_request(peer)
+
+    client = client_of(loop, {})
+    with FakeNode(knows_fetch_11).up() as port:
+
+        async def fetch() -> object:
+            request = empty_fetch_request("the-cluster")
+            return await client.send(Address("localhost", port), request, source=ObservationSource.LOG)
+
+        with pytest.raises(ObservationError) as problem:
+            loop.run(fetch)
+
+    assert problem.value.reason is Reason.UNSUPPORTED
 
 
 def test_refused_connection_is_reported_as_refused(loop: EventLoop) -> None:

@@ -9,9 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,13 +20,7 @@ from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.past_replay import (
-    REPLIES,
-    REQUESTS,
-    PastReply,
-    PastRequest,
-    PastState,
-)
+from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState
 from streaming.status.recording import journal_span
 
 WAIT_S = 2.0
@@ -36,7 +29,7 @@ _SPAN_S = 1.0
 """How long the journal's first and last time are remembered."""
 _FAILED = "the replay of the journal failed: ask again"
 _RECENT = 64
-"""States that are kept, the newest requested ones."""
+"""States that are kept, the newest ones."""
 _WAITING = 2
 """Requests that wait at once: of the server's threads the others stay free."""
 
@@ -48,16 +41,6 @@ class ReplayingError(KraftwatchError):
         """`progress` of the running replay: from 0 to 1."""
         super().__init__(message)
         self.progress = progress
-
-
-@dataclass(slots=True)
-class _RunningReplay:
-    """The replay that runs now."""
-
-    cluster: str
-    at_ms: Millis
-    ended: threading.Event = field(default_factory=threading.Event)
-    newest: PastReply = field(default_factory=PastReply)
 
 
 class PastStates:
@@ -77,9 +60,12 @@ class PastStates:
         self._wait_s = wait_s
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(_WAITING)
-        self._recent: OrderedDict[bytes, PastReply] = OrderedDict()
+        self._replays = ThreadPoolExecutor(1, thread_name_prefix="past states")
+        self._recent: dict[bytes, Future[PastReply]] = {}
+        """By request, oldest first; only the newest one may still run."""
+        self._newest: tuple[PastRequest, PastReply] | None = None
+        """The newest request that is or was replayed, with its newest reply."""
         self._span: tuple[float, tuple[Millis, Millis] | None] | None = None
-        self._running: _RunningReplay | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
@@ -111,7 +97,7 @@ class PastStates:
         if not span[0] <= at_ms <= span[1]:
             raise UsageError(f"at={iso(at_ms)}: the journal holds {iso(span[0])} to {iso(span[1])}")
         request = PastRequest(journal=str(self._journal), cluster=cluster, at_ms=at_ms)
-        reply = self._recent_reply(request) or self._replayed(request)
+        reply = self._reply(request)
         if reply.state is None:
             raise UsageError(f"at={iso(at_ms)}: {reply.refusal}")
         return reply.state
@@ -127,70 +113,69 @@ class PastStates:
         with self._lock:
             self._closed = True
             process, self._process = self._process, None
-            running = self._running
+            replays = [*self._recent.values()]
         if process is not None:
             process.kill()
-            if running is not None:
-                # It reads the end of the process's output.
-                running.ended.wait(self._wait_s)
+            # The replay that runs reads the end of the process's output.
+            wait(replays, self._wait_s)
             _end(process)
 
-    def _recent_reply(self, request: PastRequest) -> PastReply | None:
-        key = _key(request)
+    def _reply(self, request: PastRequest) -> PastReply:
+        """Returns the reply to a request, if it is known, or if the replay that runs ends soon and gives it."""
+        key = REQUESTS.dump_json(request)
         with self._lock:
-            reply = self._recent.pop(key, None)
-            if reply is not None and reply.refusal != _FAILED:
-                self._recent[key] = reply
-            return reply
+            running = next((one for one in self._recent.values() if not one.done()), None)
+            if key not in self._recent and running is None:
+                self._newest = (request, PastReply())
+                running = self._recent[key] = self._replays.submit(self._replay, request)
+                while len(self._recent) > _RECENT:
+                    del self._recent[next(iter(self._recent))]
+        known = self._recent.get(key)
+        if running is not None and (known is None or known is running):
+            if not self._waiting.acquire(blocking=False):
+                raise ReplayingError("other past states are being replayed: ask again", self._progress)
+            try:
+                wait([running], self._wait_s)
+            finally:
+                self._waiting.release()
+        if known is None or not known.done():
+            raise ReplayingError(self._sentence(), self._progress)
+        if known.result().refusal == _FAILED:
+            with self._lock:
+                self._recent.pop(key, None)
+        return known.result()
 
-    def _replayed(self, request: PastRequest) -> PastReply:
-        if not self._waiting.acquire(blocking=False):
-            running = self._running
-            raise ReplayingError("other past states are being replayed: ask again", _progress(running))
+    @property
+    def _progress(self) -> float:
+        return 0.0 if self._newest is None else self._newest[1].progress
+
+    def _sentence(self) -> str:
+        assert self._newest is not None
+        request = self._newest[0]
+        return (
+            f"the journal is being replayed up to {iso(request.at_ms)} for {request.cluster.name}, "
+            f"{100 * self._progress:.0f} % done: ask again"
+        )
+
+    def _replay(self, request: PastRequest) -> PastReply:
         try:
-            running = self._start(request)
-            running.ended.wait(self._wait_s)
-            reply = self._recent_reply(request)
-            if reply is None:
-                raise ReplayingError(_sentence(running), _progress(running))
-            return reply
-        finally:
-            self._waiting.release()
-
-    def _start(self, request: PastRequest) -> _RunningReplay:
-        """Returns the running replay, whichever it is; a new one if none runs."""
-        with self._lock:
-            if self._running is None:
-                self._running = _RunningReplay(cluster=request.cluster.name, at_ms=request.at_ms)
-                threading.Thread(
-                    target=self._run, args=(request, self._running), name="past states", daemon=True
-                ).start()
-            return self._running
-
-    def _run(self, request: PastRequest, replay: _RunningReplay) -> None:
-        try:
-            reply = self._ask(request, replay)
+            process = self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(REQUESTS.dump_json(request) + b"\n")
+            process.stdin.flush()
+            while True:
+                # An ended process gives an empty line, which is no reply.
+                reply = REPLIES.validate_json(process.stdout.readline())
+                self._newest = (request, reply)
+                if reply.final:
+                    return reply
         except (OSError, ValueError, ValidationError):
-            self._drop_process()
-            reply = PastReply(refusal=_FAILED)
-        with self._lock:
-            self._recent[_key(request)] = reply
-            while len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
-            self._running = None
-        replay.ended.set()
-
-    def _ask(self, request: PastRequest, replay: _RunningReplay) -> PastReply:
-        process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(REQUESTS.dump_json(request) + b"\n")
-        process.stdin.flush()
-        while True:
-            # An ended process gives an empty line, which is no reply.
-            replay.newest = REPLIES.validate_json(process.stdout.readline())
-            if replay.newest.final:
-                return replay.newest
+            with self._lock:
+                ended, self._process = self._process, None
+            if ended is not None:
+                _end(ended)
+            return PastReply(refusal=_FAILED)
 
     def _started(self) -> "subprocess.Popen[bytes]":
         with self._lock:
@@ -208,30 +193,9 @@ class PastStates:
                 )
             return self._process
 
-    def _drop_process(self) -> None:
-        with self._lock:
-            process, self._process = self._process, None
-        if process is not None:
-            _end(process)
-
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-
-
-def _key(request: PastRequest) -> bytes:
-    return REQUESTS.dump_json(request)
-
-
-def _progress(replay: _RunningReplay | None) -> float:
-    return 0.0 if replay is None else replay.newest.progress
-
-
-def _sentence(replay: _RunningReplay) -> str:
-    done = f"{100 * replay.newest.progress:.0f} %"
-    return f"the journal is being replayed up to {iso(replay.at_ms)} for {replay.cluster}, {done} done: ask again"
+    # Leaving the process closes its pipes and waits.
+    with contextlib.suppress(OSError), process:
+        pass

@@ -18,6 +18,15 @@ _TURN_S: Final = 0.25
 _REMEMBERED_S: Final = 60.0
 
 
+def gatherer_problem(*, runs: bool, stalled_s: float | None) -> str | None:
+    """Returns why nothing is observed; None if the gatherer runs, and its loop ran recently or was not reported yet."""
+    if not runs:
+        return "the gatherer does not run"
+    if stalled_s is None or stalled_s <= STALLED_S:
+        return None
+    return f"the gatherer's event loop has not run for {stalled_s:.1f} s: no cluster is observed"
+
+
 class LoopHeartbeat:
     """Measures the turns of one event loop."""
 

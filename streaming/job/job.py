@@ -47,9 +47,8 @@ from streaming.job.topic_input import (
     spark_settings,
 )
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
-from streaming.metrics.exporter import metrics
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
-from streaming.metrics.job_metrics import JobSources
+from streaming.metrics.job_metrics import JobSources, metrics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
@@ -127,11 +126,10 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
         Heartbeat(
             job.heartbeat,
             is_healthy=lambda: (
-                liveness.is_healthy
-                and job.store.observes_any(wall_ms())
+                liveness.is_alive
+                and (liveness.is_starting or job.store.observes_any(wall_ms()))
                 and (job.role is None or job.role.store_answers)
             ),
-            is_starting=lambda: liveness.is_starting,
         )
     )
     stack.enter_context(job.daily_audit())

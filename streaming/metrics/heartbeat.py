@@ -49,17 +49,15 @@ class Heartbeat:
         schedule: Callable[[], HeartbeatSchedule | None],
         *,
         is_healthy: Callable[[], bool],
-        is_starting: Callable[[], bool] = lambda: False,
     ) -> None:
         """Makes a heartbeat.
 
         Args:
             schedule: read each second, because a running job may receive another configuration; None: no heartbeat.
-            is_healthy: no heartbeat is sent while this is False, unless the job is starting.
+            is_healthy: no heartbeat is sent while this is False.
         """
         self._schedule = schedule
         self._is_healthy = is_healthy
-        self._is_starting = is_starting
         self._counts = HeartbeatCounts()
         self._failing = False
         self._stopping = threading.Event()
@@ -84,7 +82,7 @@ class Heartbeat:
             schedule = self._schedule()
             # The interval begins at the end of the last request, so a slow URL is not requested more often.
             waited = ended is None or (schedule and time.monotonic() - ended >= schedule.every_s)
-            if schedule is not None and waited and (self._is_starting() or self._is_healthy()):
+            if schedule is not None and waited and self._is_healthy():
                 self._send(schedule.url)
                 ended = time.monotonic()
             if self._stopping.wait(CHECK_EVERY_S if schedule is None else min(CHECK_EVERY_S, schedule.every_s)):

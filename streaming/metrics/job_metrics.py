@@ -1,13 +1,17 @@
-"""The running job at one scrape, and the metrics about its own work: batches, the gatherer, notifications."""
+"""/metrics of the job: the newest status of every cluster, and the job's own work: batches, gatherer, notifications."""
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from flask import Blueprint
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.core import Metric
 
 from connectors.errors import StoreError
 from connectors.gather.gatherer_stats import WrittenStats, read_stats
@@ -17,7 +21,9 @@ from connectors.wall_clock import wall_ms
 from rules.finding import Severity
 from streaming.metrics.batch_stats import BatchStats, BatchTotals
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.metric_spec import CLUSTER, MetricSpec, Values
+from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, add_endpoint, family, registry
+from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
+from streaming.metrics.rates import Rates
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_store import StatusStore
 
@@ -348,3 +354,35 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
         "gather_errors_total", "Failed observations, by data source and reason.", _errors, (CLUSTER, "source", "reason")
     ),
 )
+
+
+CLUSTER_METRICS = (*KIP_METRICS, *QUORUM_METRICS)
+OWN_METRICS = (*JOB_METRICS, *GATHER_METRICS, *NOTIFICATION_METRICS)
+# The `_created` series that prometheus_client adds to counters and histograms are not used.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has types but for this
+
+STATUS_MAX_AGE_MS = 60_000
+"""A cluster with an older status loses its metrics; `staleness_seconds` stays."""
+
+
+def job_registry(sources: JobSources) -> CollectorRegistry:
+    """Returns a registry of every metric of the job."""
+
+    def collect() -> Iterator[Metric]:
+        job, store = JobSample.of(sources), sources.store
+        clusters = [
+            ([name], ClusterSample(status=newest.status, rates=job.totals.rates.get(name, Rates())))
+            for name in store.names
+            if (newest := store.newest(name)) is not None and job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
+        ]
+        yield from (family(spec, clusters, [CLUSTER]) for spec in CLUSTER_METRICS)
+        yield from (family(spec, [((), job)], []) for spec in OWN_METRICS)
+
+    return registry(collect, sources.batch_stats.durations)
+
+
+def metrics(sources: JobSources) -> Blueprint:
+    """Returns the blueprint of /metrics."""
+    blueprint = Blueprint("metrics", __name__)
+    add_endpoint(blueprint, job_registry(sources))
+    return blueprint

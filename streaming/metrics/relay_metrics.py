@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
-from connectors.gather.loop_heartbeat import STALLED_S
+from connectors.gather.loop_heartbeat import gatherer_problem
 from connectors.relay.forwarder import Forwarder
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec, add_endpoint, family, registry
 
@@ -98,14 +98,9 @@ def relay_endpoints(sources: RelaySources) -> Blueprint:
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
-        stalled_s = sources.gatherer_stalled_s()
-        body = {"waiting_rows": sources.forwarder.waiting_rows, "failing": sources.forwarder.counts.failing}
-        if not sources.gatherer_runs():
-            return {"status": "the gatherer does not run", **body}, 503
-        if stalled_s is not None and stalled_s > STALLED_S:
-            stall = f"the gatherer's event loop has not run for {stalled_s:.1f} s: no cluster is observed"
-            return {"status": stall, **body}, 503
-        return {"status": "ok", **body}
+        problem = gatherer_problem(runs=sources.gatherer_runs(), stalled_s=sources.gatherer_stalled_s())
+        counts = {"waiting_rows": sources.forwarder.waiting_rows, "failing": sources.forwarder.counts.failing}
+        return {"status": problem or "ok", **counts}, 200 if problem is None else 503
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
-from connectors.gather.loop_heartbeat import STALLED_S
+from connectors.gather.loop_heartbeat import gatherer_problem
 from streaming.web.page_access import PageAccess
 
 HEALTH_PATHS = ("/healthz", "/readyz")
@@ -35,23 +35,27 @@ class JobLiveness:
     since: float = field(default_factory=time.monotonic)
 
     @property
-    def is_starting(self) -> bool:
-        """Whether the job waits for its first batch, and may still do so: Spark starts, and the gatherer runs."""
-        waits = self.last_batch_at() is None and time.monotonic() - self.since <= START_S
-        return waits and self.gatherer_runs() and (self.gatherer_stalled_s() or 0) <= STALLED_S
+    def batch_age_s(self) -> float:
+        """Seconds since the newest finished batch; before the first one, since the start."""
+        last = self.last_batch_at()
+        return time.monotonic() - (self.since if last is None else last)
 
     @property
-    def is_healthy(self) -> bool:
-        """Whether batches complete and the gatherer runs: the heartbeat depends on it."""
-        last = self.last_batch_at()
-        if last is None or time.monotonic() - last > STALE_S or not self.gatherer_runs():
-            return False
-        return (self.gatherer_stalled_s() or 0) <= STALLED_S
+    def is_starting(self) -> bool:
+        """Whether the job waits for its first batch, and may still do so: Spark starts, and the gatherer runs."""
+        return self.last_batch_at() is None and self.is_alive
 
     @property
     def is_alive(self) -> bool:
-        """Whether /healthz answers 200: the job is healthy, or starting."""
-        return self.is_starting or self.is_healthy
+        """Whether /healthz answers 200: batches complete, or the first one may still come, and the gatherer runs."""
+        return self.problem is None
+
+    @property
+    def problem(self) -> str | None:
+        """Why /healthz answers 503; None if it does not."""
+        if self.batch_age_s > (START_S if self.last_batch_at() is None else STALE_S):
+            return "no batch has completed for too long"
+        return gatherer_problem(runs=self.gatherer_runs(), stalled_s=self.gatherer_stalled_s())
 
 
 def health_endpoints(liveness: JobLiveness) -> Blueprint:
@@ -60,23 +64,15 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
 
     @blueprint.get("/healthz")
     def healthz() -> ResponseReturnValue:
-        last = liveness.last_batch_at()
-        age_s = time.monotonic() - (liveness.since if last is None else last)
-        gatherer_runs = liveness.gatherer_runs()
-        stalled_s = None if (stalled := liveness.gatherer_stalled_s()) is None else round(stalled, 1)
+        stalled_s, problem = liveness.gatherer_stalled_s(), liveness.problem
+        status = "starting" if liveness.last_batch_at() is None else "ok"
         body = {
-            "seconds_since_last_batch": round(age_s, 1),
-            "gatherer": gatherer_runs,
-            "gatherer_stalled_seconds": stalled_s,
+            "status": problem or status,
+            "seconds_since_last_batch": round(liveness.batch_age_s, 1),
+            "gatherer": liveness.gatherer_runs(),
+            "gatherer_stalled_seconds": None if stalled_s is None else round(stalled_s, 1),
         }
-        if age_s > (STALE_S if last is not None else START_S):
-            return {"status": "no batch has completed for too long", **body}, 503
-        if not gatherer_runs:
-            return {"status": "the gatherer does not run", **body}, 503
-        if stalled_s is not None and stalled_s > STALLED_S:
-            stall = f"the gatherer's event loop has not run for {stalled_s} s: no cluster is observed"
-            return {"status": stall, **body}, 503
-        return {"status": "starting" if last is None else "ok", **body}
+        return body, 200 if problem is None else 503
 
     @blueprint.get("/readyz")
     def readyz() -> ResponseReturnValue:

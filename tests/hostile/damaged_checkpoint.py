@@ -19,8 +19,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.route import Silence
 from streaming.metrics.batch_stats import BatchStats
-from streaming.metrics.exporter import job_registry
-from streaming.metrics.job_metrics import JobSources
+from streaming.metrics.job_metrics import JobSources, job_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from tests.hostile.byte_mutation import mutated

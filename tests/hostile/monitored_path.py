@@ -24,7 +24,7 @@ from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
-from streaming.metrics.exporter import CLUSTER_METRICS
+from streaming.metrics.job_metrics import CLUSTER_METRICS
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, family
 from streaming.metrics.rates import Rates
 from streaming.pipeline.output_rows import OutputKind

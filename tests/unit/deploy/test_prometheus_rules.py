@@ -18,7 +18,7 @@ from rules.finding import Finding, Severity
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BATCH_DURATION
-from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS
+from streaming.metrics.job_metrics import CLUSTER_METRICS, OWN_METRICS
 from streaming.metrics.metric_spec import MetricSpec
 from tests.unit.rules.situation import healthy, leaderless, voter_not_fetching
 from tests.unit.streaming.metrics.exposition import MetricsFixture, reader

@@ -15,9 +15,8 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
-from streaming.metrics.exporter import job_registry
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.job_metrics import JobSources
+from streaming.metrics.job_metrics import JobSources, job_registry
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import from_json, to_bytes
 from streaming.status.status_store import StatusStore

@@ -69,11 +69,6 @@ def test_url_is_requested_only_once_per_interval(service: HeartbeatService, monk
     assert len(service.paths) == 1
 
 
-def test_a_job_that_is_starting_sends_heartbeats(service: HeartbeatService) -> None:
-    with Heartbeat(lambda: schedule(service), is_healthy=lambda: False, is_starting=lambda: True):
-        eventually(lambda: bool(service.paths), within_s=20)
-
-
 def test_schedule_may_change_at_run_time(service: HeartbeatService) -> None:
     now: list[HeartbeatSchedule | None] = [None]
     with Heartbeat(lambda: now[0], is_healthy=lambda: True) as heart:

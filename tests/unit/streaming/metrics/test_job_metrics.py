@@ -23,9 +23,8 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from streaming.config import Config
 from streaming.config.reload import ConfigFile
-from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS, job_registry, metrics
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.job_metrics import JOB_METRICS
+from streaming.metrics.job_metrics import CLUSTER_METRICS, JOB_METRICS, OWN_METRICS, job_registry, metrics
 from streaming.metrics.metric_spec import MetricSpec, family
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server

@@ -89,7 +89,7 @@ def _recorded(
 ) -> "Recording | None":
     """Returns what is audited; None: only the file of a sink."""
     from streaming.cli.recorded_config import recording
-    from streaming.status.recording import has_journal, open_journal
+    from streaming.status.recording import open_journal
 
     if checkpoint is not None and journal is not None:
         raise UsageError("give --checkpoint or --journal, not both")
@@ -100,10 +100,7 @@ def _recorded(
         if alerts is None:
             raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
         return None
-    if not has_journal(folder):
-        option = f"--journal {journal}" if checkpoint is None else f"--checkpoint {checkpoint}"
-        raise UsageError(f"{option}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
-    return open_journal(folder)
+    return open_journal(folder, "--journal" if checkpoint is None else "--checkpoint")
 
 
 def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
 
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
@@ -16,6 +15,7 @@ from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
 from streaming.status import build_voters
+from streaming.status.build_voters import copied
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import (
     ChangedSeverity,
@@ -37,9 +37,6 @@ from streaming.status.status_parts import (
     VoterChangeStatus,
 )
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 RECOVERING_LIMIT = 2_000
 """Recovering partitions that a status names; `recovering_partitions` counts all."""
 PENDING_LIMIT = 200
@@ -48,7 +45,6 @@ TOPIC_LIMIT = 200
 """Topics with recovering partitions that a status names."""
 LIVE_MS = 10_000
 """For a job, `source` is `live` while a leader answered the log or a poll within this time."""
-StatusT = TypeVar("StatusT", bound="DataclassInstance")
 
 
 def job_cluster_status(
@@ -83,10 +79,10 @@ def cluster_status(
     longest = _longest_recovering(quorum)
     return replace(
         _present_state(state),
-        elections=tuple(_copied(ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
-        voter_changes=tuple(_copied(VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes),
+        elections=tuple(copied(ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
+        voter_changes=tuple(copied(VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes),
         findings=tuple(
-            _copied(FindingStatus, one, hold_s=state.thresholds[one.rule][HOLD])
+            copied(FindingStatus, one, hold_s=state.thresholds[one.rule][HOLD])
             for one in worst_first(evaluation.findings)
         ),
         unknown=tuple(evaluation.unknown),
@@ -94,7 +90,7 @@ def cluster_status(
         recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
         recoveries=_topic_recoveries(longest),
         reconfigurations=tuple(map(_forced_reconfiguration, history.reconfigurations)),
-        starts=tuple(_copied(ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
+        starts=tuple(copied(ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
         unclean=tuple(map(_unclean_elections, history.unclean)),
         pending=_pending(tracked) if tracked else (),
         not_applicable=tuple(evaluation.not_applicable),
@@ -104,11 +100,6 @@ def cluster_status(
             if one.severity is not None and one.enabled
         ),
     )
-
-
-def _copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
-    """Returns a part of the status: its fields are those of the model under the same names, and the others."""
-    return kind(**others, **{each.name: getattr(one, each.name) for each in fields(kind) if each.name not in others})
 
 
 def _present_state(state: ClusterState) -> ClusterStatus:
@@ -186,7 +177,7 @@ def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
     pending = sorted(
         (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
     )
-    return tuple(_copied(PendingCondition, one) for one in pending[:PENDING_LIMIT])
+    return tuple(copied(PendingCondition, one) for one in pending[:PENDING_LIMIT])
 
 
 def _longest_recovering(quorum: Quorum) -> list[Recovery]:
@@ -195,18 +186,18 @@ def _longest_recovering(quorum: Quorum) -> list[Recovery]:
 
 def _forced_reconfiguration(one: Reconfiguration) -> ForcedReconfigurationStatus:
     before, after = (tuple(key.id for key in keys) for keys in (one.before, one.after))
-    return _copied(ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
+    return copied(ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
 
 
 def _unclean_elections(one: UncleanElections) -> UncleanElectionStatus:
     times = {"first_at_ms": one.first_timestamp_ms, "last_at_ms": one.last_timestamp_ms}
-    return _copied(UncleanElectionStatus, one, **times)
+    return copied(UncleanElectionStatus, one, **times)
 
 
 def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
     """Returns one recovering partition and which of its replicas' brokers are alive."""
     newest = quorum.newest_timestamp_ms
-    return _copied(
+    return copied(
         RecoveringPartition,
         one,
         since_ms=one.since_timestamp_ms,
@@ -221,7 +212,7 @@ def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
     for one in longest:
         oldest.setdefault(one.topic_id, one)
     return tuple(
-        _copied(TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
+        copied(TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
         for one in [*oldest.values()][:TOPIC_LIMIT]
     )
 

@@ -1,7 +1,8 @@
 """The voters, observers, endpoints and votes of a `ClusterStatus`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rules.analysis.electability import (
     electability,
@@ -37,8 +38,17 @@ from streaming.status.status_parts import (
     VoterEndpointStatus,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+StatusT = TypeVar("StatusT", bound="DataclassInstance")
 ENDPOINT_RULE = "stale-voter-endpoint"
 """The rule whose thresholds (`silent`, `poll_age`, `probe_age`) decide who fetches and what is too old."""
+
+
+def copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
+    """Returns a part of the status: its fields are those of the model under the same names, and the others."""
+    return kind(**others, **{each.name: getattr(one, each.name) for each in fields(kind) if each.name not in others})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +181,7 @@ def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
 def certificates(quorum: Quorum) -> tuple[CertificateStatus, ...]:
     """Returns the certificate that each probed endpoint presented."""
     return tuple(
-        CertificateStatus(
-            id=probe.node,
-            endpoint=str(probe.endpoint),
-            expires_at_ms=probe.certificate.expires_at_ms,
-            fault=probe.certificate.fault,
-        )
+        copied(CertificateStatus, probe.certificate, id=probe.node, endpoint=str(probe.endpoint))
         for _, probe in sorted(quorum.probes.items(), key=lambda each: (each[1].node, each[0]))
         if probe.certificate is not None and probe.certificate.expires_at_ms is not None
     )

@@ -6,7 +6,7 @@ default, so it may begin in the middle of the log: then `whole` is False.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from connectors.errors import UsageError
@@ -39,20 +39,62 @@ SettingsOf = Callable[[str], ClusterSettings | None]
 AfterRow = Callable[[Machine, Sequence[Alert]], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedJournal:
-    """One cluster's rows of a journal, replayed."""
+    """One cluster's rows of a recording, replayed up to a point in time."""
 
-    monitor: ClusterMonitor
-    newest_ms: Millis
-    """observed_at of its newest row."""
-    known_endpoints: KnownEndpoints
-    """The endpoints that its nodes were last reported at."""
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        upto: PointInTime | None,
+        evaluates_from_ms: Millis | None,
+        after_row: AfterRow,
+    ) -> None:
+        self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
+        self._after_row = after_row
+        self.newest_ms = Millis(0)
+        """observed_at of the newest row that was applied; 0 if there is none."""
+        self.known_endpoints = KnownEndpoints()
+        """The endpoints that its nodes were last reported at."""
+        self._upto = upto
+        self._ended = False
+        self._extent = SourceExtent()
 
     @property
     def machine(self) -> Machine:
         """The state after the rows."""
         return self.monitor.machine
+
+    def apply(self, row: Observation) -> None:
+        """Applies a row, unless it is later than the point in time. A row that raises is skipped, as in the job."""
+        if self._upto is not None:
+            self._extent = self._extent.with_row(row)
+            self._ended = self._ended or self._is_later(row, self._upto)
+        if self._ended:
+            return
+        self.newest_ms = Millis(row.observed_at_ms)
+        shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
+        outcome = self.monitor.apply((shown,))
+        self._after_row(self.machine, outcome.alerts)
+        self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+
+    def finish(self, source: str) -> None:
+        """Skips rows after which the state cannot be stored, as in the job, and checks that the point in time is held.
+
+        Raises:
+            UsageError: it is not.
+        """
+        self.monitor.apply((), store=True)
+        require_within(self._upto, self._extent, source)
+        if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
+            raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
+
+    def _is_later(self, row: Observation, upto: PointInTime) -> bool:
+        match upto:
+            case AtTime(at_ms=at_ms):
+                return row.observed_at_ms > at_ms
+            case AtOffset(offset=offset):
+                first = (row.base_offset or 0) - (row.kind is ObservationKind.SNAPSHOT)
+                return row.kind in _LOG_KINDS and first > offset
 
     @property
     def whole(self) -> bool:
@@ -97,7 +139,7 @@ def replay_recording(
         UsageError: the recording cannot be read, or does not hold that point in time.
         JournalError: the journal is damaged.
     """
-    replays: dict[str, _Replay | None] = {}
+    replays: dict[str, ReplayedJournal | None] = {}
     until_ms = upto.at_ms if isinstance(upto, AtTime) else None
     newest_ms = until_ms or recording.newest_ms()
     polls_since_ms = newest_ms - _POLLS_MS
@@ -106,7 +148,9 @@ def replay_recording(
     for row in recording.rows(since_ms=since_ms, until_ms=until_ms, say=say):
         if row.cluster not in replays:
             settings = settings_of(row.cluster)
-            replays[row.cluster] = None if settings is None else _Replay(settings, upto, evaluates_from_ms, after_row)
+            replays[row.cluster] = (
+                None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms, after_row)
+            )
         one = replays[row.cluster]
         if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms or upto is not None):
             one.apply(row)
@@ -118,15 +162,9 @@ def replay_recording(
             "give a time"
         )
     for name, one in replayed.items():
-        one.finish()
-        one.require_reached(f"the {recording.kind} of cluster {name}")
-    return {
-        name: ReplayedJournal(
-            monitor=one.monitor, newest_ms=one.newest_ms, known_endpoints=stored_endpoints(endpoints.get(name))
-        )
-        for name, one in replayed.items()
-        if one.newest_ms is not None
-    }
+        one.finish(f"the {recording.kind} of cluster {name}")
+        one.known_endpoints = stored_endpoints(endpoints.get(name))
+    return {name: one for name, one in replayed.items() if one.newest_ms}
 
 
 def recorded_state(
@@ -157,65 +195,6 @@ def recorded_state(
         missing=missing,
         log_dir=log_dir,
     )
-
-
-class _Replay:
-    """Applies one cluster's rows up to a point in time."""
-
-    def __init__(
-        self,
-        settings: ClusterSettings,
-        upto: PointInTime | None,
-        evaluates_from_ms: Millis | None,
-        after_row: AfterRow,
-    ) -> None:
-        self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
-        self._after_row = after_row
-        self.newest_ms: Millis | None = None
-        """observed_at of the newest row that was applied."""
-        self._upto = upto
-        self._ended = False
-        self._extent = SourceExtent()
-
-    @property
-    def machine(self) -> Machine:
-        """The state after the rows."""
-        return self.monitor.machine
-
-    def apply(self, row: Observation) -> None:
-        """Applies a row, unless it is later than the point in time. A row that raises is skipped, as in the job."""
-        if self._upto is not None:
-            self._extent = self._extent.with_row(row)
-            self._ended = self._ended or self._is_later(row, self._upto)
-        if self._ended:
-            return
-        self.newest_ms = Millis(row.observed_at_ms)
-        shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
-        outcome = self.monitor.apply((shown,))
-        self._after_row(self.machine, outcome.alerts)
-        self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
-
-    def finish(self) -> None:
-        """Skips rows after which the state cannot be stored, as in the job."""
-        self.monitor.apply((), store=True)
-
-    def require_reached(self, source: str) -> None:
-        """Checks that the rows hold the point in time.
-
-        Raises:
-            UsageError: they do not.
-        """
-        require_within(self._upto, self._extent, source)
-        if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
-            raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
-
-    def _is_later(self, row: Observation, upto: PointInTime) -> bool:
-        match upto:
-            case AtTime(at_ms=at_ms):
-                return row.observed_at_ms > at_ms
-            case AtOffset(offset=offset):
-                first = (row.base_offset or 0) - (row.kind is ObservationKind.SNAPSHOT)
-                return row.kind in _LOG_KINDS and first > offset
 
 
 def missing_of(machine: Machine) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from connectors.logdir.log_dir_reader import VoterSetInFile
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
-from streaming.status.build_voters import recorded_voters
+from streaming.status.build_voters import copied, recorded_voters
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.status_parts import LogDirStatus, QuorumStateFile, UnreadBytes, VoterEndpoints, VotersRecordStatus
 
@@ -19,23 +19,18 @@ _VOTER_SETS_SHOWN = 4
 
 def log_dir_status(contents: LogDirContents) -> LogDirStatus:
     """Returns the `log_dir` of a cluster status."""
-    meta = contents.meta_properties
-    return LogDirStatus(
+    meta, election = contents.meta_properties, contents.election
+    return copied(
+        LogDirStatus,
+        contents,
         folder=str(contents.folder),
         node_id=meta.node_id if meta else None,
         directory_id=meta.directory_id if meta else None,
-        quorum_state=None if isinstance(contents.election, str) else _quorum_state(contents.election),
-        snapshot=contents.snapshot,
-        committed_below=contents.committed_below,
-        first_offset=contents.first_offset,
+        quorum_state=None if isinstance(election, str) else _quorum_state(election),
         log_end_offset=contents.end_offset,
         last_epoch=contents.epoch,
-        whole=contents.whole,
         voter_sets=tuple(_voter_set(one) for one in contents.voter_sets),
-        not_read=tuple(
-            UnreadBytes(file=one.file, position=one.position, size=one.size, reason=one.reason)
-            for one in contents.damaged
-        ),
+        not_read=tuple(copied(UnreadBytes, one) for one in contents.damaged),
     )
 
 
@@ -58,24 +53,24 @@ def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
 
 
 def _quorum_state(election: ElectionState) -> QuorumStateFile:
-    return QuorumStateFile(
-        version=election.version,
-        leader_epoch=election.leader_epoch,
-        leader_id=election.leader_id,
-        voted_id=election.voted.id if election.voted else None,
-        voted_directory_id=election.voted.directory_id if election.voted else None,
-        static_voters=tuple(election.static_voters),
+    voted = election.voted
+    return copied(
+        QuorumStateFile,
+        election,
+        voted_id=voted.id if voted else None,
+        voted_directory_id=voted.directory_id if voted else None,
     )
 
 
 def _voter_set(one: VoterSetInFile) -> VotersRecordStatus:
-    return VotersRecordStatus(
-        offset=one.voters.offset,
-        leader_epoch=one.voters.leader_epoch,
-        written_at_ms=one.voters.timestamp_ms,
-        file=one.file,
-        in_snapshot=one.in_snapshot,
-        voters=recorded_voters(one.voters),
+    recorded = one.voters
+    return copied(
+        VotersRecordStatus,
+        one,
+        offset=recorded.offset,
+        leader_epoch=recorded.leader_epoch,
+        written_at_ms=recorded.timestamp_ms,
+        voters=recorded_voters(recorded),
     )
 
 

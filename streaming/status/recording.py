@@ -122,8 +122,11 @@ class JournalRecording:
         return beginning if whole.observed_at_ms < since_ms else self.reader.first_sequence()
 
 
-def open_journal(folder: Path) -> JournalRecording:
+def open_journal(folder: Path, option: str = "--journal") -> JournalRecording:
     """Returns the journal of a checkpoint folder, the journal that the folder is, or the one in a bundle.
+
+    Args:
+        option: that of the command line which gave the folder.
 
     Raises:
         UsageError: there is none.
@@ -135,7 +138,7 @@ def open_journal(folder: Path) -> JournalRecording:
         journal = JournalReader(place.absolute())
         if journal.created:
             return JournalRecording(journal, str(given))
-    raise UsageError(f"--journal {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
+    raise UsageError(f"{option} {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
 
 
 def has_journal(folder: Path) -> bool:

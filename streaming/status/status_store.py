@@ -61,8 +61,6 @@ class StatusStore:
         self._lock = threading.Lock()
         self._names = tuple(names)
         self._received: dict[str, ReceivedStatus] = {}
-        self._blind: set[str] = set()
-        """The clusters whose newest status observes nothing."""
         self._delivery: NewestDelivery | None = None
 
     @property
@@ -80,7 +78,6 @@ class StatusStore:
         with self._lock:
             self._names = tuple(names)
             self._received = {name: one for name, one in self._received.items() if name in set(names)}
-            self._blind &= self._received.keys()
 
     def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:
         """Stores a cluster's newest status."""
@@ -90,10 +87,6 @@ class StatusStore:
             self._received[status.cluster] = ReceivedStatus(
                 status=status, received_at_ms=at_ms, ended_recoveries=ended[-ENDED_RECOVERIES_KEPT:]
             )
-            if quorum_unobserved(status.findings):
-                self._blind.add(status.cluster)
-            else:
-                self._blind.discard(status.cluster)
 
     def put_delivery(self, report: DeliveryReport, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
         """Stores the newest delivery; reads the ledger's `history` only when the delivery recorded something."""
@@ -107,14 +100,15 @@ class StatusStore:
         """Returns whether at least one cluster is observed now: a status arrived, and some data source answered."""
         with self._lock:
             return any(
-                now_ms - one.received_at_ms <= OBSERVED_MS and name not in self._blind
-                for name, one in self._received.items()
+                now_ms - one.received_at_ms <= OBSERVED_MS and not quorum_unobserved(one.status.findings)
+                for one in self._received.values()
             )
 
     def visibility(self, also_blind: Collection[str] = ()) -> Visibility:
         """Returns the configured clusters, and those whose newest status observes nothing or that are `also_blind`."""
         with self._lock:
-            return Visibility(monitored=self._names, blind=[*also_blind, *self._blind])
+            blind = [name for name, one in self._received.items() if quorum_unobserved(one.status.findings)]
+            return Visibility(monitored=self._names, blind=[*also_blind, *blind])
 
     def newest(self, cluster: str) -> ReceivedStatus | None:
         """The newest status of a cluster; None before the first one."""

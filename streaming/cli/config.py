@@ -13,9 +13,9 @@ from connectors.errors import UsageError
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
-    from rules.finding import Plain
+    from rules.finding import Plain, Severity
     from streaming.config import Config
-    from streaming.doctor.sink_check import NotificationTest, SinkCheck
+    from streaming.doctor.sink_check import SinkCheck
 
 EXAMPLE = "example.yaml"
 
@@ -73,13 +73,13 @@ def check(
     from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
-    test = _test(severity, send=send_test)
+    test_severity = _test_severity(severity, send=send_test)
     errors = list(mistakes(file))
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
     errors = [*unreadable(config)]
-    checks = _check_sinks(config, None if errors else test)
+    checks = _check_sinks(config, test_severity, send_test=send_test and not errors)
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [located(file, sentence) for sentence in errors], as_json=as_json)
@@ -125,17 +125,16 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     raise typer.Exit(2)
 
 
-def _test(severity: str | None, *, send: bool) -> "NotificationTest | None":
+def _test_severity(severity: str | None, *, send: bool) -> "Severity | None":
     from rules.finding import Severity
-    from streaming.doctor.sink_check import NotificationTest
 
-    if not send:
-        if severity is not None:
-            raise UsageError("--severity is the severity of the test notification: give --send-test too")
+    if severity is None:
         return None
-    if severity is not None and severity not in list(Severity):
+    if not send:
+        raise UsageError("--severity is the severity of the test notification: give --send-test too")
+    if severity not in list(Severity):
         raise UsageError(f"--severity {severity}: expected critical, warning or info")
-    return NotificationTest(severity=None if severity is None else Severity(severity))
+    return Severity(severity)
 
 
 def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
@@ -148,8 +147,9 @@ def _heartbeat(config: "Config", *, send: bool) -> "tuple[Plain, str | None]":
     return {"every_s": config.heartbeat.every, "test": (error or "delivered") if send else None}, error
 
 
-def _check_sinks(config: "Config", test: "NotificationTest | None") -> "Sequence[SinkCheck]":
+def _check_sinks(config: "Config", severity: "Severity | None", *, send_test: bool) -> "Sequence[SinkCheck]":
     from streaming.doctor.sink_check import check_sink
 
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
-        return [check_sink(spec, store=Path(folder), test=test) for spec in config.sink_specs()]
+        store = Path(folder)
+        return [check_sink(spec, store=store, send_test=send_test, severity=severity) for spec in config.sink_specs()]

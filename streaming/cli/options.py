@@ -20,7 +20,6 @@ from rules.model.identifiers import Millis, Offset
 from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
-    from connectors.observations.point_in_time import PointInTime
     from connectors.store.store_place import StorePlace
     from streaming.config import Config
 

@@ -109,6 +109,11 @@ ClusterId = Annotated[str, AfterValidator(_checked)]
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
 _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
 """Files that are read at each login."""
+_OPTIONS = (
+    *("security_protocol", "ssl_check_hostname", "ssl_password", "sasl_mechanism", "sasl_plain_username"),
+    *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", *_FILES, *_SECRET_FILES),
+)
+"""The keys of the connection and the login, which the client takes under the same names."""
 
 
 class ClusterDefaults(LoginSection):
@@ -177,24 +182,12 @@ class ClusterSection(ClusterDefaults):
             if (file := getattr(self, name)) is not None:
                 # The gatherer reads it at each login: an error is reported now and with its key.
                 Secret(file=file).check(f"cluster {self.name}: {name}")
-        options: dict[str, str | int | bool | None] = {
-            "security_protocol": self.security_protocol,
-            "ssl_check_hostname": self.ssl_check_hostname,
-            "sasl_mechanism": self.sasl_mechanism,
-            "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": _text(self.sasl_plain_password),
-            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
-            "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
-            "ssl_password": _text(self.ssl_password),
-        }
-        for name in (*_FILES, *_SECRET_FILES):
-            path = getattr(self, name)
-            options[name] = None if path is None else str(path)
+        options = {name: _plain(value) for name in _OPTIONS if (value := getattr(self, name)) is not None}
         return ClusterConnection(
             name=self.name,
             bootstrap=tuple(host_port(address) for address in self.bootstrap),
             cluster_id=self.cluster_id,
-            options={key: value for key, value in options.items() if value is not None},
+            options=options,
             resolve=dict(self.resolve),
             hosts_file=None if self.hosts_file is None else str(self.hosts_file),
             log=self.metadata_log,
@@ -211,5 +204,7 @@ class ClusterSection(ClusterDefaults):
             ) from None
 
 
-def _text(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
+def _plain(value: SecretStr | Path | str | bool) -> str | bool:  # noqa: FBT001 - the value of a key
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return str(value) if isinstance(value, Path) else value

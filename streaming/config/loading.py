@@ -32,11 +32,10 @@ def load(path: Path, *, complete: bool = True) -> Config:
     Raises:
         UsageError: the file cannot be read, is not YAML, or has an invalid value: the first one.
     """
-    document = _read(path)
-    try:
-        return _validated(document, complete=complete)
-    except _InvalidConfig as problem:
-        raise UsageError(f"{path}: {problem.sentences[0]}") from None
+    config, wrong = _validated(_read(path), complete=complete)
+    if config is None:
+        raise UsageError(f"{path}: {wrong[0]}")
+    return config
 
 
 def mistakes(path: Path) -> Sequence[str]:
@@ -45,11 +44,8 @@ def mistakes(path: Path) -> Sequence[str]:
     Raises:
         UsageError: the file cannot be read, or is not YAML.
     """
-    try:
-        _validated(_read(path))
-    except _InvalidConfig as problem:
-        return [f"{path}: {sentence}" for sentence in problem.sentences]
-    return []
+    _, wrong = _validated(_read(path))
+    return [f"{path}: {sentence}" for sentence in wrong]
 
 
 def checked(data: Mapping[str, Any], source: str) -> Config:
@@ -94,12 +90,6 @@ def _keys_at_the_beginning(sentence: str, data: Mapping[str, Any]) -> KeyPath | 
     return ("clusters", names.index(found["cluster"]), found["key"]) if known else None
 
 
-class _InvalidConfig(Exception):
-    def __init__(self, sentences: Sequence[str]) -> None:
-        super().__init__()
-        self.sentences = sentences
-
-
 def _read(path: Path) -> Document:
     text = readable(path, "--config")
     try:
@@ -117,20 +107,19 @@ def _read(path: Path) -> Document:
     return document
 
 
-def _validated(document: Document, *, complete: bool = True) -> Config:
+def _validated(document: Document, *, complete: bool = True) -> tuple[Config | None, Sequence[str]]:
+    """Returns the configuration, or None and a sentence for each invalid value."""
     try:
         data = expanded(document.data, os.environ)
         config = Config.model_validate(data)
     except ExpansionError as problem:
-        raise _InvalidConfig([f"{place(document, problem.path)}: {problem}"]) from None
+        return None, [f"{place(document, problem.path)}: {problem}"]
     except ValidationError as problem:
-        raise _InvalidConfig(sentences(problem, document)) from None
+        return None, sentences(problem, document)
     wrong = list(_wrong_thresholds(config, data, document))
     if complete:
         wrong += [f"{place(document, path)}: {sentence}" for path, sentence in mistakes_between_parts(config)]
-    if wrong:
-        raise _InvalidConfig(wrong)
-    return config
+    return None if wrong else config, wrong
 
 
 def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,23 +23,6 @@ _SUMMARY = "This is a test of kraftwatch's configuration. Nothing is wrong; no a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationTest:
-    """What is sent to each sink."""
-
-    severity: Severity | None = None
-    """The severity of the test; None: the lowest that the sink takes."""
-    pause: Callable[[float], None] = time.sleep
-    """Waits for so many seconds."""
-
-    def severity_for(self, spec: SinkSpec) -> Severity | None:
-        """Returns the severity of the test for this sink; None if the sink does not take the requested one."""
-        lowest = spec.section.route.min_severity
-        if self.severity is None:
-            return lowest
-        return self.severity if self.severity.rank >= lowest.rank else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCheck:
     """The result for one sink. No text contains a secret."""
 
@@ -55,17 +38,20 @@ class SinkCheck:
     """What must arrive where after the test."""
 
 
-def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | None = None) -> SinkCheck:
+def check_sink(
+    spec: SinkSpec, *, store: StorePlace, send_test: bool = False, severity: Severity | None = None
+) -> SinkCheck:
     """Opens one sink and, on request, sends a test notification.
 
     Args:
         store: a temporary folder, so that the job's own message store is not changed.
-        test: the test to send; None sends nothing and creates no alert file.
+        send_test: False sends nothing and creates no alert file.
+        severity: of the test; None: the lowest that the sink takes.
     """
     section = spec.section
     try:
         file = section.created_file()
-        if file is not None and test is None:
+        if file is not None and not send_test:
             # Not created here: the file would belong to the current user, and the job might not be able to write it.
             return SinkCheck(name=section.name or section.default_name(), problem=_not_writable(file))
         if file is not None and _root_in_the_folder_of_another_user(file):
@@ -76,12 +62,13 @@ def check_sink(spec: SinkSpec, *, store: StorePlace, test: NotificationTest | No
     except UsageError as problem:
         return SinkCheck(name=section.name or section.kind, problem=str(problem))
     name = sink.options.name
-    if test is None:
+    if not send_test:
         return SinkCheck(name=name)
-    severity = test.severity_for(spec)
-    if severity is None:
-        return SinkCheck(name=name, not_sent=f"not sent: the sink takes {section.route.min_severity} or worse")
-    error = _send_test(sink, spec, severity, test.pause)
+    lowest = section.route.min_severity
+    severity = severity or lowest
+    if severity.rank < lowest.rank:
+        return SinkCheck(name=name, not_sent=f"not sent: the sink takes {lowest} or worse")
+    error = _send_test(sink, spec, severity)
     return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
 
 
@@ -97,7 +84,7 @@ def _not_writable(file: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable for this user"
 
 
-def _send_test(sink: Sink, spec: SinkSpec, severity: Severity, pause: Callable[[float], None]) -> str | None:
+def _send_test(sink: Sink, spec: SinkSpec, severity: Severity) -> str | None:
     """Sends an alert that fires and resolves.
 
     Returns:
@@ -109,7 +96,7 @@ def _send_test(sink: Sink, spec: SinkSpec, severity: Severity, pause: Callable[[
         return error
     try:
         if spec.section.test_open_s:
-            pause(spec.section.test_open_s)
+            time.sleep(spec.section.test_open_s)
     finally:
         # Also after ^C, so that no incident stays open in a pager.
         error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))

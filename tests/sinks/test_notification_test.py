@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Severity
 from streaming.cli import app
-from streaming.doctor.sink_check import NotificationTest, check_sink
+from streaming.doctor.sink_check import check_sink
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.real_alertmanager import RealAlertmanager
@@ -68,16 +69,21 @@ def assert_received(received: list[tuple[str, dict[str, Any]]], path: str) -> No
     assert states == ["firing"], received
 
 
-def test_pager_keeps_the_test_open_and_then_resolves_it(tmp_path: Path, trusted: CertificateAuthority) -> None:
+def test_pager_keeps_the_test_open_and_then_resolves_it(
+    tmp_path: Path, trusted: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     double = PagerdutyDouble()
     open_during_the_pause: list[str] = []
+
+    def pause(_: float) -> None:
+        open_during_the_pause.extend(each.state for each in double.alerts)
+
+    monkeypatch.setattr("streaming.doctor.sink_check.time", SimpleNamespace(sleep=pause))
     with serving(trusted.server(trusted.issue("server"))) as server:
         server.behave = double.reply
         config = local_pagerduty(server.url, Path(trusted.file), KEY)
-        test = NotificationTest(pause=lambda _: open_during_the_pause.extend(each.state for each in double.alerts))
-        check = check_sink(
-            SinkSpec(section=config.model_copy(update={"min_severity": Severity.WARNING})), store=tmp_path, test=test
-        )
+        spec = SinkSpec(section=config.model_copy(update={"min_severity": Severity.WARNING}))
+        check = check_sink(spec, store=tmp_path, send_test=True)
 
     assert (check.test_error, check.not_sent) == (None, None)
     (alert,) = double.alerts

@@ -4,16 +4,16 @@ Alerts and audits are in its database: SQLite or PostgreSQL. Observations and ev
 of a relay. docs/dataframes.md describes each column.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import compact_json
@@ -30,32 +30,54 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
 from streaming.pipeline.schema import OBSERVATION, REFUSED, unpacked
 
-ALERT = StructType(
-    [
-        StructField("number", LongType(), nullable=False),
-        *(StructField(name, StringType(), nullable=False) for name in ("cluster", "cluster_id", "rule", "subject")),
-        *(StructField(name, StringType(), nullable=False) for name in ("severity", "state", "summary", "evidence")),
-        StructField("remedy", ArrayType(StringType()), nullable=False),
-        *(StructField(name, TimestampType()) for name in ("started_at", "observed_at", "sent_at")),
-        StructField("offset", LongType()),
-        StructField("fingerprint", StringType(), nullable=False),
-        StructField("incident", StringType(), nullable=False),
-    ]
-)
-AUDIT = StructType(
-    [
-        StructField("audited_at", TimestampType()),
-        *(StructField(name, StringType(), nullable=False) for name in ("suite", "contract", "severity")),
-        *(StructField(name, LongType(), nullable=False) for name in ("checked_rows", "broken_rows")),
-        StructField("clusters", ArrayType(StringType()), nullable=False),
-        StructField("example", StringType()),
-    ]
-)
+RecordT = TypeVar("RecordT")
+Columns: TypeAlias = Mapping[str, tuple[DataType, Callable[[RecordT], object]]]
+"""The columns of a table: the type of each, and how it is read."""
+_TEXT, _LONG, _TIME, _TEXTS = StringType(), LongType(), TimestampType(), ArrayType(StringType())
+_ALERTS: Columns[AlertRecord] = {
+    "number": (_LONG, lambda record: record.number),
+    "cluster": (_TEXT, lambda record: _utf8(record.alert.cluster)),
+    "cluster_id": (_TEXT, lambda record: _utf8(record.alert.cluster_id)),
+    "rule": (_TEXT, lambda record: _utf8(record.alert.rule)),
+    "subject": (_TEXT, lambda record: _utf8(record.alert.subject)),
+    "severity": (_TEXT, lambda record: record.alert.severity.value),
+    "state": (_TEXT, lambda record: record.alert.state.value),
+    "summary": (_TEXT, lambda record: _utf8(record.alert.summary)),
+    "evidence": (_TEXT, lambda record: compact_json(json_safe(record.alert.evidence)).decode()),
+    "remedy": (_TEXTS, lambda record: [_utf8(line) for line in record.alert.remedy]),
+    "started_at": (_TIME, lambda record: timestamp_us(record.alert.started_at_ms)),
+    "observed_at": (_TIME, lambda record: timestamp_us(record.alert.observed_at_ms)),
+    "sent_at": (_TIME, lambda record: timestamp_us(record.recorded_at_ms)),
+    "offset": (_LONG, lambda record: record.alert.offset),
+    "fingerprint": (_TEXT, lambda record: record.alert.fingerprint),
+    "incident": (_TEXT, lambda record: record.incident),
+}
+_AUDITS: Columns[ContractResult] = {
+    "audited_at": (_TIME, lambda result: timestamp_us(result.audited_at_ms)),
+    "suite": (_TEXT, lambda result: result.suite),
+    "contract": (_TEXT, lambda result: result.contract),
+    "severity": (_TEXT, lambda result: result.severity.value),
+    "checked_rows": (_LONG, lambda result: result.checked_rows),
+    "broken_rows": (_LONG, lambda result: result.broken_rows),
+    "clusters": (_TEXTS, lambda result: [_utf8(name) for name in result.clusters]),
+    "example": (_TEXT, lambda result: None if result.example is None else _utf8(result.example)),
+}
+
+
+def _schema(columns: Columns[Any]) -> StructType:
+    return StructType(
+        [
+            StructField(name, type_, nullable=type_ is _TIME or name in ("offset", "example"))
+            for name, (type_, _) in columns.items()
+        ]
+    )
+
+
 SCHEMAS: Final[Mapping[str, StructType]] = {
-    "alerts": ALERT,
+    "alerts": _schema(_ALERTS),
     "observations": OBSERVATION,
     "events": EVENT,
-    "audits": AUDIT,
+    "audits": _schema(_AUDITS),
 }
 """By the name of the table."""
 
@@ -121,9 +143,9 @@ class JobTables:
         """
         match table:
             case "alerts":
-                return self._stored(spark, ALERT, map(_alert_row, AlertStore(self._database).alerts()))
+                return self._stored(spark, table, _ALERTS, AlertStore(self._database).alerts())
             case "audits":
-                return self._stored(spark, AUDIT, map(_audit_row, AuditResults(self._database).all()))
+                return self._stored(spark, table, _AUDITS, AuditResults(self._database).all())
             case "observations" | "events":
                 return self._observed(spark, since_ms, events=table == "events")
             case _:
@@ -134,11 +156,11 @@ class JobTables:
         return job_database(self.store, read_only=True)
 
     @staticmethod
-    def _stored(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+    def _stored(spark: SparkSession, table: str, columns: Columns[RecordT], records: Iterable[RecordT]) -> DataFrame:
         # Few and read at once, in the driver: a password of the store stays in this process.
-        return spark.createDataFrame(
-            pa.Table.from_pylist([*rows], schema=to_arrow_schema(schema, timezone="UTC")), schema
-        )
+        rows = [{name: read(one) for name, (_, read) in columns.items()} for one in records]
+        schema = SCHEMAS[table]
+        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timezone="UTC")), schema)
 
     def _observed(self, spark: SparkSession, since_ms: int, *, events: bool) -> DataFrame:
         schema = EVENT if events else OBSERVATION
@@ -165,38 +187,6 @@ class _Unpack:
             rows = (unpacked(value) for group, value in packed if group != REFUSED)
             if wanted := [row for row in rows if row.observed_at_ms >= self._since_ms]:
                 yield arrow_rows(wanted, schema, events=self._events)
-
-
-def _alert_row(record: AlertRecord) -> Mapping[str, object]:
-    alert = record.alert
-    texts = {name: getattr(alert, name) for name in ("cluster", "cluster_id", "rule", "subject", "summary")}
-    return {
-        "number": record.number,
-        **{name: _utf8(text) for name, text in texts.items()},
-        "severity": alert.severity.value,
-        "state": alert.state.value,
-        "evidence": compact_json(json_safe(alert.evidence)).decode(),
-        "remedy": [_utf8(line) for line in alert.remedy],
-        "started_at": timestamp_us(alert.started_at_ms),
-        "observed_at": timestamp_us(alert.observed_at_ms),
-        "sent_at": timestamp_us(record.recorded_at_ms),
-        "offset": alert.offset,
-        "fingerprint": alert.fingerprint,
-        "incident": record.incident,
-    }
-
-
-def _audit_row(result: ContractResult) -> Mapping[str, object]:
-    return {
-        "audited_at": timestamp_us(result.audited_at_ms),
-        "suite": result.suite,
-        "contract": result.contract,
-        "severity": result.severity.value,
-        "checked_rows": result.checked_rows,
-        "broken_rows": result.broken_rows,
-        "clusters": [_utf8(name) for name in result.clusters],
-        "example": None if result.example is None else _utf8(result.example),
-    }
 
 
 def _utf8(text: str) -> str:

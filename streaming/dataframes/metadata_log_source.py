@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -42,31 +43,6 @@ from streaming.dataframes.requested_data import (
     require_columns,
     timestamp_us,
 )
-
-RECORD = StructType(
-    [
-        StructField("file", StringType(), nullable=False),
-        StructField("snapshot", BooleanType(), nullable=False),
-        StructField("offset", LongType()),
-        StructField("leader_epoch", IntegerType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestamp_ms", LongType()),
-        StructField("control", BooleanType()),
-        StructField("type", StringType()),
-        StructField("version", IntegerType()),
-        StructField("data", StringType()),
-        StructField("length", LongType(), nullable=False),
-        StructField("reason", StringType()),
-        StructField("topic_id", StringType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("leader", IntegerType()),
-        StructField("replicas", ArrayType(IntegerType())),
-        StructField("isr", ArrayType(IntegerType())),
-        StructField("leader_recovery_state", IntegerType()),
-    ]
-)
-"""docs/dataframes.md describes each column."""
 
 ROWS_PER_BATCH: Final = 4096
 _CONTROL_TYPES: Final = frozenset(CONTROL_NAMES.values())
@@ -102,7 +78,7 @@ def record_batches(
         if types is None or record.type in types
     )
     while some := list(islice(rows, ROWS_PER_BATCH)):
-        columns = [pa.array([*map(_COLUMNS[field.name], some)], type=field.type) for field in schema]
+        columns = [pa.array([*map(_COLUMNS[field.name][1], some)], type=field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -142,35 +118,22 @@ def _control(row: _Row) -> bool | None:
     return None if type_ is None or type_ == UNKNOWN else type_ in _CONTROL_TYPES
 
 
-def _topic_id(row: _Row) -> str | None:
-    found: str | None = row.data.get("topicId")
-    return found
-
-
-def _topic(row: _Row) -> str | None:
-    found: str | None
+def _topic(row: _Row) -> object:
     match row.record.type:
         case "TOPIC_RECORD":
-            found = row.data.get("name")
+            return row.data.get("name")
         case "CLEAR_ELR_RECORD":
-            found = row.data.get("topicName")
+            return row.data.get("topicName")
         case "CONFIG_RECORD" if row.data.get("resourceType") == _TOPIC_RESOURCE:
-            found = row.data.get("resourceName")
+            return row.data.get("resourceName")
         case _:
-            found = row.topics.get(str(row.data.get("topicId")))
-    return found
+            return row.topics.get(str(row.data.get("topicId")))
 
 
-def _leader(row: _Row) -> int | None:
-    found: int | None = row.data.get("leaderId" if row.record.type == "LeaderChange" else "leader")
-    return found
-
-
-def _leader_recovery_state(row: _Row) -> int | None:
+def _leader_recovery_state(row: _Row) -> object:
     # A PartitionRecord omits the default, 0.
     default = 0 if row.record.type == "PARTITION_RECORD" and row.data else None
-    found: int | None = row.data.get("leaderRecoveryState", default)
-    return found
+    return row.data.get("leaderRecoveryState", default)
 
 
 def _version(row: _Row) -> int | None:
@@ -183,27 +146,35 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
-_COLUMNS: Final[Mapping[str, Callable[[_Row], object]]] = {
-    "file": lambda row: str(row.part.path),
-    "snapshot": lambda row: row.part.is_snapshot,
-    "offset": lambda row: _known(row.record.offset),
-    "leader_epoch": lambda row: _known(row.record.epoch),
-    "timestamp": lambda row: timestamp_us(row.record.timestamp),
-    "timestamp_ms": lambda row: _known(row.record.timestamp),
-    "control": _control,
-    "type": lambda row: row.record.type,
-    "version": _version,
-    "data": _data,
-    "length": lambda row: row.record.length,
-    "reason": lambda row: row.record.reason,
-    "topic_id": _topic_id,
-    "topic": _topic,
-    "partition": lambda row: row.data.get("partitionId"),
-    "leader": _leader,
-    "replicas": lambda row: row.data.get("replicas"),
-    "isr": lambda row: row.data.get("isr"),
-    "leader_recovery_state": _leader_recovery_state,
+_TEXT, _INT, _LONG, _BOOLEAN, _NODES = StringType(), IntegerType(), LongType(), BooleanType(), ArrayType(IntegerType())
+_COLUMNS: Final[Mapping[str, tuple[DataType, Callable[[_Row], object]]]] = {
+    "file": (_TEXT, lambda row: str(row.part.path)),
+    "snapshot": (_BOOLEAN, lambda row: row.part.is_snapshot),
+    "offset": (_LONG, lambda row: _known(row.record.offset)),
+    "leader_epoch": (_INT, lambda row: _known(row.record.epoch)),
+    "timestamp": (TimestampType(), lambda row: timestamp_us(row.record.timestamp)),
+    "timestamp_ms": (_LONG, lambda row: _known(row.record.timestamp)),
+    "control": (_BOOLEAN, _control),
+    "type": (_TEXT, lambda row: row.record.type),
+    "version": (_INT, _version),
+    "data": (_TEXT, _data),
+    "length": (_LONG, lambda row: row.record.length),
+    "reason": (_TEXT, lambda row: row.record.reason),
+    "topic_id": (_TEXT, lambda row: row.data.get("topicId")),
+    "topic": (_TEXT, _topic),
+    "partition": (_INT, lambda row: row.data.get("partitionId")),
+    "leader": (_INT, lambda row: row.data.get("leaderId" if row.record.type == "LeaderChange" else "leader")),
+    "replicas": (_NODES, lambda row: row.data.get("replicas")),
+    "isr": (_NODES, lambda row: row.data.get("isr")),
+    "leader_recovery_state": (_INT, _leader_recovery_state),
 }
+RECORD = StructType(
+    [
+        StructField(name, type_, nullable=name not in ("file", "snapshot", "length"))
+        for name, (type_, _) in _COLUMNS.items()
+    ]
+)
+"""docs/dataframes.md describes each column."""
 
 
 RANGE_BYTES: Final = 16 * 1024 * 1024

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.dataframes.job_tables import ALERT, AUDIT
+from streaming.dataframes.job_tables import SCHEMAS
 from streaming.dataframes.journal_dataframe import EVENT
 from streaming.dataframes.metadata_log_source import RECORD
 from streaming.pipeline.schema import OBSERVATION
@@ -88,5 +88,5 @@ def test_the_page_lists_every_column_with_its_type() -> None:
 
     listed = [re.findall(r"^\| `(\w+)` \| (\S+) \|", table, re.MULTILINE) for table in tables]
 
-    schemas = (RECORD, OBSERVATION, EVENT, ALERT, AUDIT)
+    schemas = (RECORD, OBSERVATION, EVENT, SCHEMAS["alerts"], SCHEMAS["audits"])
     assert listed == [[(field.name, field.dataType.simpleString()) for field in schema] for schema in schemas]

@@ -18,6 +18,9 @@ from streaming.demo.scenarios import Expectation, Scenario, ScenarioContext, Sce
 from streaming.demo.spinner import waiting
 
 INDENT = (0, 0, 0, 6)
+FIRES_WITHIN_S = 90.0
+"""After the fault, without the hold."""
+RESOLVED_WITHIN_S = 180.0
 COLOURS = {"critical": "bold white on red", "warning": "black on yellow", "info": "black on cyan"}
 
 
@@ -52,9 +55,8 @@ class ScenarioRunner:
         self._fault_times = (began_at, time.time())
         fired = [self._await(expectation, first) for expectation in scenario.expected]
         alerts = [each for each in fired if each is not None]
-        fixed_at = self._fix(scenario, alerts) if len(alerts) == len(fired) else None
+        fixed = len(alerts) == len(fired) and self._fix(scenario, alerts)
         for expectation, alert in zip(scenario.expected, fired, strict=True):
-            resolved = self._resolved(scenario, alert, fixed_at)
             self.outcomes.append(
                 ScenarioOutcome(
                     scenario=scenario.name,
@@ -62,12 +64,12 @@ class ScenarioRunner:
                     alert=alert,
                     after_hold_s=None if alert is None else self._after_hold(alert),
                     after_fault_s=None if alert is None else self._after_fault(alert),
-                    resolved_after_s=resolved,
+                    resolved=fixed and alert is not None and self._resolved(alert),
                     fixable=scenario.fix is not None,
                 )
             )
-        if fixed_at is not None:
-            self._await_end(scenario, earlier)
+        if fixed:
+            self._await_end(earlier)
         self.incidents[scenario.name] = self.counter.incidents[earlier:]
         self.expected_counts[scenario.name] = scenario.notified
         rules = {expectation.rule for expectation in scenario.expected} | set(scenario.also)
@@ -75,9 +77,9 @@ class ScenarioRunner:
             each for each in job.alerts()[first:] if each.state == "firing" and each.rule not in rules
         ]
 
-    def _await_end(self, scenario: Scenario, earlier: int) -> None:
+    def _await_end(self, earlier: int) -> None:
         """Waits until people were notified of the end of the fault; the counts show if they were not."""
-        deadline = time.monotonic() + scenario.resolved_within_s
+        deadline = time.monotonic() + RESOLVED_WITHIN_S
         with waiting(self.console, "waiting for the notification of the end"):
             while not self.counter.all_ended(self.counter.incidents[earlier:]) and time.monotonic() < deadline:
                 time.sleep(0.1)
@@ -91,7 +93,7 @@ class ScenarioRunner:
                     subject=expectation.subject,
                     severity=expectation.severity,
                     since=first,
-                    within_s=hold + expectation.within_s,
+                    within_s=hold + FIRES_WITHIN_S,
                 )
             except JobProcessError as problem:
                 self.console.print(Text(f"  NO ALERT: {problem}", style="bold red"))
@@ -124,31 +126,29 @@ class ScenarioRunner:
         else:
             self.console.print(Text("      ").append_text(text), soft_wrap=True)
 
-    def _fix(self, scenario: Scenario, alerts: Sequence[AlertLine]) -> float | None:
+    def _fix(self, scenario: Scenario, alerts: Sequence[AlertLine]) -> bool:
+        """Fixes the fault; returns False if it cannot be fixed."""
         self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
-        if scenario.fix is None:
-            return None
-        scenario.fix(self.context, alerts)
-        return time.time()
+        if scenario.fix is not None:
+            scenario.fix(self.context, alerts)
+        return scenario.fix is not None
 
-    def _resolved(self, scenario: Scenario, alert: AlertLine | None, fixed_at: float | None) -> float | None:
-        """Returns the seconds from the end of the fix until the alert resolved; at least 0."""
-        if alert is None or fixed_at is None:
-            return None
+    def _resolved(self, alert: AlertLine) -> bool:
+        """Waits until the alert resolves; returns whether it did."""
         with waiting(self.console, f"waiting for {alert.rule} {alert.subject} to resolve"):
             try:
-                resolved = self.context.job.wait_for(
+                self.context.job.wait_for(
                     alert.rule,
                     "resolved",
                     subject=alert.subject,
                     since=alert.number + 1,
-                    within_s=scenario.resolved_within_s,
+                    within_s=RESOLVED_WITHIN_S,
                 )
             except JobProcessError as problem:
                 self.console.print(Text(f"  NOT RESOLVED: {problem}", style="bold red"))
-                return None
+                return False
         self.console.print(Text(f"  resolved: {alert.rule} {alert.subject}", style="bold green"))
-        return max(0.0, resolved.sent_at - fixed_at)
+        return True
 
     def _after_fault(self, alert: AlertLine) -> float:
         """Returns the seconds since the fault was complete, or since it began for an alert that came before that."""
@@ -231,4 +231,4 @@ def _seconds(value: float | None) -> str:
 def _resolution(outcome: ScenarioOutcome) -> str:
     if not outcome.fixable:
         return "still firing"
-    return "NO" if outcome.resolved_after_s is None else "yes"
+    return "yes" if outcome.resolved else "NO"

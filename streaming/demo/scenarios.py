@@ -32,8 +32,6 @@ class Expectation:
     """A part of the alert's subject."""
     severity: str = ""
     """The exact severity; empty for any."""
-    within_s: float = 90.0
-    """Seconds after the fault, without the hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,6 @@ class Scenario:
     """Takes the alerts that fired; None if it cannot be fixed."""
     notified: NotificationCounts
     """The notifications that people must get: one when it begins, one when it gets worse, one when it ends."""
-    resolved_within_s: float = 180.0
     also: tuple[str, ...] = ()
     """Rules that may fire as well: real consequences, not false alerts."""
 
@@ -69,14 +66,14 @@ class ScenarioOutcome:
     """Seconds from the first observation plus the hold to the line in the file."""
     after_fault_s: float | None
     """Seconds from the fault to the line in the file: the physical delay and the hold."""
-    resolved_after_s: float | None
-    """Seconds from the end of the fix to the resolved line; None if it did not resolve or could not be fixed."""
+    resolved: bool
+    """After the fix; False if it could not be fixed."""
     fixable: bool
 
     @property
     def good(self) -> bool:
         """The alert fired, and resolved if the fault was fixed."""
-        return self.alert is not None and (not self.fixable or self.resolved_after_s is not None)
+        return self.alert is not None and (not self.fixable or self.resolved)
 
 
 TOPICS = ("orders", "payments")

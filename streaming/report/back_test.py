@@ -240,17 +240,14 @@ def firings(alerts: Iterable[Alert]) -> tuple[Firing, ...]:
     for alert in alerts:
         subject = (alert.cluster, alert.rule, alert.subject)
         key = (subject, alert.started_at_ms)
-        if alert.state is AlertState.RESOLVED:
-            began = open_.get(key)
-            fired = alert.observed_at_ms if began is None else began.fired_at_ms
-            open_[key] = _firing(subject, alert.started_at_ms, fired, alert.observed_at_ms)
-        elif key not in open_:
-            open_[key] = _firing(subject, alert.started_at_ms, alert.observed_at_ms, None)
+        fired_at_ms = open_[key].fired_at_ms if key in open_ else alert.observed_at_ms
+        open_[key] = Firing(
+            subject=subject,
+            started_at_ms=alert.started_at_ms,
+            fired_at_ms=fired_at_ms,
+            resolved_at_ms=alert.observed_at_ms if alert.state is AlertState.RESOLVED else None,
+        )
     return tuple(open_.values())
-
-
-def _firing(subject: Subject, started_at_ms: Millis, fired_at_ms: Millis, resolved_at_ms: Millis | None) -> Firing:
-    return Firing(subject=subject, started_at_ms=started_at_ms, fired_at_ms=fired_at_ms, resolved_at_ms=resolved_at_ms)
 
 
 def _length_ms(one: Firing) -> Millis:

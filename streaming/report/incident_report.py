@@ -33,8 +33,7 @@ DEFAULT_SPAN_MS = Millis(3_600_000)
 """The length of a report without --from, unless the journal begins later."""
 BEFORE_JOURNAL_MS = Millis(60_000)
 """A report begins this long before the journal: the log holds records of that time."""
-_LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000}
-_PARTITION_LIMIT = 2_000
+_LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000, "partitions_shown": 2_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,6 @@ def _document(view: ClusterView, *, from_ms: Millis, to_ms: Millis, absent: Sequ
         absent=absent,
         recorded=True,
         limits=_LIMITS,
-        partition_limit=_PARTITION_LIMIT,
         rule_link=lambda rule: f"#rule-{rule}",
     )
     policy = (

@@ -29,10 +29,9 @@ from streaming.web.timeline import time_control, timeline, voter_change_text
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
-PARTITION_LIMIT = 100
 SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """The spans of a timeline, by the label of their link."""
-LIMITS: Mapping[str, int] = {"alerts_shown": 10, "alerts_listed": 200, "replicas_shown": 100}
+LIMITS: Mapping[str, int] = {"alerts_shown": 10, "alerts_listed": 200, "replicas_shown": 100, "partitions_shown": 100}
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -132,7 +131,6 @@ def render_cluster(
     held: tuple[Millis, Millis] | None = None,
     at_ms: Millis | None = None,
     limits: Mapping[str, int] = LIMITS,
-    partition_limit: int = PARTITION_LIMIT,
     rule_link: Callable[[str], str] = rule_link,
 ) -> str:
     """Returns one cluster as HTML.
@@ -161,7 +159,7 @@ def render_cluster(
         span=span,
         topic=topic,
         resolved=one.resolved_since(timeline_ms[0]),
-        partitions=found[:partition_limit],
+        partitions=found[: limits["partitions_shown"]],
         partitions_found=len(found) if topic else total,
         absent=absent,
         recorded=recorded,

@@ -133,8 +133,8 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     of_any = recorded_settings(opts.config, opts.setting or (), journal)
     if opts.log_dir is not None:
         read = replay_log_dir(opts.log_dir, upto)
-        contents, thresholds = read.contents, of_any("").thresholds
-        return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
+        thresholds = of_any("").thresholds
+        return [recorded_state(read.machine, read.newest_ms, thresholds, missing=read.missing, log_dir=read)]
     recorded = recording(opts.config, journal, opts.only or ())
     only, names = config_from_options.patterns(opts.only), set[str]()
 

@@ -31,21 +31,16 @@ from rules.rescue.voter_override import (
     renamed_suffix,
     voter_set_text,
 )
-from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir, cluster_of
+from streaming.status.from_log_dir import LogDirContents, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssessedDisk(StoppedDisk):
     """One disk in the plan."""
 
-    replayed: ReplayedLogDir
+    disk: LogDirContents
     difference: OverrideDifference | None
     """Between its voters and the given list; None without a list."""
-
-    @property
-    def disk(self) -> LogDirContents:
-        """What its directory holds."""
-        return self.replayed.contents
 
     @property
     def snapshot(self) -> str:
@@ -58,9 +53,8 @@ class AssessedDisk(StoppedDisk):
         return self.key.id in self.voters.ids
 
 
-def assess(read: ReplayedLogDir, voters: VoterSet, difference: OverrideDifference | None) -> AssessedDisk:
+def assess(disk: LogDirContents, voters: VoterSet, difference: OverrideDifference | None) -> AssessedDisk:
     """Returns the disk with where its log ends, read as it would be written to a snapshot."""
-    disk = read.contents
     epoch_ends: Mapping[Epoch, Offset] = {}
     unreadable = None
     try:
@@ -76,7 +70,7 @@ def assess(read: ReplayedLogDir, voters: VoterSet, difference: OverrideDifferenc
         intact=disk.intact,
         epoch_ends=epoch_ends,
         unreadable=unreadable,
-        replayed=read,
+        disk=disk,
         difference=difference,
     )
 
@@ -127,7 +121,7 @@ class RescuePlan:
         return survival.present if survival is not None and survival.electable and unchanged and same else ()
 
 
-def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan:
+def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan:
     """Assesses the disks of one cluster.
 
     Args:
@@ -137,7 +131,7 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
     Raises:
         UsageError: a disk belongs to a static quorum, to an unknown node or to another cluster; or the list is invalid.
     """
-    keys, voter_sets = [read.contents.key for read in disks], [_voters(read) for read in disks]
+    keys, voter_sets = [read.key for read in disks], [_voters(read) for read in disks]
     cluster_id = cluster_of(disks)
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
@@ -185,8 +179,8 @@ def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
             yield f"Would be called: {one.snapshot}"
 
 
-def _voters(read: ReplayedLogDir) -> VoterSet:
-    folder, quorum = read.contents.folder, read.machine.quorum()
+def _voters(read: LogDirContents) -> VoterSet:
+    folder, quorum = read.folder, read.machine.quorum()
     if not quorum.kraft_version:
         raise UsageError(
             f"{folder} belongs to a static quorum: its voters are in controller.quorum.voters, change them there"
@@ -197,7 +191,7 @@ def _voters(read: ReplayedLogDir) -> VoterSet:
 
 
 def _proposed(disk: AssessedDisk) -> tuple[Voter, ...] | None:
-    voters = registered_voters(disk.voters.voters, disk.replayed.machine.quorum().controllers)
+    voters = registered_voters(disk.voters.voters, disk.disk.machine.quorum().controllers)
     return voters if voters != disk.voters.voters else None
 
 

@@ -5,7 +5,7 @@ majority of disks decides it. `LogDirContents.missing` lists both.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.errors import UsageError
@@ -38,8 +38,11 @@ from streaming.status.as_of import SourceExtent, events_upto, require_within
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirContents:
-    """What a log directory holds beside the state that its log adds up to."""
+    """What a log directory holds, and the state that its log adds up to."""
 
+    machine: Machine = field(repr=False)
+    newest_ms: Millis
+    """Timestamp of the newest record."""
     folder: Path
     meta_properties: MetaProperties | None
     election: ElectionState | str
@@ -98,17 +101,7 @@ class LogDirContents:
             yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes do not count)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedLogDir:
-    """A log directory, and the state that its log adds up to."""
-
-    contents: LogDirContents
-    machine: Machine
-    newest_ms: Millis
-    """Timestamp of the newest record."""
-
-
-def cluster_of(disks: Sequence[ReplayedLogDir]) -> str | None:
+def cluster_of(disks: Sequence[LogDirContents]) -> str | None:
     """Returns the cluster id of disks.
 
     Raises:
@@ -120,7 +113,7 @@ def cluster_of(disks: Sequence[ReplayedLogDir]) -> str | None:
     return disks[0].machine.cluster_id
 
 
-def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLogDir:
+def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirContents:
     """Reads a controller's log directory. Nothing in it is changed or locked: its Kafka may be running.
 
     Args:
@@ -153,7 +146,9 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
     if upto is None and isinstance(election, ElectionState):
         _apply_election(machine, election)
     end = Offset(max(machine.log.position + 1, 0))
-    contents = LogDirContents(
+    return LogDirContents(
+        machine=machine,
+        newest_ms=Millis(newest_ms),
         folder=partition,
         meta_properties=meta,
         election=election,
@@ -167,7 +162,6 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
         damaged=tuple(damaged),
         whole=machine.log.image.complete,
     )
-    return ReplayedLogDir(contents=contents, machine=machine, newest_ms=Millis(newest_ms))
 
 
 def _apply(machine: Machine, row: Observation, events: Iterable[DecodedItem]) -> None:

@@ -22,7 +22,7 @@ from rules.formatting import and_join, plural
 from rules.model.identifiers import Endpoint, Epoch, NodeId
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Quorum
-from streaming.status.from_log_dir import ReplayedLogDir, cluster_of
+from streaming.status.from_log_dir import LogDirContents, cluster_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class WhatIf:
     """Why the outcome is not certain, as a sentence; None if it is, or if the quorum has no voter set."""
 
 
-def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
+def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
     """Returns the controllers whose disks were read, and the voters without a disk as assumed to be there.
 
     Raises:
@@ -84,25 +84,25 @@ def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
     newest: VoterSet | None = None
     registered: Mapping[NodeId, tuple[Endpoint, ...]] = {}
     best = (-1, -1)
-    for read in disks:
-        contents, quorum = read.contents, read.machine.quorum()
-        key = contents.key
+    for disk in disks:
+        quorum = disk.machine.quorum()
+        key = disk.key
         if key.id in found:
             raise UsageError(f"two of the disks are of node {key.id}: give each node once")
         if quorum.committed is None:
             continue
-        position = (contents.epoch or 0, contents.end_offset)
+        position = (disk.epoch or 0, disk.end_offset)
         if position > best:
             best, newest = position, quorum.committed
             registered = {node: one.endpoints for node, one in quorum.controllers.items()}
-        epoch = Epoch(0) if contents.epoch is None else contents.epoch
+        epoch = Epoch(0) if disk.epoch is None else disk.epoch
         found[key.id] = RestartedController(
             key=key,
             alive=True,
             endpoint=None,
-            position=(epoch, contents.end_offset),
+            position=(epoch, disk.end_offset),
             voters=quorum.committed,
-            last_election=_last_election(contents.election),
+            last_election=_last_election(disk.election),
         )
     if newest is None:
         return Controllers(cluster=cluster, members=(), voters=None, leader=None)

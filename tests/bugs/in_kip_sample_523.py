@@ -9,7 +9,7 @@ BUGS = (
     Bug(
         "streaming/rescue/rescue_plan.py",
         "    return quorum.committed\n",
-        "    return read.contents.voter_sets[0].voters\n",
+        "    return read.voter_sets[0].voters\n",
         "tests/kips/test_kip_856_votes.py::test_a_rescue_is_planned_with_the_newest_voters_of_a_disk_though_it_does_not_show_that_they_are_committed",
         rows="A045",
     ),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from deploy.lab.jars import KAFKA_VERSION
 from rules.rescue.voter_override import initial_controllers
 from streaming.cli import app
-from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
+from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.metadata_image import kafka_records
@@ -91,7 +91,7 @@ def test_lost_majority_is_refused_with_what_remains(lab: MakeLab, tmp_path: Path
     survivor = next(node for node in quorum.controllers if node != leader_of(quorum))
     others = [node for node in quorum.controllers if node != survivor]
     quorum.kill(survivor)
-    end = contents(quorum, survivor).contents.end_offset
+    end = contents(quorum, survivor).end_offset
     quorum.await_state(lambda state: state.high_watermark > end + 2, what="records that the survivor does not have")
     quorum.stop(*others)
     wanted = voters(quorum).replace("127.0.0.1:", "c.new:")
@@ -152,7 +152,7 @@ def has_tail(quorum: Lab, node: int) -> bool:
     return any(TAIL.encode() in path.read_bytes() for path in quorum.node(node).metadata_log.glob("*.log"))
 
 
-def contents(quorum: Lab, node: int) -> ReplayedLogDir:
+def contents(quorum: Lab, node: int) -> LogDirContents:
     return replay_log_dir(quorum.node(node).data)
 
 

@@ -140,7 +140,7 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
 
     whole, behind = replay_log_dir(stopped / "node-1"), replay_log_dir(stopped / "node-2")
 
-    assert (whole.contents.first_offset, behind.contents.first_offset) == (0, 37)
+    assert (whole.first_offset, behind.first_offset) == (0, 37)
     assert state(whole.machine.quorum()) == state(behind.machine.quorum())
     logs = [read.machine.log.partitions.topics for read in (whole, behind)]
     held = [
@@ -149,10 +149,10 @@ def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
     ]
     assert held[0] == held[1]
     assert state(whole.machine.quorum())["features"] == (1, 30), "also by a snapshot alone"
-    histories = [[one.voters for one in read.contents.voter_sets if not one.in_snapshot] for read in (whole, behind)]
+    histories = [[one.voters for one in read.voter_sets if not one.in_snapshot] for read in (whole, behind)]
     assert histories[0] == histories[1]
     assert [one.offset for one in histories[0]] == [2, 36], "and the history of the voters"
-    in_order = [(one.voters.offset, one.in_snapshot) for one in behind.contents.voter_sets]
+    in_order = [(one.voters.offset, one.in_snapshot) for one in behind.voter_sets]
     assert in_order == [(-1, True), (2, False), (36, False), (36, True)]
     features = whole.machine.quorum().features
     assert features == behind.machine.quorum().features
@@ -196,7 +196,7 @@ def test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch(stopped: P
 @pytest.mark.kip("E048", "E049")
 def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Path) -> None:
     """The name of a log read up to Kafka's own snapshot equals the snapshot's name."""
-    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).contents
+    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36)))
 
     assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
     assert [one.snapshot for one in rescue_plan(stopped, 2, 3).disks] == [
@@ -237,7 +237,7 @@ def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: 
 def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
     broker, controller = (replay_log_dir(stopped / f"node-{node}") for node in (101, 1))
 
-    assert broker.contents.voter_sets[-1].voters.voters == controller.contents.voter_sets[-1].voters.voters
+    assert broker.voter_sets[-1].voters.voters == controller.voter_sets[-1].voters.voters
     assert broker.machine.quorum().committed == controller.machine.quorum().committed is not None
     assert not any(one.is_voter for one in rescue_plan(stopped, 101).disks)
 

@@ -240,7 +240,7 @@ def test_the_vote_on_a_disk_is_shown_with_its_epoch(tmp_path: Path, voted: int) 
     state = {"data_version": 1, "leaderId": -1, "leaderEpoch": 9, "votedId": voted, "votedDirectoryId": directory}
     write_quorum_state(folder, **state)
 
-    status = log_dir_status(replay_log_dir(folder).contents)
+    status = log_dir_status(replay_log_dir(folder))
 
     assert status.quorum_state is not None
     assert (status.quorum_state.leader_epoch, status.quorum_state.voted_id) == (9, voted)

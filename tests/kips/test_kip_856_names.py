@@ -91,7 +91,7 @@ def test_meta_properties_identify_a_metadata_log_dir(
 ) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
-    of_disk = replay_log_dir(folder).contents
+    of_disk = replay_log_dir(folder)
     assert of_disk.folder == folder / "__cluster_metadata-0", "the metadata log lies under metadata.log.dir"
     assert of_disk.meta_properties is not None
     assert f"directory.id={of_disk.meta_properties.directory_id}" in properties.read_text().splitlines()
@@ -99,17 +99,17 @@ def test_meta_properties_identify_a_metadata_log_dir(
     assert log_dir_status(of_disk).directory_id == of_disk.meta_properties.directory_id
     for directory in ("-_MwV-qnTvyuNU_bIKMYFQ", "AaorEeDFTeqhbYUKWjaZFw"):
         properties.write_text(f"node.id=2\ndirectory.id={directory}\n")
-        assert replay_log_dir(folder).contents.meta_properties == replace(
+        assert replay_log_dir(folder).meta_properties == replace(
             of_disk.meta_properties, version=None, cluster_id=None, directory_id=DirectoryId(directory)
         )
 
     properties.write_text("version=1\nnode.id=2\n")
-    assert replay_log_dir(folder).contents.meta_properties == replace(
+    assert replay_log_dir(folder).meta_properties == replace(
         of_disk.meta_properties, version=1, cluster_id=None, directory_id=None
     ), "formatted before directories had ids"
     properties.unlink()
 
-    assert replay_log_dir(folder).contents.meta_properties is None
+    assert replay_log_dir(folder).meta_properties is None
     with pytest.raises(UsageError, match=r"the node is unknown: copy its meta\.properties too"):
         make_plan([replay_log_dir(folder)], None)
 

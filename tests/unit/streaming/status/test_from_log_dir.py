@@ -15,7 +15,7 @@ from streaming.status import check_output
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import recorded_state
-from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
+from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
 from streaming.status.log_dir_status import log_dir_lines, log_dir_status
 from streaming.status.status_json import status_json
@@ -36,8 +36,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stopped_quorum(tmp_path_factory.mktemp("stopped"))
 
 
-def state_of(replayed: ReplayedLogDir) -> ClusterState:
-    contents = replayed.contents
+def state_of(replayed: LogDirContents) -> ClusterState:
+    contents = replayed
     thresholds = thresholds_for({})
     return recorded_state(replayed.machine, replayed.newest_ms, thresholds, missing=contents.missing, log_dir=contents)
 
@@ -84,7 +84,7 @@ def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Pa
 
 @pytest.mark.kip("E080")
 def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
-    found = log_dir_status(replay_log_dir(stopped / "node-2").contents)
+    found = log_dir_status(replay_log_dir(stopped / "node-2"))
     repeated = replace(found, voter_sets=found.voter_sets * 2)
 
     shown = [str(dict(log_dir_lines(one))["Voter sets"]) for one in (found, repeated)]
@@ -164,7 +164,7 @@ def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, voted: int, shown
 def test_torn_and_absent_files_are_missing(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path, {7: noops(7, 3) + noops(10, 1)[:50]})
 
-    disk = replay_log_dir(folder).contents
+    disk = replay_log_dir(folder)
 
     assert disk.end_offset == 10
     missing = "; ".join(disk.missing)
@@ -225,7 +225,7 @@ def test_log_without_its_beginning_starts_at_the_oldest_snapshot(tmp_path: Path)
 
     with pytest.raises(UsageError, match=r"--at 35: .* begins with 36"):
         replay_log_dir(folder, AtOffset(offset=Offset(35)))
-    assert replay_log_dir(folder, AtOffset(offset=Offset(36))).contents.end_offset == 37
+    assert replay_log_dir(folder, AtOffset(offset=Offset(36))).end_offset == 37
 
 
 def test_log_directory_is_not_modified(stopped: Path) -> None:

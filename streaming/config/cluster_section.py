@@ -34,7 +34,8 @@ class RuleSection(Section):
     severity: Severity | None = None
     """The severity of every finding of the rule: `critical`, `warning` or `info`; default: as the rule gives it."""
     enabled: bool | None = None
-    """`false`: the rule is not evaluated, and its alerts that are firing resolve; default: `true`."""
+    """`false`: the rule is not evaluated, its alerts that are firing resolve, and no other rule reports in its place;
+    default: `true`."""
 
 
 def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, RuleSection]) -> Mapping[str, RuleOverride]:

@@ -64,7 +64,7 @@ def test_disk_that_is_not_given_is_assumed_to_be_there(stopped: Path) -> None:
     assert "the disks of 1 and 2 were not given" in json.loads(ended.stdout)["assumed"][0]
 
 
-@pytest.mark.kip("A023")
+@pytest.mark.kip("A009", "A023")
 def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     """Each node uses the voter set of its own log: one rescued node of three can be elected."""
     new = (
@@ -90,6 +90,7 @@ def write_election(stopped: Path, node: int, epoch: int, leader: int) -> None:
     (stopped / f"node-{node}" / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(state))
 
 
+@pytest.mark.kip("A058")
 def test_leader_that_another_voter_does_not_know_makes_the_outcome_unknown(stopped: Path) -> None:
     """Seen on Kafka 3.9.2 whose controllers were stopped at once: controller 2 was elected, 1 did not hear of it."""
     for node, epoch, leader in ((1, 1, 1), (2, 2, 2), (3, 2, 2)):

@@ -75,6 +75,7 @@ def test_no_threshold_of_zero_makes_a_rule_fail() -> None:
     assert fails == {}
 
 
+@pytest.mark.kip("A111")
 def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
     evaluation = evaluation_of(static(healthy()))
     assert evaluation.findings == ()

@@ -110,6 +110,31 @@ def test_connection_is_reused_for_the_next_request(loop: EventLoop) -> None:
     assert rate_limiter.requests_sent == 4, "ApiVersions is counted too"
 
 
+@pytest.mark.kip("A115")
+@pytest.mark.parametrize(("known", "sent"), [((0, 1), 1), ((0, 2), 2), ((0, 9), 2)])
+def test_a_poll_is_sent_in_the_newest_version_that_both_know(
+    loop: EventLoop, known: tuple[int, int], sent: int
+) -> None:
+    versions = []
+
+    def answers_nothing(peer: socket.socket) -> None:
+        answer_api_versions(peer, {18: (0, 4), 55: known})
+        versions.append(read_request(peer)[1])
+
+    client = client_of(loop, {})
+    with FakeNode(answers_nothing).up() as port:
+
+        async def poll_quorum() -> object:
+            return await client.send(
+                Address("localhost", port), describe_quorum_request(), source=ObservationSource.QUORUM
+            )
+
+        with pytest.raises(ObservationError):
+            loop.run(poll_quorum)
+
+    assert versions == [sent]
+
+
 @pytest.mark.kip("A097", "D085")
 def test_unsupported_request_is_reported_and_other_requests_use_the_same_connection(
     loop: EventLoop,

@@ -17,6 +17,7 @@ from connectors.kafka.kafka_python import (
     FetchSnapshotResponse,
 )
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
+from connectors.kafka.response_limits import epoch
 from rules.model.monitoring import Reason
 
 pytestmark = pytest.mark.kip("A094", "D021", "D022", "D023", "D069", "D070", "D085", "K016")
@@ -120,3 +121,8 @@ def test_node_id_beyond_32_bits_in_an_error_message_is_ignored(digits: str) -> N
         error_code=42, error_message=f"Unexpected broker id, expected {digits}"
     )
     assert parse_node_id(DescribeConfigsResponse(results=[result]), requested=1) is None
+
+
+@pytest.mark.kip("K016")
+def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:
+    assert (epoch(-1, "leader_epoch"), epoch(0, "leader_epoch")) == (None, 0)

@@ -80,6 +80,7 @@ def test_a_voter_that_fails_after_the_leaders_clock_was_set_back_is_found() -> N
     ]
 
 
+@pytest.mark.kip("A097")
 def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
     quorum = only_reported_by_an_earlier_leader(4_000, 3_000)
     assert quorum.poll is not None

@@ -169,7 +169,7 @@ Known = tuple[int, int | None]
 """The last election that a node knows: epoch, leader."""
 
 
-@pytest.mark.kip("K023")
+@pytest.mark.kip("D095", "K023")
 @pytest.mark.parametrize(
     ("known", "ends", "uncertain"),
     [

@@ -230,7 +230,7 @@ def test_brokers_are_not_possible_voters() -> None:
     assert status(healthy(3))["could_be_voters"] == []
 
 
-@pytest.mark.kip("K008")
+@pytest.mark.kip("A025", "K008")
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2

@@ -264,7 +264,8 @@ def _node(row: Any) -> NodeEndpoints:
 
 
 def _directory(value: UUID | None) -> DirectoryId | None:
-    if value is None or value.int == 0:
+    # kafka-python reads the zero UUID as None.
+    if value is None:
         return None
     return DirectoryId(base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("="))
 

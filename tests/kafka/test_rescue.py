@@ -36,6 +36,7 @@ AUTHORIZER = {
 }
 
 
+@pytest.mark.kip("E029")
 @pytest.mark.long
 def test_three_moved_endpoints_are_rescued_and_no_metadata_is_lost(lab: MakeLab) -> None:
     quorum = lab(controllers=3, brokers=2, properties=AUTHORIZER)

@@ -173,7 +173,7 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
     assert finding_lines(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
 
 
-@pytest.mark.kip("E095")
+@pytest.mark.kip("D142", "E095")
 @pytest.mark.parametrize(
     ("alive_for_ms", "elected_ago_ms", "fires"),
     [

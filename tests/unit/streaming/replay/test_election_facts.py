@@ -39,9 +39,11 @@ def test_votes_of_an_election_are_kept_across_a_restart() -> None:
     assert replay.quorum().invariant_violations == ()
 
 
-def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal() -> None:
+@pytest.mark.kip("K007")
+@pytest.mark.parametrize("leader", [2, 9], ids=["for a voter", "for one that is no voter yet"])
+def test_a_vote_of_a_replica_outside_the_voters_beside_a_majority_is_legal(leader: int) -> None:
     script, replay = LogScript(), machine()
-    won(script, 2, 1, voters=(1, 2, 3), votes=(1, 2, 9))
+    won(script, leader, 1, voters=(1, 2, 3), votes=(1, 2, 9))
 
     quorum = apply(replay, [script.read()])
 

@@ -58,6 +58,8 @@ BOUNDS = {
     "observations: MB": 1.25 * 1_024 * MIB + 64 * MIB,
     "store: MB": 100.0 + 64 * MIB,
     "logs: MB": 75.0,
+    # Java's native libraries, and dozens of copies of the state, which remembers replaced directories for a day.
+    "temporary files: MB": 64 * MIB,
 }
 """What the documents say."""
 TOPIC = "observations"

@@ -21,19 +21,25 @@ Sample = Mapping[str, float]
 
 
 def sample(processes: Mapping[psutil.Process, str], folders: Mapping[str, Sequence[Path]]) -> Sample:
-    """Returns memory (PSS), descriptors and threads by role of a process, and the size of each folder or file."""
+    """Returns memory, descriptors and threads by role of a process, and the size of each folder or file.
+
+    The memory of a role is private memory (USS): the shares of common pages (PSS) change with what else runs on the
+    machine. That of all processes together has these shares.
+    """
     found: dict[str, float] = {}
     for process, role in processes.items():
         # Spark's helpers end at any time.
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
             if role == NOT_OURS:
                 continue
+            memory = process.memory_full_info()
             used = {
-                f"{role}: MB": process.memory_full_info().pss / 1e6,
+                f"{role}: MB": memory.uss / 1e6,
                 f"{role}: descriptors": process.num_fds(),
                 f"{role}: threads": process.num_threads(),
+                ALL: memory.pss / 1e6 if role != RELAY else 0.0,
             }
-            for name, value in {**used, ALL: used[f"{role}: MB"] if role != RELAY else 0.0}.items():
+            for name, value in used.items():
                 found[name] = found.get(name, 0.0) + value
     for name, paths in folders.items():
         sizes = [size for path in paths for size in _sizes(path)]

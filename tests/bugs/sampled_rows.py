@@ -9,7 +9,7 @@ it; for 40 rows of seed 239 and for the rows that were left, with one way each. 
 rows of the seed in the name, those of 491, 523 and 557 for all of their rows, with one way each in which what
 the row states is plainly broken or absent; `in_kip_left_rows` is for the rows that none of 491, 523 and 557 drew.
 Again those that were not noticed at first. For seed 619 the breaks were chosen without a look at the tests,
-also where they had been tried before: 7 of 99 were not noticed, and 16 of the 237 other rows that can be broken.
+even if the same break had been tried before: 7 of 99 were not noticed, and 16 of the 237 other rows that can be broken.
 For seed 653, after that, 5 of 99, one of them noticed by a long test.
 """
 

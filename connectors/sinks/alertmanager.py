@@ -167,7 +167,7 @@ class AlertmanagerSink:
             ahead_ms = response.sent_at_ms - sent_at_ms
             if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:
                 self._ahead_ms = ahead_ms if abs(ahead_ms) >= SAME_CLOCK_MS else 0
-        return outcome_of_response(response, url, secrets)
+        return outcome_of_response(response, url, secrets, server="Alertmanager")
 
     def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
         active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))

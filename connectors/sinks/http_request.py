@@ -250,15 +250,25 @@ def post(
         return HttpResponse(status=response.status_code, headers=response.headers, text=text)
 
 
-def outcome_of_response(response: HttpResponse | Retry, url: str, secrets: Sequence[str]) -> Outcome:
+def outcome_of_response(
+    response: HttpResponse | Retry, url: str, secrets: Sequence[str], *, server: str | None = None
+) -> Outcome:
     """Returns the outcome of a call of `post` to a server whose status decides it; removes secrets from its reason.
 
     Any part of the URL may be secret.
+
+    Args:
+        server: the product behind the URL if it never answers with a page, as a proxy's login form does with status
+            200; None if any answer may come from the right server.
     """
     if isinstance(response, Retry):
         return response
     url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]
-    message = "" if response.status < 300 else excerpt(response.text, *secrets, url, *url_parts)
+    message = excerpt(response.text, *secrets, url, *url_parts)
+    if response.status < 300:
+        if server is not None and response.text.lstrip().startswith("<"):
+            return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
+        return Delivered()
     return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
 
 

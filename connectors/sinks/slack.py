@@ -254,7 +254,7 @@ class SlackWebhookSink:
         headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
         left_s = max(0.0, until - time.monotonic())
         response = post(url, json.dumps(body).encode(), headers, seconds=left_s, ca_file=self._ca_file)
-        return outcome_of_response(response, url, [url])
+        return outcome_of_response(response, url, [url], server="Slack")
 
 
 class _NoResponse(Exception):

@@ -55,6 +55,9 @@ class SinkKind:
 
     respects_retry_after: bool = True
 
+    any_answer_accepts: bool = False
+    """Whether nothing but the status tells that the right server answered."""
+
     def open(self, url: str, ca_file: Path, store: StorePlace) -> Sink:
         return open_sink(SinkSpec(section=self.section(url, ca_file)), store=store)
 

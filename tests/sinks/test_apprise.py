@@ -20,6 +20,7 @@ KINDS = [
         ),
         permanent=frozenset(),
         respects_retry_after=False,
+        any_answer_accepts=True,
     ),
 ]
 

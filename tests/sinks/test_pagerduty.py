@@ -277,18 +277,6 @@ def test_an_unknown_routing_key_is_retried(trusted: CertificateAuthority) -> Non
     assert KEY not in outcome.reason
 
 
-def test_an_accepted_request_that_pagerduty_did_not_answer_is_retried_with_its_reason(
-    trusted: CertificateAuthority,
-) -> None:
-    with serving(trusted.server(trusted.issue("server"))) as server:
-        service = PagerdutyService(server.url, Path(trusted.file))
-        server.behave = lambda _: HttpReply(body=b"<html>Log in to the proxy</html>")
-        outcome = service.send(STARTED)
-    assert outcome == Retry(
-        reason="HTTP 200, but not from PagerDuty: check the proxy (<html>Log in to the proxy</html>)"
-    )
-
-
 def test_an_event_never_exceeds_the_size_limit(service: PagerdutyService) -> None:
     huge = alert(evidence={f"line {at}": "x" * 1_000 for at in range(2_000)}, remedy=("y" * 100_000,) * 9)
     crowd = tuple(alert(f"voter {at}", summary="z" * 5_000) for at in range(500))

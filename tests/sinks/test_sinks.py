@@ -169,6 +169,19 @@ def test_every_status_has_its_outcome(contract: SinkContract, status: int) -> No
     assert contract.send() == [Delivered()]
 
 
+def test_login_page_of_a_proxy_is_not_the_answer_of_the_service(contract: SinkContract) -> None:
+    page = f"<html><p>Log in to the proxy for {SECRET}</p></html>"
+    contract.server_replies(HttpReply(body=page.encode()))
+    (outcome,) = contract.send()
+    if contract.subject.any_answer_accepts:
+        assert outcome == Delivered()
+        return
+    assert isinstance(outcome, Retry)
+    assert "Log in to the proxy for ***" in outcome.reason
+    contract.server_accepts()
+    assert contract.send() == [Delivered()]
+
+
 @pytest.mark.parametrize(("header", "after_s"), [("7", 7.0), ("soon", 0.0), ("-1", 0.0)])
 def test_retry_after_in_seconds_is_respected(contract: SinkContract, header: str, after_s: float) -> None:
     contract.server_replies(HttpReply(status=429, headers={"Retry-After": header}))

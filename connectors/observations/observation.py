@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from struct import Struct
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from connectors.observations.log_event import LogEvent
@@ -62,6 +63,40 @@ class Observation:
     payload: bytes = b""
     sequence: int = -1
     """Position in the journal; -1 until recorded."""
+
+
+_KINDS = tuple(ObservationKind)
+_NUMBERS = ("base_offset", "last_offset", "leader_epoch", "high_watermark")
+_HEADER = Struct(">qqBB4qH")
+"""Sequence, time, kind, which of the numbers are present as bits, the numbers, and the length of the cluster's name.
+The name and the payload follow."""
+
+
+def packed(row: Observation) -> bytes:
+    """Returns a row as bytes: for Spark, and for a relay's topic."""
+    numbers = row.base_offset, row.last_offset, row.leader_epoch, row.high_watermark
+    present = sum(1 << at for at, number in enumerate(numbers) if number is not None)
+    name = row.cluster.encode()
+    header = row.sequence, row.observed_at_ms, _KINDS.index(row.kind), present
+    return _HEADER.pack(*header, *(number or 0 for number in numbers), len(name)) + name + row.payload
+
+
+def unpacked(value: bytes) -> Observation:
+    """Returns the row that `packed` wrote.
+
+    Raises:
+        struct.error, IndexError, UnicodeDecodeError: it did not write this.
+    """
+    sequence, observed_at_ms, kind, present, *numbers, length = _HEADER.unpack_from(value)
+    payload = _HEADER.size + length
+    return Observation(
+        cluster=value[_HEADER.size : payload].decode(),
+        kind=_KINDS[kind],
+        observed_at_ms=observed_at_ms,
+        payload=value[payload:],
+        sequence=sequence,
+        **{name: number for at, (name, number) in enumerate(zip(_NUMBERS, numbers, strict=True)) if present >> at & 1},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The relay's topic, without Kafka's library: its messages, and what a survey of it finds.
 
 A message holds one observation, its cluster's id, which relay writes it, and where the cluster's log begins in the
-topic. The key is the cluster's name, and the value the frame of the row with a sequence that grows within the cluster.
+topic. The key is the cluster's name, and the value the row with a sequence that grows within the cluster.
 Headers: `cluster_id`; `epoch` = SEQUENCE of the first row since the relay began to write the cluster's rows, a space,
 and the name of the relay; `baseline` = SEQUENCE of the row from which on the topic holds the cluster's log from its
 start or snapshot, a space, and the time of that row in milliseconds since the epoch.
@@ -24,7 +24,7 @@ from typing import Final
 from crc32c import crc32c
 
 from connectors.errors import KraftwatchError, UndecodableError
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, packed, unpacked
 from connectors.settings import TopicConnection
 from rules.formatting import ms_text, utc_text
 
@@ -38,92 +38,24 @@ _NUMBERS_PER_MS: Final = 1_000
 _RELAY_NAME: Final = re.compile(r"[!-~]{1,100}")
 _SHOWN_ID: Final = 40
 """Characters of a wrong cluster id that a reason quotes."""
-_PREFIX = struct.Struct(">II")
-_FIXED = struct.Struct(">QBBHqqqiq")
-_MAX_CLUSTER_BYTES = 0xFFFF
-_MAX_BODY_BYTES = 256 * 1024 * 1024
-_CODE_OF_KIND = {kind: code for code, kind in enumerate(ObservationKind, start=1)}
-_KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
-_HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
+_CHECKSUM_BYTES: Final = 4
 
 
-def encoded_row(row: Observation) -> bytes:
-    """Returns one row as one frame.
-
-    Layout, big-endian: u32 length of the body, u32 CRC-32C of the body, body = fixed fields, then the cluster's name
-    in UTF-8, then the payload. A bit field states which optional fields are present, because every value is valid:
-    `last_offset` is -1 for an empty response to a fetch of offset 0.
-
-    Raises:
-        ValueError: the row has no sequence, or its name or payload is too large for a frame.
-    """
-    cluster = row.cluster.encode()
-    length = _FIXED.size + len(cluster) + len(row.payload)
-    if row.sequence < 0:
-        raise ValueError("a row without a sequence cannot be encoded")
-    if len(cluster) > _MAX_CLUSTER_BYTES or length > _MAX_BODY_BYTES:
-        raise ValueError(f"a row of {length} bytes of cluster {row.cluster[:80]!r} is larger than a frame can hold")
-    present = (
-        (_HAS_BASE if row.base_offset is not None else 0)
-        | (_HAS_LAST if row.last_offset is not None else 0)
-        | (_HAS_EPOCH if row.leader_epoch is not None else 0)
-        | (_HAS_WATERMARK if row.high_watermark is not None else 0)
-    )
-    fixed = _FIXED.pack(
-        row.sequence,
-        _CODE_OF_KIND[row.kind],
-        present,
-        len(cluster),
-        row.observed_at_ms,
-        row.base_offset or 0,
-        row.last_offset or 0,
-        row.leader_epoch or 0,
-        row.high_watermark or 0,
-    )
-    body = b"".join((fixed, cluster, row.payload))
-    return _PREFIX.pack(length, crc32c(body)) + body
-
-
-def decoded_row(content: bytes) -> Observation:
-    """Returns the row of one frame.
-
-    Raises:
-        UndecodableError: the bytes are not one whole frame, or it holds what no relay writes.
-    """
-    if len(content) < _PREFIX.size + _FIXED.size:
-        raise _not_a_row("it is too short")
-    length, checksum = _PREFIX.unpack_from(content)
-    body = content[_PREFIX.size :]
-    if len(body) != length:
-        raise _not_a_row(f"it has {len(body)} bytes, not {length}")
-    if crc32c(body) != checksum:
-        raise _not_a_row("its CRC-32C does not match")
-    sequence, code, present, cluster_bytes, at_ms, base, last, epoch, watermark = _FIXED.unpack_from(body)
-    payload_at = _FIXED.size + cluster_bytes
-    kind = _KIND_OF_CODE.get(code)
-    if kind is None or payload_at > len(body):
-        raise _not_a_row("another version of kraftwatch wrote it")
-    if sequence >= 1 << 63 or at_ms < 0:
-        raise _not_a_row("its sequence or its time is out of range")
+def _unframed(value: bytes) -> Observation:
+    checksum, content = value[:_CHECKSUM_BYTES], value[_CHECKSUM_BYTES:]
+    if checksum != _checksum(content):
+        raise UndecodableError("the message's value is not a row: its CRC-32C does not match")
     try:
-        cluster = body[_FIXED.size : payload_at].decode()
-    except UnicodeDecodeError as problem:
-        raise _not_a_row(str(problem)) from None
-    return Observation(
-        cluster=cluster,
-        kind=kind,
-        observed_at_ms=at_ms,
-        base_offset=base if present & _HAS_BASE else None,
-        last_offset=last if present & _HAS_LAST else None,
-        leader_epoch=epoch if present & _HAS_EPOCH else None,
-        high_watermark=watermark if present & _HAS_WATERMARK else None,
-        payload=body[payload_at:],
-        sequence=sequence,
-    )
+        row = unpacked(content)
+    except (struct.error, IndexError, UnicodeDecodeError):
+        raise UndecodableError("the message's value is not a row: another version of kraftwatch wrote it") from None
+    if row.sequence < 0 or row.observed_at_ms < 0:
+        raise UndecodableError("the message's value is not a row: its sequence or its time is out of range")
+    return row
 
 
-def _not_a_row(why: str) -> UndecodableError:
-    return UndecodableError(f"the message's value is not a row: {why}")
+def _checksum(packed_row: bytes) -> bytes:
+    return crc32c(packed_row).to_bytes(_CHECKSUM_BYTES, "big")
 
 
 class RefusedPart(StrEnum):
@@ -188,8 +120,9 @@ class RelayMessage:
         return (CLUSTER_ID, self.cluster_id.encode()), (BASELINE, baseline.encode()), (EPOCH, epoch.encode())
 
     def value(self) -> bytes:
-        """Returns the observation as a frame."""
-        return encoded_row(self.observation)
+        """Returns the CRC-32C of the packed observation, big-endian, and the packed observation."""
+        row = packed(self.observation)
+        return _checksum(row) + row
 
 
 def parse_message(
@@ -203,7 +136,7 @@ def parse_message(
     given = {name: content for name, content in headers or () if content is not None}
     if not key or value is None:
         raise UndecodableError("the message has no key or no value: no relay wrote it")
-    observation = decoded_row(value)
+    observation = _unframed(value)
     if observation.cluster.encode() != key:
         raise UndecodableError("the message's key is not the cluster of its row")
     try:

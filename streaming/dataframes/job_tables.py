@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from connectors.errors import UsageError
+from connectors.observations.observation import unpacked
 from connectors.sinks.alert_json import compact_json
 from connectors.store.alert_store import AlertRecord, AlertStore
 from connectors.store.audit_results import AuditResults, ContractResult
@@ -28,7 +29,7 @@ from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource
 from streaming.dataframes.requested_data import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
-from streaming.pipeline.schema import OBSERVATION, REFUSED, unpacked
+from streaming.pipeline.schema import OBSERVATION, REFUSED
 
 RecordT = TypeVar("RecordT")
 Columns: TypeAlias = Mapping[str, tuple[DataType, Callable[[RecordT], object]]]

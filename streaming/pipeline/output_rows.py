@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from connectors.observations.observation import Observation
-from streaming.pipeline.schema import OUTPUT, unpacked
+from connectors.observations.observation import Observation, unpacked
+from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import RefusedRow
 
 TOPIC = "topic "

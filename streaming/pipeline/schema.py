@@ -6,7 +6,7 @@ column: array and map columns in state crash Spark 4.2, and a restart refuses a 
 Spark's Python worker takes about a millisecond of CPU time for a group in a batch, however few rows it has: longer than
 everything else that is done for a quiet cluster. So Spark groups by one of GROUPS numbers that the cluster's name
 gives, and keeps the states of a group's clusters as one value. For the same reason an observation crosses Spark as one
-binary value: each further column takes 60 us more in each group. Packed observations are never stored.
+binary value: each further column takes 60 us more in each group.
 """
 
 import zlib
@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, packed
 
 OBSERVATION = StructType(
     [
@@ -69,11 +69,6 @@ GROUPS: Final = 64
 REFUSED: Final = -1
 """The group of messages that are no rows of a cluster; it has no state."""
 PACKED_ARROW: Final = to_arrow_schema(PACKED)
-_KINDS: Final = tuple(ObservationKind)
-_NUMBERS: Final = ("base_offset", "last_offset", "leader_epoch", "high_watermark")
-_HEADER: Final = Struct(">qqBB4qH")
-"""Sequence, time, kind, which of the numbers are present as bits, the numbers, and the length of the cluster's name.
-The name and the payload follow."""
 _STATE_HEADER: Final = Struct(">HQ")
 """Lengths of a cluster's name and of its state, which follow."""
 _SEED: Final = 42
@@ -113,31 +108,9 @@ def group_of(cluster: str) -> int:
 
 def pack(rows: Sequence[Observation]) -> pa.RecordBatch:
     """Returns a batch of `PACKED` with one value for each observation."""
-    columns = [group_of(row.cluster) for row in rows], [*map(_packed, rows)]
+    columns = [group_of(row.cluster) for row in rows], [*map(packed, rows)]
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, PACKED_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=PACKED_ARROW)
-
-
-def _packed(row: Observation) -> bytes:
-    numbers = row.base_offset, row.last_offset, row.leader_epoch, row.high_watermark
-    present = sum(1 << at for at, number in enumerate(numbers) if number is not None)
-    name = row.cluster.encode()
-    header = row.sequence, row.observed_at_ms, _KINDS.index(row.kind), present
-    return _HEADER.pack(*header, *(number or 0 for number in numbers), len(name)) + name + row.payload
-
-
-def unpacked(value: bytes) -> Observation:
-    """Returns the observation of a value."""
-    sequence, observed_at_ms, kind, present, *numbers, length = _HEADER.unpack_from(value)
-    payload = _HEADER.size + length
-    return Observation(
-        cluster=value[_HEADER.size : payload].decode(),
-        kind=_KINDS[kind],
-        observed_at_ms=observed_at_ms,
-        payload=value[payload:],
-        sequence=sequence,
-        **{name: number for at, (name, number) in enumerate(zip(_NUMBERS, numbers, strict=True)) if present >> at & 1},
-    )
 
 
 def pack_states(states: Mapping[str, bytes]) -> bytes:

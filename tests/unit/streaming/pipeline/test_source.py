@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import Observation, ObservationKind, unpacked
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
-from streaming.pipeline.schema import OBSERVATION, PACKED, unpacked
+from streaming.pipeline.schema import OBSERVATION, PACKED
 from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 

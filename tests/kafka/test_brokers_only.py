@@ -102,22 +102,6 @@ def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, 
     )
 
 
-def test_polls_only_by_configuration_are_healthy(config: Path) -> None:
-    section = yaml.safe_load(config.read_text())["clusters"][0] | {"metadata_log": False}
-    chosen = config.with_name("polls.yaml")
-    chosen.write_text(yaml.safe_dump({"clusters": [section]}))
-
-    def healthy() -> dict[str, Any]:
-        checked = json_of("check", chosen)
-        assert (checked["cannot_tell"], checked["missing"], checked["findings"]) == ([], [], [])
-        return checked
-
-    checked = eventually(healthy, within_s=30)
-    assert (checked["exit_code"], checked["health"]) == (0, "healthy")
-    why = {one["rule"]: one["why"] for one in checked["not_applicable"]}
-    assert why["stale-voter-endpoint"] == "only polls are observed here (metadata_log: false)"
-
-
 def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab: Lab, config: Path) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     down = next(node for node in lab.controllers if node != leader)

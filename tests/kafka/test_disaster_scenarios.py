@@ -15,7 +15,6 @@ from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.forged_log import force_voters
 from tests.kafka.gatherer_run import GathererRun
-from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of
 from tests.lab import Lab
 
@@ -149,21 +148,6 @@ def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path:
     assert (fired.severity, fired.subject) == ("warning", f"directory {directory}")
     assert (fired.evidence["node_ids"], fired.evidence["voter_ids"]) == ([leader, clone.id], [leader])
     assert fired.remedy[0].startswith(f"# Stop node {clone.id}, delete its metadata directory")
-
-
-@pytest.mark.long
-@pytest.mark.timeout(480)
-def test_stopped_observer_becomes_a_ghost_registration(lab: Lab, tmp_path: Path) -> None:
-    node = start_new_controller(lab)
-
-    with monitor_cluster(lab, tmp_path) as monitor:
-        monitor.start_scenario({"ghost-registration.hold": 1})
-        lab.stop(node)
-        fired = monitor.wait_for("ghost-registration", subject=f"controller {node}", within_s=340)
-        lab.start(node)
-        monitor.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
-
-    assert fired.evidence["last_fetch"] != "never observed"
 
 
 def copy_disk(node: Node, folder: Path) -> None:

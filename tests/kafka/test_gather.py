@@ -2,8 +2,6 @@
 
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,7 +20,6 @@ from confluent_kafka.admin import (
 )
 
 from connectors.errors import ObservationError
-from connectors.gather.gatherer_input import GathererSettings, settings_to_line
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.redaction import redact
@@ -229,21 +226,6 @@ def test_stopped_gatherer_reports_the_gap_before_anything_else(lab: Lab, tmp_pat
             assert b"the gatherer did not run" in first.payload
 
         eventually(gap_is_first, within_s=20)
-
-
-def test_second_gatherer_reports_the_journal_in_use(lab: Lab, tmp_path: Path) -> None:
-
-    with run_gatherer(tmp_path, cluster_of(lab)):
-        settings = GathererSettings(clusters=(cluster_of(lab),), journal=str(tmp_path / "journal"), lock_timeout_s=0.2)
-        second = subprocess.run(
-            [sys.executable, "-m", "connectors.gather"],
-            input=settings_to_line(settings),
-            capture_output=True,
-            timeout=120,
-        )
-    assert second.returncode == 3
-    assert second.stdout.count(b"\n") == 1
-    assert b"journal" in second.stdout
 
 
 def test_no_secret_of_the_log_is_written_to_disk(lab: Lab, tmp_path: Path) -> None:

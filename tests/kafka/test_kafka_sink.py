@@ -39,9 +39,8 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 pytestmark = pytest.mark.lab
 
 PROPERTIES = {
-    # The broker creates any requested topic, and searches for logs to compact all the time.
+    # The broker creates any requested topic.
     "auto.create.topics.enable": "true",
-    "log.cleaner.backoff.ms": "100",
     # The default is half of the node's heap: with a thousand topics the heap would be too small.
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
@@ -137,26 +136,6 @@ def test_alerts_are_written_in_order_to_a_created_compacted_topic(
     first = received[0]
     assert first.key().decode() == firing[0].fingerprint == json.loads(first.value())["fingerprint"]
     assert first.headers() == [("rule", b"no-leader"), ("severity", b"critical"), ("state", b"firing")]
-
-
-def test_compaction_keeps_the_latest_message_of_each_alert(
-    kafka: Lab, admin: AdminClient, topic: str, entry: dict[str, Any], tmp_path: Path
-) -> None:
-    # Only for this topic: compaction would delete messages that other tests read.
-    compact_immediately = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}
-    new_topic = NewTopic(topic, num_partitions=1, replication_factor=1, config=compact_immediately)
-    admin.create_topics([new_topic])[topic].result(60)
-    sink = open_entry(entry, tmp_path)
-    alerts = alert("a"), alert("b"), alert("a", resolved=True), alert("b", observed_at_ms=NOON_MS + 9_000)
-    assert send(sink, *alerts) == [Delivered()] * 4
-
-    def compacted() -> None:
-        # The active segment is never compacted: another alert starts the next segment.
-        send(sink, alert("last", observed_at_ms=NOON_MS))
-        remaining = [one for one in alert_states(kafka, topic) if one[0] != "last"]
-        assert remaining == [("a", "resolved"), ("b", "firing")]
-
-    eventually(compacted, within_s=60, every_s=0.5)
 
 
 def test_alerts_of_a_broker_outage_are_written_once_and_in_order(

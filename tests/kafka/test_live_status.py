@@ -209,21 +209,6 @@ def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) 
     eventually(recorded, within_s=30)
 
 
-def test_query_of_brokers_only_has_the_poll_and_lists_the_missing_log(lab: Lab) -> None:
-    def answered() -> ClusterState:
-        # The log is never answered, so the query takes the whole time-out.
-        state = query(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.5)
-        assert (status(state)["leader_id"], status(state)["voters_fetching"]) == (leader_of(lab), 3)
-        return state
-
-    state = eventually(answered, within_s=30)
-    fields = status(state)
-    assert {one["id"] for one in fields["current_voters"]} == set(lab.controllers)
-    assert fields["missing"] == ["the metadata log was not answered"]
-    assert (fields["committed_voters"], fields["recovering_partitions"]) == (None, None)
-    assert health(state).exit_code == 3, "unknown is not healthy"
-
-
 def test_wrong_cluster_id_is_refused(lab: Lab, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]

@@ -199,22 +199,6 @@ def test_permissions_of_the_printed_command_are_sufficient(checked: dict[str, di
     assert (full["health"], full["findings"], full["missing"], full["cannot_tell"]) == ("healthy", [], [], [])
 
 
-def test_status_and_replication_are_complete_on_a_secured_quorum(lab: Lab, folder: Path, allowed: None) -> None:
-    file = config(folder / "full.yaml", section(lab, FULL))
-
-    status, replication = json_of("status", file), json_of("replication", file)
-
-    state = lab.await_state(lambda state: True, what="a leader")
-    assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
-    assert [one["recorded"] for one in status["endpoints"]] == lab.bootstrap
-    assert {one["verdict"] for one in status["endpoints"]} == {"ok"}
-    assert status["brokers"] == {"registered": 1, "fenced": []}
-    nodes = {node: lab.node(node).directory_id for node in (*lab.controllers, *lab.brokers)}
-    assert {row["node_id"]: row["directory_id"] for row in replication["replicas"]} == nodes, (
-        "the monitor is not a replica"
-    )
-
-
 def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_reported(
     lab: Lab, checked: dict[str, dict[str, Any]]
 ) -> None:

@@ -103,16 +103,6 @@ def test_new_leader_is_found_after_the_leader_is_killed(lab: Lab, tmp_path: Path
     lab.start(old)
 
 
-def test_recovering_partitions_are_listed(lab: Lab) -> None:
-    lab.leave_partitions_recovering("orders", partitions=2)
-
-    def listed() -> None:
-        recovering = json_of(lab, "partitions")["recovering"]
-        assert {(one["topic"], one["partition"]) for one in recovering} == {("orders", 0), ("orders", 1)}
-
-    eventually(listed, within_s=10)
-
-
 def test_leader_without_majority_and_quorum_without_leader_are_critical(lab: Lab, tmp_path: Path) -> None:
     # Such a leader resigns only from Kafka 3.7 on (check quorum, KAFKA-15489).
     leader = leader_of(lab)

@@ -1,4 +1,4 @@
-"""Supervision of ordinary programs; tests/kafka/test_lab.py tests the same with a quorum."""
+"""Supervision of the programs that the lab starts."""
 
 import os
 import signal

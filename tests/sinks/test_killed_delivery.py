@@ -2,10 +2,8 @@
 
 import os
 import signal
-import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
 from tests.eventually import eventually
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import Behaviour, HttpDouble, NoReply, ReceivedRequest, serving
+from tests.sinks.server import Behaviour, HttpDouble, NoReply, ReceivedRequest
 from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -35,12 +33,6 @@ SILENCE = Silence(
     author="eva",
     comment="CHG-1234",
 )
-
-
-@pytest.fixture
-def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
-    with serving(certificate) as server:
-        yield server
 
 
 def pagerduty_sink(url: str, ca_file: Path, folder: Path) -> Sink:
@@ -94,21 +86,3 @@ def test_an_incident_that_was_accepted_before_a_kill_is_resolved(
 
     assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1)]
     assert double.dropped == []
-
-
-def test_an_incident_that_was_silenced_from_beginning_to_end_is_not_sent_after_a_restart(
-    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    double, ca_file = PagerdutyDouble(), Path(trusted.file)
-    server.behave = double.reply
-    for alerts, seconds in (([FIRING], 10), ([], 20), ([RESOLVED], 60)):
-        dispatcher = Dispatcher(
-            Ledger(job_database(tmp_path)),
-            [pagerduty_sink(server.url, ca_file, tmp_path)],
-            silences=lambda _: (SILENCE,),
-            deadline_s=120,
-            patience_s=120,
-        )
-        dispatcher.deliver(alerts, Millis(NOON_MS + seconds * 1_000))
-
-    assert server.requests == []

@@ -8,7 +8,7 @@ import errno
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from connectors.sinks import jsonl
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.alertmanager import AlertmanagerSection
 from connectors.sinks.jsonl import JsonlSection
-from connectors.sinks.sink import DeliveryMode, Sink
+from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.durable_file import append
 from connectors.store.store_place import StorePlace
@@ -313,33 +313,3 @@ def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
         assert set(running.active_alerts()) == {
             (f"subject {each}", critical) for each in ("worsens", "still-firing", "began")
         }
-
-
-def test_all_sinks_together_after_an_outage(
-    certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, began_ms = tmp_path / "alerts.jsonl", now_ms()
-    with ExitStack() as stack, full_disk(monkeypatch) as disk:
-        services = [stack.enter_context(running_service(each, certificate, trusted, tmp_path)) for each in SINK_KINDS]
-
-        def set_reachable(reachable: bool) -> None:
-            disk(reachable)
-            for service in services:
-                service.reachable = reachable
-
-        def opened() -> Sequence[Sink]:
-            return [
-                open_sink(SinkSpec(section=JsonlSection(path=path)), store=tmp_path),
-                *(service.open() for service in services),
-            ]
-
-        sinks = opened()
-        delivered = simulated_hour(opened, set_reachable, tmp_path, began_ms=began_ms)
-    for sink in sinks:
-        since = delivered[sink.options.name]
-        if sink.options.mode is DeliveryMode.INCIDENTS and sink.options.repeat_s is None:
-            assert sum(since[-5:]) == 0, "nothing is repeated"
-    transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
-    written = [key_of(line) for line in path.read_bytes().splitlines()]
-    assert [key for key in written if key in transitions] == transitions
-    assert len(written) == len(set(written))

@@ -17,7 +17,7 @@ from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import Behaviour, HttpReply, ReceivedRequest, ResetInReply, serving
 from tests.sinks.sink_kind import SECRET, SinkKind, local_pagerduty
-from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 KINDS = [
@@ -60,11 +60,6 @@ class PagerdutyService:
         (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)
         assert self.pagerduty.invalid == []
         return outcome
-
-
-@pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
-    return authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture

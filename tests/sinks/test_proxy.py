@@ -1,6 +1,5 @@
 """Sinks and the heartbeat reach their servers through the proxy of the environment, with TLS to the server itself."""
 
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from connectors.sinks.sink import Delivered, Retry
 from rules.notifications.notification import Notification, NotifyReason
 from streaming.metrics.heartbeat import request_url
 from tests.sinks.connect_proxy import ConnectProxy, proxying
-from tests.sinks.server import HttpDouble, serving
+from tests.sinks.server import HttpDouble
 from tests.sinks.sink_kind import SinkKind
 from tests.sinks.subjects import SINK_KINDS
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
@@ -21,12 +20,6 @@ FIRING = alert()
 NOTIFICATION = Notification(
     incident=FIRING.fingerprint, reason=NotifyReason.FIRING, alerts=(FIRING,), new_transitions=(FIRING,)
 )
-
-
-@pytest.fixture
-def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
-    with serving(certificate) as server:
-        yield server
 
 
 @pytest.fixture

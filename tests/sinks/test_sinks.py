@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import ssl
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,12 +34,6 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 DEADLINE_S = 60.0
 GRACE_S = 30.0
 """Tolerance for slow machines: a call that takes longer than the deadline and this was not bounded at all."""
-
-
-@pytest.fixture
-def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
-    with serving(certificate) as server:
-        yield server
 
 
 @pytest.fixture(params=SINK_KINDS, ids=str)

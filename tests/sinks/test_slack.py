@@ -1,8 +1,6 @@
 """The Slack sinks with Slack's own client, against a double that accepts only documented calls."""
 
 import json
-import ssl
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,10 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks import slack_double
-from tests.sinks.server import ConnectionReset, HttpDouble, HttpReply, serving
+from tests.sinks.server import HttpDouble, HttpReply
 from tests.sinks.sink_kind import SECRET, SinkKind, local_slack
 from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
-from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 KINDS = [
@@ -43,18 +41,6 @@ KINDS = [
 TOKEN = "xoxb-0123456789abcdef"
 LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
 RED, YELLOW, GREEN = "#d72b3f", "#e8a723", "#2eb67d"
-
-
-@pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
-    return authority(tmp_path_factory.mktemp("ca"))
-
-
-@pytest.fixture
-def server(trusted: CertificateAuthority) -> Iterator[HttpDouble]:
-    context: ssl.SSLContext = trusted.server(trusted.issue("server"))
-    with serving(context) as server:
-        yield server
 
 
 class SlackWorkspace:
@@ -161,13 +147,6 @@ def test_another_alert_that_is_as_severe_is_shown_in_the_channel(workspace: Slac
     ]
 
 
-def test_the_message_is_edited_after_a_restart(workspace: SlackWorkspace) -> None:
-    workspace.send(STARTED)
-    workspace.restarted()
-    workspace.send(ENDED)
-    assert [(each.color, each.edits) for each in workspace.slack.channel_messages] == [(GREEN, 1)]
-
-
 def test_a_repeated_notification_changes_nothing(workspace: SlackWorkspace) -> None:
     for notification in (STARTED, STARTED, WORSE, WORSE, ENDED, ENDED):
         workspace.restarted()
@@ -254,14 +233,6 @@ def test_a_message_with_rejected_blocks_is_sent_as_plain_text(workspace: SlackWo
     assert workspace.send(other) == Rejected(reason="Slack rejected the message: msg too long")
 
 
-def test_a_rate_limit_has_a_retry_after(workspace: SlackWorkspace) -> None:
-    limited = HttpReply(status=429, headers={"Retry-After": "30"}, body=b'{"ok":false,"error":"ratelimited"}')
-    workspace.server.behave = lambda _: limited
-    outcome = workspace.send(STARTED)
-    assert isinstance(outcome, Retry)
-    assert outcome.after_s == 30
-
-
 def test_an_unwritable_message_store_does_not_repeat_messages(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -285,13 +256,6 @@ def test_a_damaged_message_store_costs_one_more_message(
     workspace.restarted()
     workspace.send(WORSE)
     assert len(workspace.slack.channel_messages) == 2
-
-
-def test_a_lost_response_is_retried(workspace: SlackWorkspace) -> None:
-    workspace.server.behave = lambda _: ConnectionReset()
-    assert isinstance(workspace.send(STARTED), Retry)
-    workspace.server.behave = workspace.slack.reply
-    assert workspace.send(STARTED) == Delivered()
 
 
 def test_text_from_a_cluster_is_never_a_mention_a_link_or_the_end_of_a_code_block() -> None:

@@ -1,11 +1,8 @@
 """Two jobs on one cluster, at two sites: services that deduplicate by a key get the same one from both."""
 
 import json
-import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pydantic import SecretStr
 
 from connectors.delivery.dispatcher import Dispatcher
@@ -17,7 +14,7 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import HttpDouble, HttpReply, serving
+from tests.sinks.server import HttpDouble, HttpReply
 from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -25,12 +22,6 @@ from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 KEY = "0123456789abcdef0123456789abcdef"
 LATER_MS = 700
 """How much later the second job observes the same condition."""
-
-
-@pytest.fixture
-def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
-    with serving(certificate) as server:
-        yield server
 
 
 def dispatcher(config: SinkSection, folder: Path) -> Dispatcher:
@@ -85,17 +76,6 @@ def test_a_second_incident_is_not_closed_by_the_resolution_of_the_first_one_that
     assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1), ("triggered", 1)]
 
 
-def test_the_same_incident_later_pages_again(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> None:
-    double = PagerdutyDouble()
-    server.behave = double.reply
-    config = local_pagerduty(server.url, Path(trusted.file), KEY)
-    job = dispatcher(config, tmp_path / "job")
-    for each in (observed(5), observed(60, resolved=True), observed(3605, started_s=3600)):
-        job.deliver([each], each.observed_at_ms)
-
-    assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1), ("triggered", 1)]
-
-
 def test_alertmanager_gets_the_same_labels_from_two_jobs(
     server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
@@ -143,18 +123,3 @@ def test_an_incident_of_two_jobs_that_becomes_critical_pages_once_more(
         end = tolerance(Severity.CRITICAL, 700, later_ms=later_ms, resolved=True)
         dispatchers[name].deliver([end], Millis(NOON_MS + 701_000))
     assert [each.state for each in double.alerts] == ["resolved"] * 2
-
-
-def test_an_outage_is_a_page_of_its_own_while_an_older_incident_is_acknowledged(
-    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    double = PagerdutyDouble()
-    server.behave = double.reply
-    config = local_pagerduty(server.url, Path(trusted.file), KEY)
-    job = dispatcher(config, tmp_path / "job")
-    job.deliver([alert("broker 4", rule="broker-fenced")], NOON_MS)
-    double.alerts[0].state = "acknowledged"
-    job.deliver([observed(3605, started_s=3600)], Millis(NOON_MS + 3_606_000))
-
-    assert [(each.state, each.pages) for each in double.alerts] == [("acknowledged", 1), ("triggered", 1)]
-    assert double.alerts[1].key == observed(0).fingerprint

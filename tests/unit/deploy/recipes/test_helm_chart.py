@@ -3,12 +3,10 @@
 `make helm` builds the pinned helm; without it these tests are skipped.
 """
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -190,10 +188,3 @@ def test_invalid_value_is_refused_with_its_name(tmp_path: Path, values: dict[str
 
     assert ran.returncode != 0
     assert named in ran.stderr
-
-
-def test_schema_of_the_values_is_a_valid_schema() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-
-    jsonschema.Draft7Validator.check_schema(schema)
-    jsonschema.validate(yaml.safe_load((CHART / "values.yaml").read_text()), schema)

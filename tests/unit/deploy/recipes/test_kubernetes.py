@@ -48,22 +48,6 @@ def test_manifest_is_valid(manifest: Manifest, version: str) -> None:
     validate(manifest, version)
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each["kind"])
-def test_manifest_with_an_unknown_key_is_refused(manifest: Manifest) -> None:
-    wrong = {**manifest, "sepc": {}}
-
-    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
-        validate(wrong, NEWEST)
-
-
-def test_spark_application_with_an_unknown_nested_key_is_refused() -> None:
-    wrong = of_kind("SparkApplication")
-    wrong["spec"]["driver"]["memoryOverheads"] = "1g"
-
-    with pytest.raises(jsonschema.ValidationError, match="memoryOverheads"):
-        validate(wrong, NEWEST)
-
-
 def test_config_map_is_a_valid_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stateful = of_kind("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
     mounted = {each["name"]: each["mountPath"] for each in stateful["volumeMounts"]}

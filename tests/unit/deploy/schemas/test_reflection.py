@@ -18,37 +18,26 @@ def ranges(document: dict[str, Any]) -> list[tuple[int, str, str | None]]:
     return [(line["version"], line["since"], line.get("until")) for line in record["versions"]]
 
 
-def test_a_version_that_every_kafka_knows_has_one_line() -> None:
-    assert ranges(merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"])])) == [
-        (0, "1", None)
-    ]
-
-
-def test_a_later_version_has_the_kafka_that_introduced_it() -> None:
-    assert ranges(
-        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"], v1=["a", "b"])])
-    ) == [
-        (0, "1", None),
-        (1, "2", None),
-    ]
-
-
-def test_a_version_with_changed_fields_has_two_lines() -> None:
-    assert ranges(
-        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["b"]), kafka_schemas("3", v0=["b"])])
-    ) == [
-        (0, "1", "1"),
-        (0, "2", None),
-    ]
-
-
-def test_a_version_that_one_kafka_lacks_has_two_lines() -> None:
-    assert ranges(
-        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2"), kafka_schemas("3", v0=["a"])])
-    ) == [
-        (0, "1", "1"),
-        (0, "3", None),
-    ]
+@pytest.mark.parametrize(
+    ("kafkas", "lines"),
+    [
+        ([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"])], [(0, "1", None)]),
+        ([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"], v1=["a", "b"])], [(0, "1", None), (1, "2", None)]),
+        (
+            [kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["b"]), kafka_schemas("3", v0=["b"])],
+            [(0, "1", "1"), (0, "2", None)],
+        ),
+        (
+            [kafka_schemas("1", v0=["a"]), kafka_schemas("2"), kafka_schemas("3", v0=["a"])],
+            [(0, "1", "1"), (0, "3", None)],
+        ),
+    ],
+    ids=["known to every Kafka", "a later version", "changed fields", "one Kafka lacks it"],
+)
+def test_a_version_has_a_line_for_each_series_of_kafkas_with_the_same_fields(
+    kafkas: list[dict[str, Any]], lines: list[tuple[int, str, str | None]]
+) -> None:
+    assert ranges(merge_kafka_versions(kafkas)) == lines
 
 
 def test_a_new_kafka_without_changes_changes_one_line() -> None:

@@ -4,7 +4,6 @@
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +31,7 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?(?:e\+?0?[0-9])?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_FILE = "_file"
 _SCHEMA_PATTERN = "^[0-9]+([.][0-9]+)?(e[+]?[0-9]+)?[smhd]?$"
 
 
@@ -172,7 +172,23 @@ Bootstrap = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_chec
 """HOST:PORT of nodes that are contacted first."""
 
 
-class LoginSection(Section):
+class SecretsSection(Section):
+    """A section with secrets: each is given under its key, or in a file that the key with `_file` names."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "SecretsSection":
+        for key in type(self).model_fields:
+            text = key.removesuffix(_FILE)
+            if key != text and getattr(self, key) is not None and getattr(self, text, None) is not None:
+                raise ValueError(f"give {text} or {key}, not both")
+        return self
+
+    def secret(self, key: str) -> Secret | None:
+        """Returns the secret of a key, given directly or as a file; None without one."""
+        return secret_of(getattr(self, key, None), getattr(self, key + _FILE))
+
+
+class LoginSection(SecretsSection):
     """The keys of TLS and SASL."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -202,13 +218,6 @@ class LoginSection(Section):
     sasl_oauth_token_file: Path | None = None
     """A file with an OAUTHBEARER token, read at each login."""
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> "LoginSection":
-        for key in ("sasl_plain_password", "ssl_password"):
-            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
-                raise ValueError(f"give {key} or {key}_file, not both")
-        return self
-
     def check_login(self) -> None:
         """Checks that the keys fit together: otherwise the cluster would refuse the login later.
 
@@ -237,60 +246,25 @@ class LoginSection(Section):
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConnection:
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)]
+
+
+class TopicSection(LoginSection):
     """A topic of a Kafka cluster, reached through its brokers."""
 
-    bootstrap: tuple[str, ...]
-    """HOST:PORT of brokers."""
-    topic: str
+    bootstrap: Bootstrap
+    topic: TopicName
     create: bool = False
-    """Whether a missing topic is created, with compaction."""
-    security_protocol: str = "PLAINTEXT"
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    key_password: Secret | None = None
-    crl_file: Path | None = None
-    check_hostname: bool = True
-    mechanism: str | None = None
-    username: str | None = None
-    password: Secret | None = None
-    token: Secret | None = None
-    """For OAUTHBEARER."""
+    """Whether a missing topic is created."""
 
-
-class TopicLogin(LoginSection):
-    """The keys of TLS and SASL for a topic."""
-
-    def connection_options(self) -> dict[str, Any]:
-        """Returns the fields of `TopicConnection` for these keys."""
-        token = self.sasl_oauth_token_file
-        return {
-            "security_protocol": self.security_protocol,
-            "ca_file": self.ssl_cafile,
-            "certificate_file": self.ssl_certfile,
-            "key_file": self.ssl_keyfile,
-            "key_password": secret_of(self.ssl_password, self.ssl_password_file),
-            "crl_file": self.ssl_crlfile,
-            "check_hostname": self.ssl_check_hostname,
-            "mechanism": self.sasl_mechanism,
-            "username": self.sasl_plain_username,
-            "password": secret_of(self.sasl_plain_password, self.sasl_plain_password_file),
-            "token": None if token is None else Secret(file=token),
-        }
-
-    def check_topic_login(self) -> None:
-        """Checks that the keys fit together.
-
-        Raises:
-            ValueError: a key is missing, has no effect, or is not supported for topics.
-        """
+    @model_validator(mode="after")
+    def _login(self) -> "TopicSection":
         self.check_login()
         if self.sasl_mechanism == "GSSAPI":
             raise ValueError(
                 "sasl_mechanism GSSAPI is not supported for topics: the wheel of confluent-kafka does not contain it"
             )
+        return self
 
 
 def secret_of(text: SecretStr | None, file: Path | None) -> Secret | None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from connectors.settings import TopicLogin
+from connectors.settings import LoginSection
 from connectors.sinks.sink_config import PeopleSection, RuleFilter, SinkSection
 from connectors.sinks.sink_entry import SINK_SECTIONS
 from streaming.config import Config, config_json_schema
@@ -44,7 +44,7 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "watch": (WatchSection, None),
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
-        "relay": (RelaySection, TopicLogin),
+        "relay": (RelaySection, LoginSection),
         "pipeline": (PipelineSection, None),
         "rules": (RuleSection, None),
         "sink-rules": (RuleFilter, None),
@@ -65,7 +65,7 @@ def page(text: str) -> str:
 def kinds() -> str:
     """Returns a paragraph and a table for each kind of sink, from its section."""
     return "\n".join(
-        f"`{kind}`: {section.__doc__}{_LOGIN if issubclass(section, TopicLogin) else ''}\n\n"
+        f"`{kind}`: {section.__doc__}{_LOGIN if issubclass(section, LoginSection) else ''}\n\n"
         f"{table(section, PeopleSection) or _NO_KEYS}"
         for kind, section in SINK_SECTIONS.items()
     )
@@ -74,8 +74,8 @@ def kinds() -> str:
 def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
     """Returns the table of a model's keys, without the keys of the excluded model."""
     known = set(excluded.model_fields) if excluded else set()
-    if excluded is PeopleSection and issubclass(model, TopicLogin):
-        known |= set(TopicLogin.model_fields)
+    if excluded is PeopleSection and issubclass(model, LoginSection):
+        known |= set(LoginSection.model_fields)
     rows = [
         f"| {key(name, field, model.model_fields)} | {meaning(model, name, field)} |\n"
         for name, field in model.model_fields.items()

@@ -23,7 +23,7 @@ from connectors.relay.topic_position import extent
 from connectors.relay.topic_tail import TopicTail
 from connectors.relay.waiting_rows import WaitingRows
 from connectors.relay.written_clusters import WrittenCluster, WrittenClusters, is_in_topic
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.store.journal_reader import JournalReader
 
@@ -54,7 +54,7 @@ class ForwardCounts:
 class Forwarder:
     """Forwards one journal. Its methods are called by one thread."""
 
-    def __init__(self, journal: JournalReader, topic: TopicConnection, clusters: Mapping[str, str], relay: str) -> None:
+    def __init__(self, journal: JournalReader, topic: TopicSection, clusters: Mapping[str, str], relay: str) -> None:
         """Connects at the first `forward`.
 
         Args:

@@ -25,7 +25,7 @@ from crc32c import crc32c
 
 from connectors.errors import KraftwatchError, UndecodableError
 from connectors.observations.observation import Observation, packed, unpacked
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from rules.formatting import ms_text, utc_text
 
 CLUSTER_ID, BASELINE, EPOCH = "cluster_id", "baseline", "epoch"
@@ -230,7 +230,7 @@ class TopicSurvey:
 class RecordedTopic:
     """A topic, and the clusters whose rows are read from it."""
 
-    connection: TopicConnection
+    connection: TopicSection
     clusters: Mapping[str, str | None]
     """Their ids by name; None: that of the first row."""
 

@@ -8,7 +8,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Kaf
 from confluent_kafka.admin import NewTopic
 
 from connectors.relay.relay_message import TopicError
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.wall_clock import wall_ms
 
@@ -21,7 +21,7 @@ _RETENTION_MS = 7 * 24 * 3_600_000
 ErrorCallback = Callable[[KafkaError], None]
 
 
-def check_settings(topic: TopicConnection) -> None:
+def check_settings(topic: TopicSection) -> None:
     """Checks the settings without a connection.
 
     Raises:
@@ -35,7 +35,7 @@ def check_settings(topic: TopicConnection) -> None:
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def open_producer(topic: TopicConnection, *, on_error: ErrorCallback, within_s: float) -> Any:
+def open_producer(topic: TopicSection, *, on_error: ErrorCallback, within_s: float) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives.
 
     Args:
@@ -71,7 +71,7 @@ def open_producer(topic: TopicConnection, *, on_error: ErrorCallback, within_s: 
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def open_consumer(topic: TopicConnection, further: Mapping[str, Any] | None = None) -> Any:
+def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None) -> Any:
     """Returns a consumer that joins no group and commits nothing.
 
     Args:
@@ -97,7 +97,7 @@ def open_consumer(topic: TopicConnection, further: Mapping[str, Any] | None = No
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def partitions(consumer: Any, topic: TopicConnection, *, timeout_s: float) -> Sequence[int]:
+def partitions(consumer: Any, topic: TopicSection, *, timeout_s: float) -> Sequence[int]:
     """Returns the numbers of the topic's partitions, in order.
 
     Raises:
@@ -119,7 +119,7 @@ def appended_at_ms(message: Message) -> int:
     return int(at_ms if kind == TIMESTAMP_LOG_APPEND_TIME else min(at_ms, wall_ms()))
 
 
-def reason(error: KafkaError, topic: TopicConnection) -> str:
+def reason(error: KafkaError, topic: TopicSection) -> str:
     """Returns why something failed, in one sentence without a secret."""
     match error.code():
         case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:

@@ -23,7 +23,7 @@ from confluent_kafka import (
 from connectors.errors import UndecodableError
 from connectors.relay.relay_message import Baseline, SurveyedCluster, TopicError, TopicSurvey, check_row, parse_message
 from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 
 _NEWEST_MESSAGES: Final = 5_000
 """How many messages of a partition are read: seconds of a thousand clusters."""
@@ -42,7 +42,7 @@ class _Newest:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
+def survey_topic(topic: TopicSection, clusters: Mapping[str, str | None], *, within_s: float) -> TopicSurvey:
     """Surveys clusters; one that has no message among the newest ones within the time is left out.
 
     A few messages that another program writes do not change the result: the baseline of most rows counts.
@@ -74,7 +74,7 @@ def survey_topic(topic: TopicConnection, clusters: Mapping[str, str | None], *, 
     )
 
 
-def _seek(consumer: Any, topic: TopicConnection, numbers: Sequence[int], until: float) -> tuple[bool, int]:
+def _seek(consumer: Any, topic: TopicSection, numbers: Sequence[int], until: float) -> tuple[bool, int]:
     """Returns whether each partition has its first message, and how many messages there are from the position on."""
     assigned, from_start, left = [], True, 0
     for partition in numbers:
@@ -122,7 +122,7 @@ def _count(found: _Newest, message: Message, wanted: Mapping[str, str | None]) -
 
 
 def _surveyed(
-    consumer: Any, topic: TopicConnection, found: Counter[tuple[int, str, Baseline]], until: float
+    consumer: Any, topic: TopicSection, found: Counter[tuple[int, str, Baseline]], until: float
 ) -> SurveyedCluster:
     """Returns the most frequent baseline that is still whole; the most frequent one if none is."""
     newest = max(baseline.sequence for _, _, baseline in found)

@@ -18,7 +18,7 @@ from connectors.observations.observation import ObservationKind
 from connectors.relay.relay_message import RelayEpoch, TopicError, check_row, parse_message
 from connectors.relay.topic_client import appended_at_ms, open_consumer, partitions, reason
 from connectors.relay.topic_position import TopicPosition, advanced
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 
 _LOG = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class TailRow:
 class TopicTail:
     """Follows one topic. After `close`, `open` continues where it was."""
 
-    def __init__(self, topic: TopicConnection, clusters: Mapping[str, str]) -> None:
+    def __init__(self, topic: TopicSection, clusters: Mapping[str, str]) -> None:
         """Connects to nothing yet; `clusters`: their ids by name. Rows of others are passed over."""
         self._topic = topic
         self._clusters = {name.encode(): (name, cluster_id) for name, cluster_id in clusters.items()}

@@ -6,16 +6,14 @@ The sink itself is in `kafka_topic`, which needs librdkafka.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import Field, model_validator
-
-from connectors.settings import Bootstrap, TopicConnection, TopicLogin, host_port
+from connectors.settings import Bootstrap, TopicName, TopicSection, host_port
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer
 from connectors.store.store_place import StorePlace
 from rules.finding import Severity
 
 
-class KafkaSection(SinkSection, TopicLogin):
+class KafkaSection(SinkSection, TopicSection):
     """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
     form = "kafka:HOST:PORT,…/TOPIC"
@@ -23,15 +21,10 @@ class KafkaSection(SinkSection, TopicLogin):
 
     bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: a failing cluster may lose alerts."""
-    topic: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    topic: TopicName
     """Its cleanup.policy should be compact, which keeps the newest transition of every alert."""
     create: bool = False
     """`true` creates a missing topic: compacted, with one partition."""
-
-    @model_validator(mode="after")
-    def _login(self) -> "KafkaSection":
-        self.check_topic_login()
-        return self
 
     @classmethod
     def keys_of_text(cls, text: str) -> Mapping[str, Any]:
@@ -49,10 +42,7 @@ class KafkaSection(SinkSection, TopicLogin):
         """Opens the sink."""
         from connectors.sinks.kafka_topic import KafkaTopicSink
 
-        topic = TopicConnection(
-            bootstrap=self.bootstrap, topic=self.topic, create=self.create, **self.connection_options()
-        )
-        return KafkaTopicSink(topic, options=options)
+        return KafkaTopicSink(self, options=options)
 
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test."""

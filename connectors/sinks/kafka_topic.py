@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from connectors.errors import UsageError
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.sinks.alert_json import Key, to_line
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
@@ -34,7 +34,7 @@ _PERMANENT = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
 class KafkaTopicSink:
     """Produces to one topic. It is connected only while messages are in flight."""
 
-    def __init__(self, config: TopicConnection, *, options: DeliveryOptions) -> None:
+    def __init__(self, config: TopicSection, *, options: DeliveryOptions) -> None:
         """Checks the settings, without a connection.
 
         Raises:

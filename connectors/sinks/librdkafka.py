@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.secret import Secret, redact
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks.http_request import excerpt
 
 _LOG = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _UNREACHABLE = {
 _AUTHENTICATION = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 
 
-def settings(config: TopicConnection) -> dict[str, Any]:
+def settings(config: TopicSection) -> dict[str, Any]:
     """Returns librdkafka's settings for the brokers. Secrets are read at each call.
 
     Raises:
@@ -44,17 +44,17 @@ def settings(config: TopicConnection) -> dict[str, Any]:
         "reconnect.backoff.ms": 1_000,
     }
     optional = {
-        "ssl.ca.location": config.ca_file,
-        "ssl.certificate.location": config.certificate_file,
-        "ssl.key.location": config.key_file,
-        "ssl.crl.location": config.crl_file,
-        "ssl.key.password": config.key_password,
-        "ssl.endpoint.identification.algorithm": None if config.check_hostname else "none",
-        "sasl.mechanism": config.mechanism,
-        "sasl.username": config.username,
-        "sasl.password": config.password,
+        "ssl.ca.location": config.ssl_cafile,
+        "ssl.certificate.location": config.ssl_certfile,
+        "ssl.key.location": config.ssl_keyfile,
+        "ssl.crl.location": config.ssl_crlfile,
+        "ssl.key.password": config.secret("ssl_password"),
+        "ssl.endpoint.identification.algorithm": None if config.ssl_check_hostname else "none",
+        "sasl.mechanism": config.sasl_mechanism,
+        "sasl.username": config.sasl_plain_username,
+        "sasl.password": config.secret("sasl_plain_password"),
     }
-    token = config.token
+    token = config.secret("sasl_oauth_token")
     if token is not None:
         token.read()
         required["oauth_cb"] = lambda _: (token.read(), time.time() + _TOKEN_LASTS_S)
@@ -63,7 +63,7 @@ def settings(config: TopicConnection) -> dict[str, Any]:
 
 
 def open_producer(
-    config: TopicConnection,
+    config: TopicSection,
     further: Mapping[str, Any],
     *,
     new_topic: NewTopic,

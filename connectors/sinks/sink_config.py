@@ -16,12 +16,12 @@ from ssl import SSLCertVerificationError, SSLError
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
-from connectors.settings import Duration, Section, secret_of
+from connectors.settings import Duration, SecretsSection, Section
 from connectors.sinks.http_request import CallDeadline
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
@@ -191,7 +191,7 @@ _Rules = Annotated[
 """A list of what is included, or a mapping with include and exclude."""
 
 
-class SinkSection(Section, ABC):
+class SinkSection(SecretsSection, ABC):
     """The keys of every kind of sink, and what the kind supplies."""
 
     form: ClassVar[str]
@@ -214,14 +214,6 @@ class SinkSection(Section, ABC):
     """The clusters whose alerts are sent: names, or patterns with `*` and `?`."""
     rules: _Rules = RuleFilter()
     """The rules whose alerts are sent: a list of ids or patterns, or `{include: […], exclude: […]}`; default: all."""
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> "SinkSection":
-        for key in type(self).model_fields:
-            text = key.removesuffix(_FILE)
-            if key != text and getattr(self, key) is not None and getattr(self, text, None) is not None:
-                raise ValueError(f"give {text} or {key}, not both")
-        return self
 
     @classmethod
     def keys_of_text(cls, text: str) -> Mapping[str, Any]:
@@ -288,10 +280,6 @@ class SinkSection(Section, ABC):
     def created_file(self) -> Path | None:
         """Returns the file that opening the sink would create; None if there is none."""
         return None
-
-    def secret(self, key: str) -> Secret | None:
-        """Returns the secret of a key, given directly or as a file; None without one."""
-        return secret_of(getattr(self, key), getattr(self, key + _FILE))
 
     def required_secret(self, key: str) -> Secret:
         """Returns the secret of a key, given directly or as a file.

@@ -154,8 +154,6 @@ def _login_checks(relay: RelaySection) -> Iterator[Callable[[], object]]:
     for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
         if (path := getattr(relay, key)) is not None:
             yield partial(readable, path, f"relay.{key}")
-    connection = relay.connection()
-    secrets = (("sasl_plain_password", connection.password), ("ssl_password", connection.key_password))
-    for key, secret in (*secrets, ("sasl_oauth_token", connection.token)):
-        if secret is not None:
+    for key in ("sasl_plain_password", "ssl_password", "sasl_oauth_token"):
+        if (secret := relay.secret(key)) is not None:
             yield partial(secret.check, f"relay.{key}_file")

@@ -3,26 +3,24 @@
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from connectors.errors import UsageError
 from connectors.relay.relay_message import RecordedTopic
-from connectors.settings import Bootstrap, Duration, LocalFolder, TopicConnection, TopicLogin, placed_error
+from connectors.settings import Bootstrap, Duration, LocalFolder, TopicName, TopicSection, placed_error
 
 _MIB = 1024 * 1024
-_TOPIC = r"^[A-Za-z0-9._-]+$"
 
 
-class RelaySection(TopicLogin):
+class RelaySection(TopicSection):
     """The topic that `kraftwatch relay` writes, and that a job with `source: kafka` reads."""
 
     bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: it should answer while a quorum fails."""
-    topic: str = Field(default="kraftwatch-observations", pattern=_TOPIC, max_length=249)
+    topic: TopicName = "kraftwatch-observations"
     """The topic of observations, keyed by cluster."""
-    topics: Mapping[str, Annotated[str, Field(pattern=_TOPIC, max_length=249)]] = Field(default_factory=dict)
+    topics: Mapping[str, TopicName] = Field(default_factory=dict)
     """PATTERN: TOPIC, for clusters with a topic of their own; the first pattern that matches their name wins."""
     create: bool = False
     """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
@@ -36,11 +34,6 @@ class RelaySection(TopicLogin):
     """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
     jars: Path | None = None
     """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""
-
-    @model_validator(mode="after")
-    def _login(self) -> "RelaySection":
-        self.check_topic_login()
-        return self
 
     def check_spark_login(self) -> None:
         """Checks that Spark's Kafka client supports the login.
@@ -79,14 +72,12 @@ class RelaySection(TopicLogin):
         topics = {self.topic_of(name) for name in clusters}
         return [
             RecordedTopic(
-                connection=self.connection(topic),
+                connection=self.with_topic(topic),
                 clusters={name: one for name, one in clusters.items() if self.topic_of(name) == topic},
             )
             for topic in sorted(topics)
         ]
 
-    def connection(self, topic: str | None = None) -> TopicConnection:
-        """Returns the settings of the connection to a topic; None: to `topic` of the section."""
-        return TopicConnection(
-            bootstrap=self.bootstrap, topic=topic or self.topic, create=self.create, **self.connection_options()
-        )
+    def with_topic(self, topic: str) -> "RelaySection":
+        """Returns the section with another topic."""
+        return self.model_copy(update={"topic": topic})

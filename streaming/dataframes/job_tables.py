@@ -115,7 +115,7 @@ class JobTables:
             topic = config.relay.topic_of(name)
             clusters[name] = RelayedCluster(topic=topic, cluster_id=cluster_id, baseline=0)
         source = TopicSource(
-            connection=config.relay.connection(),
+            connection=config.relay,
             rows_per_batch=config.relay.rows_per_batch,
             starting_offsets={one.topic: {} for one in clusters.values()},
             clusters=clusters,

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from connectors.errors import JournalError, KraftwatchError
 from connectors.relay.relay_message import append_time_advice
-from connectors.settings import TopicConnection
 from connectors.store.journal_reader import JournalReader
 from rules.formatting import ms_text, plural
 from streaming.config import Config
@@ -26,31 +25,31 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
     if section is None:
         return
     for topic in sorted({section.topic_of(one.name) for one in config.watched}):
-        connection = section.connection(topic)
-        readable = _readable(config, connection)
+        of_topic = section.with_topic(topic)
+        readable = _readable(config, of_topic)
         yield readable
         if readable.status is not CheckStatus.FAILS:
-            yield from _described(config, section, connection)
+            yield from _described(config, of_topic)
     yield from _waiting(section)
 
 
-def _readable(config: Config, connection: TopicConnection) -> CheckResult:
+def _readable(config: Config, section: RelaySection) -> CheckResult:
     # Imported here: other configurations need no library of Kafka's in this process.
     from connectors.relay.topic_survey import survey_topic
 
-    topic, job = connection.topic, config.source == "kafka"
+    topic, job = section.topic, config.source == "kafka"
     try:
-        append_time = survey_topic(connection, {}, within_s=_SURVEY_S).append_time
+        append_time = survey_topic(section, {}, within_s=_SURVEY_S).append_time
     except KraftwatchError as problem:
         return _result(topic, "topic", CheckStatus.FAILS if job else CheckStatus.WARNING, str(problem))
     if append_time is False:
-        fix = _alter(connection, "message.timestamp.type=LogAppendTime")
+        fix = _alter(section, "message.timestamp.type=LogAppendTime")
         return _result(topic, "topic", CheckStatus.WARNING, append_time_advice(topic), fix)
     message = "has no messages" if append_time is None else "the brokers set the times of its messages"
     return _result(topic, "topic", CheckStatus.OK, message)
 
 
-def _described(config: Config, section: RelaySection, connection: TopicConnection) -> Iterator[CheckResult]:
+def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
     """Yields the permissions and the settings of a topic, as far as the brokers report them."""
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -58,16 +57,16 @@ def _described(config: Config, section: RelaySection, connection: TopicConnectio
     from connectors.relay.topic_client import reason
     from connectors.sinks import librdkafka
 
-    topic = connection.topic
+    topic = section.topic
     try:
-        admin = AdminClient(librdkafka.settings(connection))
+        admin = AdminClient(librdkafka.settings(section))
         described = admin.describe_topics(
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=_SURVEY_S
         )[topic].result(_SURVEY_S)
     except KafkaException as problem:
-        yield _result(topic, "permissions", CheckStatus.WARNING, reason(problem.args[0], connection))
+        yield _result(topic, "permissions", CheckStatus.WARNING, reason(problem.args[0], section))
         return
-    yield _permissions(config, connection, {one.name for one in described.authorized_operations or ()})
+    yield _permissions(config, section, {one.name for one in described.authorized_operations or ()})
     place = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = admin.describe_configs([place], request_timeout=_SURVEY_S)[place].result(_SURVEY_S)
@@ -75,31 +74,29 @@ def _described(config: Config, section: RelaySection, connection: TopicConnectio
         message = "cannot be checked: the login has no DESCRIBE_CONFIGS on the topic, which neither relay nor job needs"
         yield _result(topic, "settings", CheckStatus.OK, message)
         return
-    yield from _settings(section, connection, len(described.partitions), found)
+    yield from _settings(section, len(described.partitions), found)
 
 
-def _permissions(config: Config, connection: TopicConnection, allowed: set[str]) -> CheckResult:
+def _permissions(config: Config, section: RelaySection, allowed: set[str]) -> CheckResult:
     needed = ("READ", "DESCRIBE") if config.source == "kafka" else ("READ", "WRITE", "DESCRIBE")
     missing = [each for each in needed if allowed and each not in allowed and "ALL" not in allowed]
     who = "the job" if config.source == "kafka" else "a relay"
     if not missing:
-        return _result(connection.topic, "permissions", CheckStatus.OK, f"{who} needs {', '.join(needed)}")
+        return _result(section.topic, "permissions", CheckStatus.OK, f"{who} needs {', '.join(needed)}")
     operations = " ".join(f"--operation {each.capitalize()}" for each in missing)
     fix = (
-        f"kafka-acls.sh --bootstrap-server {connection.bootstrap[0]} --add --allow-principal User:"
-        f"{connection.username or 'NAME'} {operations} --topic {connection.topic}"
+        f"kafka-acls.sh --bootstrap-server {section.bootstrap[0]} --add --allow-principal User:"
+        f"{section.sasl_plain_username or 'NAME'} {operations} --topic {section.topic}"
     )
     message = f"the login lacks {', '.join(missing)}; {who} needs {', '.join(needed)}"
-    return _result(connection.topic, "permissions", CheckStatus.FAILS, message, fix)
+    return _result(section.topic, "permissions", CheckStatus.FAILS, message, fix)
 
 
-def _settings(
-    section: RelaySection, connection: TopicConnection, partitions: int, found: Mapping[str, Any]
-) -> Iterator[CheckResult]:
+def _settings(section: RelaySection, partitions: int, found: Mapping[str, Any]) -> Iterator[CheckResult]:
     from connectors.relay.topic_client import MESSAGE_BYTES_MAX
 
     values = {name: str(entry.value) for name, entry in found.items()}
-    topic, restate_ms = connection.topic, round(1_000 * section.restate_every)
+    topic, restate_ms = section.topic, round(1_000 * section.restate_every)
     retention_ms, largest = int(values["retention.ms"]), int(values["max.message.bytes"])
     if 0 <= retention_ms < 2 * restate_ms:
         status = CheckStatus.FAILS if retention_ms <= restate_ms else CheckStatus.WARNING
@@ -107,13 +104,13 @@ def _settings(
             f"retention.ms is {ms_text(retention_ms)}, and each log is written every {ms_text(restate_ms)}: a job "
         )
         message += "that starts may not find the beginning of a log"
-        yield _result(topic, "retention", status, message, _alter(connection, f"retention.ms={168 * restate_ms}"))
+        yield _result(topic, "retention", status, message, _alter(section, f"retention.ms={168 * restate_ms}"))
     if "delete" not in values["cleanup.policy"] or "compact" in values["cleanup.policy"]:
         message = f"cleanup.policy is {values['cleanup.policy']}: compaction removes rows of the logs"
-        yield _result(topic, "cleanup", CheckStatus.FAILS, message, _alter(connection, "cleanup.policy=delete"))
+        yield _result(topic, "cleanup", CheckStatus.FAILS, message, _alter(section, "cleanup.policy=delete"))
     if largest < MESSAGE_BYTES_MAX:
         message = f"max.message.bytes is {largest}: a piece of a large snapshot may not fit"
-        fix = _alter(connection, f"max.message.bytes={MESSAGE_BYTES_MAX}")
+        fix = _alter(section, f"max.message.bytes={MESSAGE_BYTES_MAX}")
         yield _result(topic, "message size", CheckStatus.WARNING, message, fix)
     kept = "for ever" if retention_ms < 0 else ms_text(retention_ms)
     message = f"{plural(partitions, 'partition')}, rows are kept {kept}, messages of up to {largest} bytes"
@@ -138,8 +135,8 @@ def _waiting(section: RelaySection) -> Iterator[CheckResult]:
     yield _result(subject, "waiting rows", CheckStatus.WARNING, message, fix)
 
 
-def _alter(connection: TopicConnection, setting: str) -> str:
+def _alter(section: RelaySection, setting: str) -> str:
     return (
-        f"kafka-configs.sh --bootstrap-server {connection.bootstrap[0]} --alter --entity-type topics "
-        f"--entity-name {connection.topic} --add-config {setting}"
+        f"kafka-configs.sh --bootstrap-server {section.bootstrap[0]} --alter --entity-type topics "
+        f"--entity-name {section.topic} --add-config {setting}"
     )

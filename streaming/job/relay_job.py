@@ -65,7 +65,7 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         raise UsageError("relay is missing in the configuration: add relay with the bootstrap and topic to write to")
     section = config.relay.of_one_topic([one.name for one in config.watched])
     try:
-        check_settings(section.connection())
+        check_settings(section)
     except TopicError as problem:
         raise UsageError(f"relay: {problem}") from None
     folder = Checkpoint(folder=section.folder.absolute())
@@ -152,7 +152,7 @@ class Relay:
             # A reader needs an existing journal.
             self._journal = JournalReader(folder.journal)
         ids = {name: one.cluster_id or "" for name, one in clusters.items()}
-        self._forwarder = Forwarder(self._journal, section.connection(), ids, _relay_name(folder))
+        self._forwarder = Forwarder(self._journal, section, ids, _relay_name(folder))
         self._gatherer = self._started_gatherer()
         self._restate_now = False
         self._restate_not_before = self._check_at = 0.0

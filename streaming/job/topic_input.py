@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from connectors.errors import UsageError
 from connectors.observations.observation import ObservationsAudited
 from connectors.relay.relay_message import RecordedTopic, SurveyedCluster, TopicError, TopicSurvey, append_time_advice
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from rules.formatting import and_join
 from rules.model.identifiers import Millis
 from streaming.config import Config
@@ -84,7 +84,7 @@ def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
             for name, of_cluster in topics.items()
             if of_cluster == topic and name not in ids
         }
-        survey = _survey(section.connection(topic), expected)
+        survey = _survey(section.with_topic(topic), expected)
         added = topic not in source.starting_offsets
         begin_again = checkpoint.new_state_advice if added and not new else None
         found = {name: _started(section, topic, name, survey, begin_again) for name in expected}
@@ -142,7 +142,7 @@ def query_topic(config: Config, checkpoint: Checkpoint) -> TopicSource | None:
     assert source is not None, "it was recorded at the start"
     ids = checkpoint.cluster_ids()
     return TopicSource(
-        connection=section.connection(),
+        connection=section,
         rows_per_batch=section.rows_per_batch,
         starting_offsets=source.starting_offsets,
         clusters={
@@ -179,7 +179,7 @@ def _section(config: Config) -> RelaySection:
     return config.relay
 
 
-def _survey(connection: TopicConnection, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
+def _survey(connection: TopicSection, clusters: Mapping[str, str | None]) -> TopicSurvey | TopicError:
     # Imported here: other jobs need no library of Kafka's in this process.
     from connectors.relay.topic_survey import survey_topic
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.state import GroupState
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.output_rows import TOPIC, OutputKind, output_frame
 from streaming.pipeline.python_worker import begin_task
@@ -52,7 +52,7 @@ _LOGIN_MODULES = {
 }
 
 
-def connection_options(topic: TopicConnection) -> Mapping[str, str]:
+def connection_options(topic: TopicSection) -> Mapping[str, str]:
     """Returns the options of a connection, as Kafka's Java client names its settings.
 
     Raises:
@@ -62,24 +62,25 @@ def connection_options(topic: TopicConnection) -> Mapping[str, str]:
         "bootstrap.servers": ",".join(topic.bootstrap),
         "security.protocol": topic.security_protocol,
     }
-    if topic.ca_file is not None:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(topic.ca_file.absolute())}
-    if not topic.check_hostname:
+    if topic.ssl_cafile is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(topic.ssl_cafile.absolute())}
+    if not topic.ssl_check_hostname:
         options["ssl.endpoint.identification.algorithm"] = ""
-    if topic.certificate_file is not None:
+    if topic.ssl_certfile is not None:
         options |= _client_certificate(topic)
-    if topic.mechanism is not None:
-        options |= {"sasl.mechanism": topic.mechanism, "sasl.jaas.config": _jaas(topic)}
+    if topic.sasl_mechanism is not None:
+        options |= {"sasl.mechanism": topic.sasl_mechanism, "sasl.jaas.config": _jaas(topic)}
     return {f"kafka.{name}": value for name, value in options.items() if value is not None}
 
 
-def _jaas(topic: TopicConnection) -> str:
-    assert topic.mechanism is not None
-    module = _LOGIN_MODULES.get(topic.mechanism)
+def _jaas(topic: TopicSection) -> str:
+    assert topic.sasl_mechanism is not None
+    module = _LOGIN_MODULES.get(topic.sasl_mechanism)
     if module is None:
-        raise UsageError(f"relay: source: kafka does not support sasl_mechanism {topic.mechanism}")
-    password = "" if topic.password is None else topic.password.read()
-    return f"{module} required username={_quoted(topic.username or '')} password={_quoted(password)};"
+        raise UsageError(f"relay: source: kafka does not support sasl_mechanism {topic.sasl_mechanism}")
+    password = topic.secret("sasl_plain_password")
+    secret = "" if password is None else password.read()
+    return f"{module} required username={_quoted(topic.sasl_plain_username or '')} password={_quoted(secret)};"
 
 
 def _quoted(text: str) -> str:
@@ -87,7 +88,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _client_certificate(topic: TopicConnection) -> dict[str, str | None]:
+def _client_certificate(topic: TopicSection) -> dict[str, str | None]:
     """Returns the client certificate; Java reads a private key in PKCS #8 only."""
     # Imported here: it takes a while, and few topics need it.
     from cryptography import x509
@@ -98,13 +99,13 @@ def _client_certificate(topic: TopicConnection) -> dict[str, str | None]:
         load_pem_private_key,
     )
 
-    certificate = topic.certificate_file
+    certificate = topic.ssl_certfile
     assert certificate is not None
-    key_file = topic.key_file or certificate
-    password = None if topic.key_password is None else topic.key_password.read().encode()
+    key_file = topic.ssl_keyfile or certificate
+    password = topic.secret("ssl_password")
     try:
         chain = x509.load_pem_x509_certificates(certificate.read_bytes())
-        key = load_pem_private_key(key_file.read_bytes(), password)
+        key = load_pem_private_key(key_file.read_bytes(), None if password is None else password.read().encode())
     except OSError as problem:
         raise UsageError(
             f"relay: cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}"
@@ -134,7 +135,7 @@ class RelayedCluster:
 class TopicSource:
     """What the query reads."""
 
-    connection: TopicConnection
+    connection: TopicSection
     """To the brokers; its topic is one of those that are read."""
     rows_per_batch: int
     """maxOffsetsPerTrigger: a backlog is read in bounded batches."""

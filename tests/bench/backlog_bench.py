@@ -19,7 +19,7 @@ from typing import Any, Final
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
 from connectors.relay.topic_client import open_producer
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.bench.job_cost import JobCost
@@ -141,7 +141,7 @@ def _moved(value: Any, shift_ms: int, shift: int) -> Any:
 
 def _write(lab: Lab, rows: list[Observation], clusters: int) -> None:
     """Writes the rows of all clusters in the order of their times, as relays do."""
-    topic = TopicConnection(bootstrap=tuple(lab.broker_bootstrap), topic=TOPIC, create=True)
+    topic = TopicSection(bootstrap=tuple(lab.broker_bootstrap), topic=TOPIC, create=True)
     producer = open_producer(topic, on_error=lambda _: None, within_s=60)
     first = rows[0].observed_at_ms * 1_000
     baseline = Baseline(sequence=first, at_ms=rows[0].observed_at_ms)

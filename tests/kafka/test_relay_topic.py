@@ -22,7 +22,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import Baseline, SurveyedCluster
 from connectors.relay.topic_survey import survey_topic
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.sinks.alert_json import iso
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -206,10 +206,10 @@ def assert_surveyed(relay: RelayProcess, kafka: Lab) -> SurveyedCluster:
         "settings": ("ok", "4 partitions, rows are kept 7 days, messages of up to 16777216 bytes"),
         "waiting rows": ("ok", "0 rows wait for the topic"),
     }
-    survey = survey_topic(config.relay.connection(), {"test": None, "missing": None}, within_s=4)
+    survey = survey_topic(config.relay, {"test": None, "missing": None}, within_s=4)
     (surveyed,) = survey.clusters.values()
     assert (surveyed.cluster_id, surveyed.whole) == (kafka.cluster_id, True)
-    known = survey_topic(config.relay.connection(), {"test": "of-another-cluster"}, within_s=2)
+    known = survey_topic(config.relay, {"test": "of-another-cluster"}, within_s=2)
     assert (known.clusters, "gathers cluster id" in known.refused["test"]) == ({}, True)
     return surveyed
 
@@ -302,7 +302,7 @@ def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: P
         journal.publish()
 
     def forwarder(topic: str) -> Forwarder:
-        connection = TopicConnection(bootstrap=tuple(topic_lab.broker_bootstrap), topic=topic, create=True)
+        connection = TopicSection(bootstrap=tuple(topic_lab.broker_bootstrap), topic=topic, create=True)
         return Forwarder(JournalReader(tmp_path / "journal"), connection, {"a": "id"}, "relay-1")
 
     refused, accepted = forwarder("small"), forwarder("large")

@@ -15,7 +15,7 @@ from connectors.relay.topic_position import TopicPosition, advanced, extent
 from connectors.relay.topic_tail import TailRow, TopicTail
 from connectors.relay.waiting_rows import WaitingRow, WaitingRows
 from connectors.relay.written_clusters import LEASE_S, WrittenCluster, WrittenClusters, is_in_topic
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from tests.unit.connectors.relay.test_topic_position import FIRST, NOW_MS, A, B, poll, records
@@ -29,7 +29,7 @@ class Tail(TopicTail):
     answers = True
 
     def __init__(self) -> None:
-        super().__init__(TopicConnection(bootstrap=("a:1",), topic="t"), {"prod": "id"})
+        super().__init__(TopicSection(bootstrap=("a:1",), topic="t"), {"prod": "id"})
         self._next = {0: 100}
         self.reported_end = 100
 

@@ -28,7 +28,7 @@ def test_a_relay_has_the_login_of_a_topic() -> None:
     relay = configured(relay={**RELAY, **LOGIN, "sasl_plain_password": SECRET}, source="kafka").relay
 
     assert relay is not None
-    assert relay.connection().password == Secret(text=SECRET)
+    assert relay.secret("sasl_plain_password") == Secret(text=SECRET)
     assert SECRET not in repr(relay)
 
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from pydantic import SecretStr
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.relay.relay_message import Baseline, RefusedPart, RelayEpoch, RelayMessage
-from connectors.secret import Secret
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.pipeline.kafka_source import (
     REDACTION,
@@ -248,7 +248,7 @@ def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:
 
 
 def test_plaintext_has_addresses_only() -> None:
-    assert connection_options(TopicConnection(bootstrap=("a:1", "b:2"), topic="t")) == {
+    assert connection_options(TopicSection(bootstrap=("a:1", "b:2"), topic="t")) == {
         "kafka.bootstrap.servers": "a:1,b:2",
         "kafka.security.protocol": "PLAINTEXT",
     }
@@ -256,15 +256,15 @@ def test_plaintext_has_addresses_only() -> None:
 
 def test_login_by_password_quotes_the_password(tmp_path: Path) -> None:
     options = connection_options(
-        TopicConnection(
+        TopicSection(
             bootstrap=("a:1",),
             topic="t",
             security_protocol="SASL_SSL",
-            ca_file=tmp_path / "ca.pem",
-            check_hostname=False,
-            mechanism="SCRAM-SHA-512",
-            username="kraftwatch",
-            password=Secret(text='a"b\\c'),
+            ssl_cafile=tmp_path / "ca.pem",
+            ssl_check_hostname=False,
+            sasl_mechanism="SCRAM-SHA-512",
+            sasl_plain_username="kraftwatch",
+            sasl_plain_password=SecretStr('a"b\\c'),
         )
     )
 
@@ -286,13 +286,13 @@ def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) 
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    topic = TopicConnection(
+    topic = TopicSection(
         bootstrap=("a:1",),
         topic="t",
         security_protocol="SSL",
-        certificate_file=file,
-        key_file=encrypted,
-        key_password=Secret(text="secret"),
+        ssl_certfile=file,
+        ssl_keyfile=encrypted,
+        ssl_password=SecretStr("secret"),
     )
 
     options = connection_options(topic)
@@ -301,9 +301,9 @@ def test_client_certificate_is_given_with_a_key_that_java_reads(tmp_path: Path) 
     chain = options["kafka.ssl.keystore.certificate.chain"]
     assert chain.startswith("-----BEGIN CERTIFICATE-----")
     assert "PRIVATE" not in chain
-    one_file = connection_options(TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=file))
+    one_file = connection_options(TopicSection(bootstrap=("a:1",), topic="t", ssl_certfile=file))
     assert one_file["kafka.ssl.keystore.key"] == options["kafka.ssl.keystore.key"]
-    wrong = TopicConnection(bootstrap=("a:1",), topic="t", certificate_file=tmp_path / "ca.pem")
+    wrong = TopicSection(bootstrap=("a:1",), topic="t", ssl_certfile=tmp_path / "ca.pem")
     with pytest.raises(UsageError, match="has no private key"):
         connection_options(wrong)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from connectors.settings import TopicConnection
+from connectors.settings import TopicSection
 from streaming.pipeline import query as query_module
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import TopicSource
@@ -15,7 +15,7 @@ from streaming.pipeline.step import Step
 
 BEGAN_MS = 1_800_000_000_000
 SOURCE = TopicSource(
-    connection=TopicConnection(bootstrap=("k:1",), topic="a"),
+    connection=TopicSection(bootstrap=("k:1",), topic="a"),
     rows_per_batch=5,
     starting_offsets={"a": {}, "b": {}},
     clusters={},

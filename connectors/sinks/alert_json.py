@@ -21,8 +21,6 @@ Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, the latest that `iso` formats."""
 
 
 def compact_json(value: object) -> bytes:

@@ -21,7 +21,7 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
 from connectors.sinks.evidence_format import evidence_lines, shortened
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
@@ -104,8 +104,12 @@ class AlertmanagerSection(SinkSection):
         return [url_server(self.required_secret("url"), self.ca_file)]
 
 
-class AlertmanagerSink:
-    """Posts to one Alertmanager."""
+class AlertmanagerSink(SerialSink[bytes]):
+    """Posts to one Alertmanager: for each notification, all firing alerts and the newly resolved ones.
+
+    Their times are by Alertmanager's clock, which its answers give: an alert that resolved while the clock of this
+    host was ahead would otherwise fire there until that time.
+    """
 
     def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up.
@@ -113,7 +117,7 @@ class AlertmanagerSink:
         Raises:
             UsageError: a secret cannot be read, or the URL is invalid.
         """
-        self.options = options
+        super().__init__(options)
         self._url, self._ca_file = section.required_secret("url"), section.ca_file
         self._username, self._password, self._token = (
             section.username,
@@ -133,30 +137,18 @@ class AlertmanagerSink:
         for secret in self._secrets():
             secret.read()
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Posts, for each notification, all firing alerts and the newly resolved ones.
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> bytes:
+        return compact_json(list(self._alerts(notification, Millis(sent_at_ms + self._ahead_ms))))
 
-        Their times are by Alertmanager's clock, which its answers give: an alert that resolved while the clock of this
-        host was ahead would otherwise fire there until that time.
-        """
-
-        def body(notification: Notification) -> bytes:
-            at_ms = Millis(sent_at_ms + self._ahead_ms)
-            return compact_json(list(self._alerts(notification, at_ms)))
-
-        def send_one(notification: Notification, content: bytes, left_s: float) -> Outcome:
-            until_s, assumed_ms = time.monotonic() + left_s, self._ahead_ms
-            outcome = self._post(content, left_s, sent_at_ms)
-            left_s = until_s - time.monotonic()
-            if isinstance(outcome, Delivered) and self._ahead_ms != assumed_ms and left_s > 0:
-                outcome = self._post(body(notification), left_s, sent_at_ms)
-            if isinstance(outcome, Delivered):
-                self._store_labels(notification)
-            return outcome
-
-        return send_in_order(notifications, body, send_one, deadline_s=deadline_s)
+    def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
+        until_s, assumed_ms = time.monotonic() + left_s, self._ahead_ms
+        outcome = self._post(document, left_s, sent_at_ms)
+        left_s = until_s - time.monotonic()
+        if isinstance(outcome, Delivered) and self._ahead_ms != assumed_ms and left_s > 0:
+            outcome = self._post(self._document(notification, sent_at_ms), left_s, sent_at_ms)
+        if isinstance(outcome, Delivered):
+            self._store_labels(notification)
+        return outcome
 
     def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH

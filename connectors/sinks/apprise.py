@@ -5,7 +5,6 @@ Apprise reports only success or failure, and the reason in its log. A failure is
 
 import logging
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.evidence_format import other_alert_lines, shortened, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
@@ -66,7 +65,7 @@ class AppriseSection(PeopleSection):
         return f"the recipients of {name} get two messages: firing and resolved"
 
 
-class AppriseSink:
+class AppriseSink(SerialSink[tuple[str, str]]):
     """Sends to one service."""
 
     def __init__(self, section: AppriseSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
@@ -75,24 +74,18 @@ class AppriseSink:
         Raises:
             UsageError: the URL cannot be read, or Apprise does not support it.
         """
-        self.options = options
+        super().__init__(options)
         self._url = section.required_secret("url")
         self._links = links
         self._thread: Thread | None = None
         _client(self._url)
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Sends each notification."""
-        return send_in_order(
-            notifications,
-            lambda notification: (title(notification), body(notification, self._links)),
-            self._send_one,
-            deadline_s=deadline_s,
-        )
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> tuple[str, str]:
+        return title(notification), body(notification, self._links)
 
-    def _send_one(self, notification: Notification, text: tuple[str, str], left_s: float) -> Outcome:
+    def _send_one(
+        self, notification: Notification, document: tuple[str, str], sent_at_ms: Millis, left_s: float
+    ) -> Outcome:
         if self._thread is not None and self._thread.is_alive():
             return DEADLINE_EXCEEDED
         client = _client(self._url)
@@ -100,7 +93,7 @@ class AppriseSink:
             server.socket_connect_timeout = server.socket_read_timeout = left_s
         outcomes: list[Outcome] = []
         # A service's library may wait for anything: its own timeouts do not bound the whole call.
-        self._thread = Thread(target=lambda: outcomes.append(self._notify(client, notification, text)), daemon=True)
+        self._thread = Thread(target=lambda: outcomes.append(self._notify(client, notification, document)), daemon=True)
         self._thread.start()
         self._thread.join(left_s)
         return outcomes[0] if outcomes else DEADLINE_EXCEEDED

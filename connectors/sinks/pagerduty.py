@@ -28,7 +28,7 @@ from connectors.settings import placed_error
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, shortened, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe
@@ -102,8 +102,8 @@ class PagerdutySection(PeopleSection):
         return [url_server(Secret(text=self.api_url), self.ca_file)]
 
 
-class PagerdutySink:
-    """Sends to one integration of one service."""
+class PagerdutySink(SerialSink[dict[str, Any]]):
+    """Triggers or resolves the incident of each notification, by one integration of one service."""
 
     def __init__(
         self, section: PagerdutySection, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
@@ -113,7 +113,7 @@ class PagerdutySink:
         Raises:
             UsageError: the key cannot be read, or is not an integration key.
         """
-        self.options = options
+        super().__init__(options)
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links
         self._triggered = SinkState(
@@ -123,20 +123,17 @@ class PagerdutySink:
         if problem is not None:
             raise UsageError(f"routing_key{self._key.place} {problem}")
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Triggers or resolves the incident of each notification."""
-        return send_in_order(
-            notifications, lambda notification: event(notification, self._links), self._send_one, deadline_s=deadline_s
-        )
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> dict[str, Any]:
+        return event(notification, self._links)
 
-    def _send_one(self, notification: Notification, content: dict[str, Any], left_s: float) -> Outcome:
+    def _send_one(
+        self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
+    ) -> Outcome:
         key = self._key.read()
         with CallDeadline(left_s) as deadline:
             try:
                 with _client(key, self._section, deadline, left_s) as client:
-                    self._send_events(client, notification, content)
+                    self._send_events(client, notification, document)
             except _UnsuccessfulResponse as error:
                 return _outcome_of_response(error.response, key)
             except (_PagerdutyUnanswered, OSError) as problem:

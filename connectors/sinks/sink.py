@@ -6,10 +6,11 @@ state, summary and the incident stay, so a service shows it under the same key.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from connectors.errors import UsageError
 from connectors.secret import redact
@@ -19,11 +20,11 @@ from rules.notifications.notification import Notification
 from rules.notifications.route import Route
 
 _MAX_SUMMARY = 300
-_LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, the latest time that can be formatted."""
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, the latest that can be formatted."""
 _REMEDY = "# This text is shortened: `kraftwatch check` and kraftwatch's page have the evidence and what to do."
 _LOG = logging.getLogger(__name__)
-_Document = TypeVar("_Document")
+DocumentT = TypeVar("DocumentT")
 _MIN_TIME_S = 0.05
 """With less time left, nothing is sent."""
 
@@ -78,7 +79,7 @@ def minimal_alert(alert: Alert) -> Alert:
 
 
 def _formattable(at_ms: Millis) -> Millis:
-    return Millis(min(max(at_ms, 0), _LATEST_MS))
+    return Millis(min(max(at_ms, 0), LATEST_MS))
 
 
 class DeliveryMode(Enum):
@@ -128,67 +129,67 @@ class Sink(Protocol):
         ...
 
 
-def send_in_order(
-    notifications: Sequence[Notification],
-    format_one: Callable[[Notification], _Document],
-    send_one: Callable[[Notification, _Document, float], Outcome],
-    *,
-    deadline_s: float,
-) -> Sequence[Outcome]:
-    """Returns one outcome for each notification, in the same order.
+class SerialSink(ABC, Generic[DocumentT]):
+    """A sink that sends one notification after the other.
 
     Each is formatted alone; one that cannot be formatted becomes a minimal document. One notification gets at most half
     of the time, and none is begun with less time left than the one before it took: a request that is cut off may have
     been accepted. After two consecutive failures, or one with a Retry-After, the rest is not sent: a service that is
     down is not flooded with requests, and a single notification that it cannot process does not block the others.
-
-    Args:
-        format_one: returns the document of a notification.
-        send_one: sends a document within so many seconds. A UsageError, such as for a secret that cannot be read,
-            is a Retry.
-        deadline_s: the time for all of them.
     """
-    until = time.monotonic() + deadline_s
-    outcomes: list[Outcome] = []
-    failed: list[Retry] = []
-    needed_s = _MIN_TIME_S
-    for notification in notifications:
-        began = time.monotonic()
-        left_s = until - began
-        if len(failed) > 1 or (failed and failed[-1].after_s):
-            outcomes.append(replace(failed[-1], attempted=False))
-        elif left_s < needed_s:
-            outcomes.append(Retry(reason="deadline exceeded", attempted=False))
-        else:
-            outcomes.append(_sent(notification, format_one, send_one, min(left_s, deadline_s / 2)))
-            needed_s = max(_MIN_TIME_S, time.monotonic() - began)
-            match outcomes[-1]:
-                case Retry() as failure:
-                    failed.append(failure)
-                case Rejected(reason=reason):
-                    failed.append(Retry(reason=reason))
-                case _:
-                    failed = []
-    return outcomes
 
+    def __init__(self, options: DeliveryOptions) -> None:
+        self.options = options
 
-def _sent(
-    notification: Notification,
-    format_one: Callable[[Notification], _Document],
-    send_one: Callable[[Notification, _Document, float], Outcome],
-    left_s: float,
-) -> Outcome:
-    try:
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Sends each notification, as `Sink.send`."""
+        until = time.monotonic() + deadline_s
+        outcomes: list[Outcome] = []
+        failed: list[Retry] = []
+        needed_s = _MIN_TIME_S
+        for notification in notifications:
+            began = time.monotonic()
+            left_s = until - began
+            if len(failed) > 1 or (failed and failed[-1].after_s):
+                outcomes.append(replace(failed[-1], attempted=False))
+            elif left_s < needed_s:
+                outcomes.append(Retry(reason="deadline exceeded", attempted=False))
+            else:
+                outcomes.append(self._outcome(notification, sent_at_ms, min(left_s, deadline_s / 2)))
+                needed_s = max(_MIN_TIME_S, time.monotonic() - began)
+                match outcomes[-1]:
+                    case Retry() as failure:
+                        failed.append(failure)
+                    case Rejected(reason=reason):
+                        failed.append(Retry(reason=reason))
+                    case _:
+                        failed = []
+        return outcomes
+
+    @abstractmethod
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> DocumentT:
+        """Returns what is sent for a notification."""
+
+    @abstractmethod
+    def _send_one(self, notification: Notification, document: DocumentT, sent_at_ms: Millis, left_s: float) -> Outcome:
+        """Sends a document within so many seconds. A UsageError, such as for an unreadable secret, is a Retry."""
+
+    def _outcome(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
         try:
-            document = format_one(notification)
-        except Exception as error:  # noqa: BLE001 - whatever it contains, people must be notified
-            root = notification.root
-            why = redact(f"{type(error).__name__}: {error}")
-            _LOG.warning("%s of %s cannot be formatted, a minimal document is sent: %s", root.rule, root.cluster, why)
-            notification = minimal(notification)
-            document = format_one(notification)
-        return send_one(notification, document, left_s)
-    except UsageError as problem:
-        return Retry(reason=str(problem))
-    except Exception as error:  # noqa: BLE001 - one notification must not stop the others
-        return Retry(reason=redact(f"{type(error).__name__}: {error}"))
+            try:
+                document = self._document(notification, sent_at_ms)
+            except Exception as error:  # noqa: BLE001 - whatever it contains, people must be notified
+                root = notification.root
+                why = redact(f"{type(error).__name__}: {error}")
+                _LOG.warning(
+                    "%s of %s cannot be formatted, a minimal document is sent: %s", root.rule, root.cluster, why
+                )
+                notification = minimal(notification)
+                document = self._document(notification, sent_at_ms)
+            return self._send_one(notification, document, sent_at_ms, left_s)
+        except UsageError as problem:
+            return Retry(reason=str(problem))
+        except Exception as error:  # noqa: BLE001 - one notification must not stop the others
+            return Retry(reason=redact(f"{type(error).__name__}: {error}"))

@@ -21,7 +21,7 @@ from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.secret import Secret
 from connectors.sinks.http_request import excerpt, outcome_of_response, outcome_of_status, post
-from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, Sink, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
@@ -132,8 +132,8 @@ class SlackMessageRecord:
 _MESSAGE = TypeAdapter(SlackMessageRecord)
 
 
-class SlackSink:
-    """A bot in one channel."""
+class SlackSink(SerialSink[SlackDocument]):
+    """A bot in one channel: it updates or posts the message of each notification's incident."""
 
     def __init__(
         self, section: SlackSection, channel: str, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
@@ -143,24 +143,18 @@ class SlackSink:
         Raises:
             UsageError: the token cannot be read.
         """
-        self.options = options
+        super().__init__(options)
         self._section, self._channel, self._token = section, channel, section.required_secret("token")
         self._links = links
         self._messages = SinkState(store, options.name, _MESSAGE, if_lost="incidents that are firing are posted again")
         self._token.read()
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Updates or posts the message of each notification's incident."""
-        return send_in_order(
-            notifications,
-            lambda notification: slack_document(notification, self._links),
-            self._send_one,
-            deadline_s=deadline_s,
-        )
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
+        return slack_document(notification, self._links)
 
-    def _send_one(self, notification: Notification, document: SlackDocument, left_s: float) -> Outcome:
+    def _send_one(
+        self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
+    ) -> Outcome:
         token = self._token.read()
         client = _client(token, self._section, left_s)
         try:
@@ -217,7 +211,7 @@ class SlackSink:
         return message
 
 
-class SlackWebhookSink:
+class SlackWebhookSink(SerialSink[SlackDocument]):
     """An incoming webhook: it can only post."""
 
     def __init__(self, section: SlackSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
@@ -226,23 +220,17 @@ class SlackWebhookSink:
         Raises:
             UsageError: the URL cannot be read, or is invalid.
         """
-        self.options = options
+        super().__init__(options)
         self._url, self._ca_file = section.required_secret("webhook_url"), section.ca_file
         self._links = links
         host_of(self._url)
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Posts each notification."""
-        return send_in_order(
-            notifications,
-            lambda notification: slack_document(notification, self._links),
-            lambda _, document, left_s: self._send_one(document, left_s),
-            deadline_s=deadline_s,
-        )
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> SlackDocument:
+        return slack_document(notification, self._links)
 
-    def _send_one(self, document: SlackDocument, left_s: float) -> Outcome:
+    def _send_one(
+        self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
+    ) -> Outcome:
         until = time.monotonic() + left_s
         outcome = self._post(document.message, until)
         if isinstance(outcome, Rejected):

@@ -35,22 +35,6 @@ _CODE_FENCE = "```"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlackMessage:
-    """The content of chat.postMessage and of an incoming webhook."""
-
-    text: str
-    """The headline: a phone's lock screen shows it."""
-    color: str
-    """The color of the bar beside the blocks: red, yellow, blue, green."""
-    blocks: tuple[Block, ...]
-
-    def body(self) -> dict[str, Any]:
-        """Returns the arguments of the call. The color requires an attachment around the blocks."""
-        attachment = {"color": self.color, "fallback": self.text, "blocks": list(self.blocks)}
-        return {"text": self.text, "attachments": [attachment], **_NO_UNFURL}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SlackDocument:
     """What is sent for one notification: arguments of chat.postMessage."""
 
@@ -64,15 +48,15 @@ class SlackDocument:
 def slack_document(notification: Notification, links: MessageLinks) -> SlackDocument:
     """Returns all texts of a notification."""
     return SlackDocument(
-        message=message(notification, links).body(), plain=plain(notification, links), reply=reply(notification)
+        message=message(notification, links), plain=plain(notification, links), reply=reply(notification)
     )
 
 
 _NO_UNFURL: dict[str, Any] = {"parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
 
 
-def message(notification: Notification, links: MessageLinks) -> SlackMessage:
-    """Returns the message of an incident in its current state."""
+def message(notification: Notification, links: MessageLinks) -> dict[str, Any]:
+    """Returns the message of an incident in its current state. The color requires an attachment around the blocks."""
     resolved = notification.state is AlertState.RESOLVED
     root = notification.root
     blocks = [_context(_origin(notification), *_link_texts(root, links))]
@@ -80,11 +64,10 @@ def message(notification: Notification, links: MessageLinks) -> SlackMessage:
         # Slack folds long messages: the remedy must be above the fold.
         blocks += [*_remedy(root), *_evidence(root)]
     blocks += _others(notification.alerts[1:], root.cluster)
-    return SlackMessage(
-        text=headline(notification),
-        color=_RESOLVED_COLOR if resolved else _COLOR[notification.severity],
-        blocks=tuple(blocks),
-    )
+    # A phone's lock screen shows the headline.
+    text = headline(notification)
+    color = _RESOLVED_COLOR if resolved else _COLOR[notification.severity]
+    return {"text": text, "attachments": [{"color": color, "fallback": text, "blocks": blocks}], **_NO_UNFURL}
 
 
 def plain(notification: Notification, links: MessageLinks) -> dict[str, Any]:

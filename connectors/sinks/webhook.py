@@ -19,7 +19,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import compact_json, iso, to_object
 from connectors.sinks.http_request import outcome_of_response, post
-from connectors.sinks.sink import DeliveryOptions, Outcome, send_in_order
+from connectors.sinks.sink import DeliveryOptions, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
 from rules.finding import Plain, Severity
@@ -79,7 +79,7 @@ class WebhookSection(PeopleSection):
         return [url_server(self.required_secret("url"), self.ca_file)]
 
 
-class WebhookSink:
+class WebhookSink(SerialSink[bytes]):
     """Posts documents to one URL. It does not retry within a call: the dispatcher schedules retries."""
 
     def __init__(self, section: WebhookSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
@@ -88,7 +88,7 @@ class WebhookSink:
         Raises:
             UsageError: a secret cannot be read, or the URL is invalid.
         """
-        self.options = options
+        super().__init__(options)
         self._url, self._ca_file = section.required_secret("url"), section.ca_file
         self._further_headers, self._signing_key = section.all_headers(), section.secret("signing_key")
         self._links = links
@@ -96,22 +96,14 @@ class WebhookSink:
         for secret in self._secrets():
             secret.read()
 
-    def send(
-        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
-    ) -> Sequence[Outcome]:
-        """Posts each notification."""
-        return send_in_order(
-            notifications,
-            lambda notification: compact_json(document(notification, sent_at_ms, self._links)),
-            lambda _, body, left_s: self._post(body, sent_at_ms, left_s),
-            deadline_s=deadline_s,
-        )
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> bytes:
+        return compact_json(document(notification, sent_at_ms, self._links))
 
-    def _post(self, body: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, document: bytes, sent_at_ms: Millis, left_s: float) -> Outcome:
         secrets = [secret.read() for secret in self._secrets()]
-        headers = self._headers(body, sent_at_ms)
+        headers = self._headers(document, sent_at_ms)
         url = self._url.read()
-        return outcome_of_response(post(url, body, headers, seconds=left_s, ca_file=self._ca_file), url, secrets)
+        return outcome_of_response(post(url, document, headers, seconds=left_s, ca_file=self._ca_file), url, secrets)
 
     def _secrets(self) -> Sequence[Secret]:
         signing = [self._signing_key] if self._signing_key else []

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import LATEST_MS
+from connectors.sinks.sink import LATEST_MS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Interval = tuple[int | None, int | None]

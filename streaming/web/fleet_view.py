@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import parse_time
-from connectors.sinks.alert_json import LATEST_MS
+from connectors.sinks.sink import LATEST_MS
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.finding import Plain

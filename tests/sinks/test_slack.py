@@ -262,14 +262,15 @@ def test_text_from_a_cluster_is_never_a_mention_a_link_or_the_end_of_a_code_bloc
     hostile = "<!channel> <@U1> & </> ``` @here *b* \u202e\x1b"
     one = alert(hostile, cluster=hostile, summary=hostile, evidence={hostile: hostile}, remedy=(hostile,))
     posted = message(replace(STARTED, alerts=(one, one)), MessageLinks())
-    texts = [posted.text, *(each["text"]["text"] for each in posted.blocks if each["type"] == "section")]
-    texts += [each["text"] for each in posted.blocks[0]["elements"]]
+    blocks = posted["attachments"][0]["blocks"]
+    texts = [posted["text"], *(each["text"]["text"] for each in blocks if each["type"] == "section")]
+    texts += [each["text"] for each in blocks[0]["elements"]]
     for text in texts:
         assert "<!channel>" not in text
         assert "<@" not in text
         assert "\u202e" not in text
         assert text.count("```") % 2 == 0
-    check("webhook", posted.body())
+    check("webhook", posted)
 
 
 @pytest.mark.parametrize("limit", range(1, 30))
@@ -283,7 +284,7 @@ def test_a_command_is_complete_or_left_out() -> None:
     long, short = "kafka-acls.sh " + "x" * 4_000, "kafka-topics.sh --list"
     one = alert(remedy=(long, short) * 8)
     posted = message(replace(STARTED, alerts=(one,)), MessageLinks())
-    text = "".join(each["text"]["text"] for each in posted.blocks if each["type"] == "section")
+    text = "".join(each["text"]["text"] for each in posted["attachments"][0]["blocks"] if each["type"] == "section")
     assert "xxx" not in text
     assert "This command is too long for Slack: `kraftwatch check` prints it." in text
     assert f"```{short}```" in text

@@ -13,7 +13,7 @@ from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
 from connectors.errors import StoreError, UsageError
-from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink, send_in_order
+from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
 from rules.alert import Alert, AlertState
@@ -126,37 +126,47 @@ def incident(cluster: str) -> Alert:
     return alert(cluster, cluster=cluster, cluster_id=cluster)
 
 
-class RefusingSink(RecordingSink):
+class RefusingSink(SerialSink[None], RecordingSink):
     """Refuses the alerts about some subjects; after two failures in a row it does not send the rest."""
 
     def __init__(self, refused: set[str]) -> None:
-        super().__init__(mode=DeliveryMode.INCIDENTS)
+        RecordingSink.__init__(self, mode=DeliveryMode.INCIDENTS)
         self.refused = refused
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> Sequence[Outcome]:
         self.calls += 1
+        return super().send(notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
 
-        def send_one(notification: Notification, _: None, left_s: float) -> Outcome:
-            if notification.root.subject in self.refused:
-                return Retry(reason="HTTP 403")
-            self.transitions += notification.new_transitions
-            return Delivered()
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> None:
+        return
 
-        return send_in_order(notifications, lambda _: None, send_one, deadline_s=deadline_s)
+    def _send_one(self, notification: Notification, document: None, sent_at_ms: Millis, left_s: float) -> Outcome:
+        if notification.root.subject in self.refused:
+            return Retry(reason="HTTP 403")
+        self.transitions += notification.new_transitions
+        return Delivered()
+
+
+class SlowSink(SerialSink[None]):
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(DeliveryOptions(name="slow", mode=DeliveryMode.INCIDENTS))
+        self.clock = clock
+
+    def _document(self, notification: Notification, sent_at_ms: Millis) -> None:
+        return
+
+    def _send_one(self, notification: Notification, document: None, sent_at_ms: Millis, left_s: float) -> Outcome:
+        self.clock[0] += 4
+        return Delivered()
 
 
 def test_a_request_is_not_begun_with_less_time_left_than_the_last_one_took(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-
-    def send_one(notification: Notification, _: None, left_s: float) -> Outcome:
-        clock[0] += 4
-        return Delivered()
-
     sent = [single_alert_notification(alert(f"voter {number}")) for number in range(3)]
-    outcomes = send_in_order(sent, lambda _: None, send_one, deadline_s=10)
+    outcomes = SlowSink(clock).send(sent, sent_at_ms=NOON_MS, deadline_s=10)
     assert outcomes == [Delivered(), Delivered(), Retry(reason="deadline exceeded", attempted=False)]
 
 

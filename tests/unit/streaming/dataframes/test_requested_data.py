@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import LATEST_MS
+from connectors.sinks.sink import LATEST_MS
 from streaming.dataframes.metadata_log_source import RECORD
 from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema
 

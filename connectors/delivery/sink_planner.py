@@ -1,7 +1,7 @@
 """SinkPlanner: turns what the ledger holds for one sink into the notifications to send now."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_failure_alerts import is_about
@@ -13,19 +13,6 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, TransitionStatus, alert_histories, single_alert_notification
 from rules.notifications.planner import NotificationPlanner
 from rules.notifications.route import Silence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EmptyPlan:
-    """Remembers that there is nothing to send: thousands of alerts may fire for hours."""
-
-    inputs: tuple[object, ...]
-    from_ms: Millis
-    valid_until_ms: Millis | None
-
-    def still_valid(self, inputs: tuple[object, ...], now_ms: Millis) -> bool:
-        expired = self.valid_until_ms is not None and now_ms >= self.valid_until_ms
-        return inputs == self.inputs and self.from_ms <= now_ms and not expired
 
 
 class SinkPlanner:
@@ -40,7 +27,6 @@ class SinkPlanner:
         per_transition = options.mode is DeliveryMode.TRANSITIONS
         planner = NotificationPlanner(RULES, repeat_ms=repeat_ms, expires=options.expires)
         self._planner = None if per_transition else planner
-        self._empty_plan: _EmptyPlan | None = None
         self._maybe_delivered: set[Key] = set()
         """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
         self.silenced = 0
@@ -56,9 +42,6 @@ class SinkPlanner:
         Raises:
             StoreError: the ledger cannot be written.
         """
-        inputs = (self._ledger.change_count, *silences)
-        if self._empty_plan is not None and self._empty_plan.still_valid(inputs, now_ms):
-            return ()
         self._discard_unrouted()
         if self._planner is None:
             return [single_alert_notification(alert) for alert in self._ledger.pending(self._sink)]
@@ -69,9 +52,7 @@ class SinkPlanner:
             now_ms=now_ms,
         )
         self.silenced = plan.silenced
-        empty = _EmptyPlan(inputs=inputs, from_ms=now_ms, valid_until_ms=plan.valid_until_ms)
         self._ledger.discard(self._sink, [alert.key for alert in plan.discarded])
-        self._empty_plan = None if plan.notifications else empty
         return plan.notifications
 
     def notified_incidents(self, delivered: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:

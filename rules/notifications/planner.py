@@ -45,8 +45,6 @@ class NotificationPlan:
     """Transitions of alerts that were suppressed from beginning to end."""
     silenced: int = 0
     """Number of firing alerts that a silence holds back."""
-    valid_until_ms: Millis | None = None
-    """The time from which the same records can give another plan; None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +110,7 @@ class NotificationPlanner:
             incidents: by id, the transitions (oldest first) of each incident that has a pending transition or is
                 firing; without discarded transitions.
         """
-        all_silences = tuple(silences)
-        active = [silence for silence in all_silences if silence.active(now_ms)]
-        changes_ms = [at_ms for silence in all_silences for at_ms in (silence.starts_at_ms, silence.ends_at_ms)]
+        active = [silence for silence in silences if silence.active(now_ms)]
         notifications: list[Notification] = []
         discarded: list[Alert] = []
         silenced = 0
@@ -122,22 +118,10 @@ class NotificationPlanner:
             decisions = self._decisions(alert_histories(transitions), active, now_ms)
             discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
-            last_ms = last_notified_ms.get(incident)
-            notification = self._notification(incident, decisions, last_ms, now_ms)
+            notification = self._notification(incident, decisions, last_notified_ms.get(incident), now_ms)
             notifications += [notification] if notification else []
-            changes_ms += [Millis(alert.observed_at_ms + UPDATE_INTERVAL_MS) for alert in _sendable(decisions)]
-            ended_ms = [one.history.newest.observed_at_ms for one in decisions if one.history.resolved]
-            changes_ms += [Millis(at_ms + RECOVERY_MS) for at_ms in ended_ms]
-            if last_ms is not None:
-                changes_ms += [Millis(last_ms + after) for after in (UPDATE_INTERVAL_MS, self._repeat_ms) if after]
         notifications.sort(key=lambda notification: -notification.severity.rank)
-        valid_until_ms = min((at_ms for at_ms in changes_ms if at_ms > now_ms), default=None)
-        return NotificationPlan(
-            notifications=tuple(notifications),
-            discarded=tuple(discarded),
-            silenced=silenced,
-            valid_until_ms=valid_until_ms,
-        )
+        return NotificationPlan(notifications=tuple(notifications), discarded=tuple(discarded), silenced=silenced)
 
     def _decisions(
         self, histories: Sequence[AlertHistory], active: Sequence[Silence], now_ms: Millis

@@ -257,18 +257,6 @@ BUGS = (
     ),
     Bug(
         "connectors/delivery/sink_planner.py",
-        "inputs = (self._ledger.change_count, *silences)",
-        "inputs = (self._ledger.change_count,)",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_an_alert_is_sent_as_soon_as_its_silence_is_taken_back",
-    ),
-    Bug(
-        "connectors/delivery/sink_planner.py",
-        "return inputs == self.inputs and self.from_ms <= now_ms and not expired",
-        "return inputs == self.inputs and not expired",
-        "tests/unit/connectors/delivery/test_dispatcher.py::test_an_alert_is_sent_when_the_clock_is_set_back_before_the_beginning_of_its_silence",
-    ),
-    Bug(
-        "connectors/delivery/sink_planner.py",
         "for incident, at_ms in incidents.items() if incident not in known}",
         "for incident, at_ms in incidents.items()}",
         "tests/unit/connectors/delivery/test_dispatcher.py::test_a_repetition_that_fails_is_not_put_off_until_the_next_one",

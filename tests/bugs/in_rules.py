@@ -173,18 +173,6 @@ BUGS = (
     ),
     Bug(
         "rules/notifications/planner.py",
-        "changes_ms = [at_ms for silence in all_silences for at_ms in (silence.starts_at_ms, silence.ends_at_ms)]",
-        "changes_ms = [silence.ends_at_ms for silence in all_silences]",
-        "tests/unit/rules/notifications/test_planner.py::test_valid_until_is_the_next_time_at_which_the_plan_can_change",
-    ),
-    Bug(
-        "rules/notifications/planner.py",
-        "changes_ms += [Millis(at_ms + RECOVERY_MS) for at_ms in ended_ms]",
-        "pass",
-        "tests/unit/rules/notifications/test_planner.py::test_a_consequence_that_outlives_the_recovery_is_sent",
-    ),
-    Bug(
-        "rules/notifications/planner.py",
         "notifications.sort(key=lambda notification: -notification.severity.rank)",
         "pass",
         "tests/unit/rules/notifications/test_planner.py::test_an_unreachable_sink_receives_everything_once_later",

@@ -192,7 +192,6 @@ def test_a_consequence_that_outlives_the_recovery_is_sent() -> None:
     sink = SimulatedSink()
     sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
     assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
-    assert sink.plan().valid_until_ms == sink.now + RECOVERY_MS
     assert sink.step(after_ms=RECOVERY_MS) == ["changed critical: +broker 5 +cluster"]
 
 
@@ -200,7 +199,6 @@ def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:
     sink = SimulatedSink()
     sink.step(stale(1), stale(2))
     assert sink.step(stale(1, resolved=True, at_ms=10 * MINUTE), after_ms=10 * MINUTE) == []
-    assert sink.plan().valid_until_ms == sink.now + RECOVERY_MS
     assert sink.step(stale(2, resolved=True, at_ms=10 * MINUTE + 5_000), after_ms=5_000) == [
         "resolved warning: +voter1 +voter2"
     ]
@@ -292,21 +290,6 @@ def test_the_end_of_a_possibly_delivered_alert_is_sent_although_it_is_silenced()
     }
     sink.silence(rule="*")
     assert sink.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
-
-
-def test_valid_until_is_the_next_time_at_which_the_plan_can_change() -> None:
-    sink = SimulatedSink()
-    assert sink.plan().valid_until_ms is None
-    sink.step(stale(1))
-    for expected_ms in (NOON_MS + UPDATE_INTERVAL_MS, NOON_MS + 4 * HOUR):
-        assert sink.plan().valid_until_ms == expected_ms
-        sink.now = Millis(expected_ms)
-    assert sink.plan().valid_until_ms is None
-    sink.silence(rule="no-*")
-    assert sink.plan().valid_until_ms == sink.now + HOUR, "the end of a silence"
-    (silence,) = sink.silences
-    sink.silences = [replace(silence, starts_at_ms=Millis(sink.now + MINUTE))]
-    assert sink.plan().valid_until_ms == sink.now + MINUTE, "its beginning"
 
 
 def test_a_silence_of_the_future_has_no_effect_yet() -> None:

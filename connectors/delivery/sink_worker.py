@@ -2,8 +2,10 @@
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 
 from connectors.delivery.delivery_report import SinkResult
@@ -34,15 +36,11 @@ class SinkCall:
         self, sink: Sink, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
     ) -> None:
         """Starts the call."""
-        self._notifications = notifications
-        self._sink = sink
-        self._sent_at_ms = sent_at_ms
-        self._deadline_s = deadline_s
-        self._outcomes: Sequence[Outcome] = ()
-        self._crash: BaseException | None = None
+        self._outcomes: Future[Sequence[Outcome]] = Future()
         self._overdue_at = time.monotonic() + deadline_s
-        self._thread = Thread(target=self._run, name=f"notify {sink.options.name}", daemon=True)
-        self._thread.start()
+        send = partial(sink.send, notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
+        name = f"notify {sink.options.name}"
+        Thread(target=self._run, args=(send, len(notifications)), name=name, daemon=True).start()
 
     @property
     def overdue(self) -> bool:
@@ -51,25 +49,22 @@ class SinkCall:
 
     def outcomes(self, timeout_s: float) -> Sequence[Outcome] | None:
         """Waits at most `timeout_s`; returns one outcome per notification, or None while the call is in progress."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            return None
-        if self._crash is not None:
-            raise self._crash
-        return self._outcomes
-
-    def _run(self) -> None:
         try:
-            outcomes = self._sink.send(self._notifications, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
+            return self._outcomes.result(timeout_s)
+        except TimeoutError:
+            return None
+
+    def _run(self, send: Callable[[], Sequence[Outcome]], count: int) -> None:
+        try:
+            outcomes = send()
         except Exception as error:  # noqa: BLE001 - an error in one sink must not affect the other sinks
-            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self._notifications)
+            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * count
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that collects the outcomes
-            self._crash = error
+            self._outcomes.set_exception(error)
             return
-        if len(outcomes) != len(self._notifications):
-            reason = f"the sink returned {len(outcomes)} outcomes for {len(self._notifications)} notifications"
-            outcomes = [Retry(reason=reason)] * len(self._notifications)
-        self._outcomes = outcomes
+        if len(outcomes) != count:
+            outcomes = [Retry(reason=f"the sink returned {len(outcomes)} outcomes for {count} notifications")] * count
+        self._outcomes.set_result(outcomes)
 
 
 class SinkWorker:
@@ -96,7 +91,8 @@ class SinkWorker:
         self._overdue = False
         """The deadline of the call in progress has passed."""
         self._failing: str | None = None
-        self._result = SinkResult()
+        self._counts: Counter[type[Outcome]] = Counter()
+        """Outcomes that were collected in this delivery, by type."""
         ledger.add_sink(self.name)
         # A reload, or a restart, may have changed what it takes.
         ledger.reopen(self.name, self._planner.takes)
@@ -111,7 +107,7 @@ class SinkWorker:
         Raises:
             StoreError: the ledger cannot be written.
         """
-        self._result = SinkResult()
+        self._counts.clear()
         self._collect(0.0, now_ms)
         if self._call is not None:
             return
@@ -142,10 +138,11 @@ class SinkWorker:
         """
         # An overdue call has already cost its deadline: no batch waits for it again.
         self._collect(0.0 if self._overdue else min(timeout_s, self._deadline_s), now_ms)
-        pending = self._ledger.pending_count(self.name)
-        return replace(
-            self._result,
-            pending=pending,
+        return SinkResult(
+            delivered=self._counts[Delivered],
+            retry=self._counts[Retry],
+            rejected=self._counts[Rejected],
+            pending=self._ledger.pending_count(self.name),
             silenced=self._planner.silenced,
             failing=self._reason,
             set_aside=0 if self._failing else len(self._set_aside),
@@ -199,22 +196,12 @@ class SinkWorker:
             notified_ms=self._planner.notified_incidents(done, now_ms),
         )
         for notification, outcome in pairs:
-            self._count(outcome)
+            self._counts[type(outcome)] += 1
             keys = {alert.key for alert in notification.new_transitions}
             if isinstance(outcome, Delivered):
                 self._planner.confirmed(keys)
             else:
                 self._planner.unconfirmed(keys)
-
-    def _count(self, outcome: Outcome) -> None:
-        result = self._result
-        match outcome:
-            case Delivered():
-                self._result = replace(result, delivered=result.delivered + 1)
-            case Retry():
-                self._result = replace(result, retry=result.retry + 1)
-            case Rejected():
-                self._result = replace(result, rejected=result.rejected + 1)
 
     def _schedule(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
         delivered = any(isinstance(outcome, Delivered) for _, outcome in pairs)

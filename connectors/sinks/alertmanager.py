@@ -112,11 +112,7 @@ class AlertmanagerSink(SerialSink[bytes]):
     """
 
     def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
-        """Reads the secrets once, so that a missing one is reported at start-up.
-
-        Raises:
-            UsageError: a secret cannot be read, or the URL is invalid.
-        """
+        """Reads the secrets once, so that a missing one is reported at start-up."""
         super().__init__(options)
         self._url, self._ca_file = section.required_secret("url"), section.ca_file
         self._username, self._password, self._token = (

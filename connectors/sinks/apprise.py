@@ -69,11 +69,7 @@ class AppriseSink(SerialSink[tuple[str, str]]):
     """Sends to one service."""
 
     def __init__(self, section: AppriseSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
-        """Reads the URL once, so that an invalid one is reported at start-up.
-
-        Raises:
-            UsageError: the URL cannot be read, or Apprise does not support it.
-        """
+        """Reads the URL once, so that an invalid one is reported at start-up."""
         super().__init__(options)
         self._url = section.required_secret("url")
         self._links = links

@@ -35,11 +35,7 @@ class KafkaTopicSink:
     """Produces to one topic. It is connected only while messages are in flight."""
 
     def __init__(self, config: TopicSection, *, options: DeliveryOptions) -> None:
-        """Checks the settings, without a connection.
-
-        Raises:
-            UsageError: a secret cannot be read, or librdkafka rejects a setting.
-        """
+        """Checks the settings, without a connection."""
         self.options = options
         self._config = config
         self._producer: Any = None

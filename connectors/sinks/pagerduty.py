@@ -108,11 +108,7 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def __init__(
         self, section: PagerdutySection, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
     ) -> None:
-        """Reads the routing key once, so that a missing one is reported at start-up.
-
-        Raises:
-            UsageError: the key cannot be read, or is not an integration key.
-        """
+        """Reads the routing key once, so that a missing one is reported at start-up."""
         super().__init__(options)
         self._section, self._key = section, section.required_secret("routing_key")
         self._links = links

@@ -138,11 +138,7 @@ class SlackSink(SerialSink[SlackDocument]):
     def __init__(
         self, section: SlackSection, channel: str, *, options: DeliveryOptions, links: MessageLinks, store: StorePlace
     ) -> None:
-        """Reads the token once, so that a missing one is reported at start-up.
-
-        Raises:
-            UsageError: the token cannot be read.
-        """
+        """Reads the token once, so that a missing one is reported at start-up."""
         super().__init__(options)
         self._section, self._channel, self._token = section, channel, section.required_secret("token")
         self._links = links
@@ -215,11 +211,7 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
     """An incoming webhook: it can only post."""
 
     def __init__(self, section: SlackSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
-        """Reads the URL once, so that an invalid one is reported at start-up.
-
-        Raises:
-            UsageError: the URL cannot be read, or is invalid.
-        """
+        """Reads the URL once, so that an invalid one is reported at start-up."""
         super().__init__(options)
         self._url, self._ca_file = section.required_secret("webhook_url"), section.ca_file
         self._links = links

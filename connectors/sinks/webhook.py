@@ -83,11 +83,7 @@ class WebhookSink(SerialSink[bytes]):
     """Posts documents to one URL. It does not retry within a call: the dispatcher schedules retries."""
 
     def __init__(self, section: WebhookSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
-        """Reads the secrets once, so that a missing one is reported at start-up.
-
-        Raises:
-            UsageError: a secret cannot be read, or the URL is invalid.
-        """
+        """Reads the secrets once, so that a missing one is reported at start-up."""
         super().__init__(options)
         self._url, self._ca_file = section.required_secret("url"), section.ca_file
         self._further_headers, self._signing_key = section.all_headers(), section.secret("signing_key")

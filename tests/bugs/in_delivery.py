@@ -131,8 +131,8 @@ BUGS = (
     ),
     Bug(
         "connectors/delivery/sink_worker.py",
-        "if len(outcomes) != len(self._notifications):",
-        "if len(outcomes) < len(self._notifications):",
+        "if len(outcomes) != count:",
+        "if len(outcomes) < count:",
         "tests/unit/connectors/delivery/test_dispatcher.py::test_an_exception_in_a_sink_is_a_retry_without_secrets",
     ),
     Bug(

@@ -27,7 +27,10 @@ _DAY_S = 86_400.0
 
 
 class Ledger:
-    """Opened by one process at a time: the job that delivers."""
+    """Opened by one process at a time: the job that delivers.
+
+    Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was.
+    """
 
     def __init__(
         self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S
@@ -39,9 +42,6 @@ class Ledger:
             lease: under which this job notifies; None where it is the only one.
             keep_entries: the number of alerts that are kept, the newest ones.
             keep_s: how long an alert is kept, by the clock that `record` is given.
-
-        Raises:
-            StoreError: the database cannot be read, or is damaged.
         """
         self._store = AlertStore(database, lease)
         self._keep_entries = keep_entries
@@ -53,11 +53,7 @@ class Ledger:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the ledger again: whether a write took effect whose answer was lost, or what another job wrote.
-
-        Raises:
-            StoreError: the database cannot be read, or is damaged; the content remains as it was.
-        """
+        """Reads the ledger again: whether a write took effect whose answer was lost, or what another job wrote."""
         records, sinks = self._store.content()
         self._grouper = IncidentGrouper(RULES)
         self._records: dict[int, AlertRecord] = {}
@@ -79,11 +75,7 @@ class Ledger:
             self._apply_sink(sink, stored)
 
     def add_sink(self, sink: str) -> None:
-        """Adds a sink. For a new sink, everything that is firing is pending, and every later transition.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Adds a sink. For a new sink, everything that is firing is pending, and every later transition."""
         self._active_sinks.add(sink)
         if sink in self._sinks:
             return
@@ -96,11 +88,7 @@ class Ledger:
         self._apply_sink(sink, SinkRecord(status=status, notified_ms={}))
 
     def reopen(self, sink: str, takes: Callable[[Alert], bool]) -> None:
-        """Makes firing alerts pending that were discarded for a known sink, and that its route takes by now.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Makes firing alerts pending that were discarded for a known sink, and that its route takes by now."""
         stored = self._sinks[sink]
         again = {
             number: DeliveryStatus.PENDING
@@ -120,11 +108,7 @@ class Ledger:
         self._active_sinks.discard(sink)
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
-        """Records the alerts that are new, for every known sink; returns them in order, on disk, with their lateness.
-
-        Raises:
-            StoreError: the database cannot be written; none of the alerts was recorded.
-        """
+        """Records the alerts that are new, for every known sink; returns them in order, with their lateness."""
         new: dict[Key, Alert] = {}
         for alert in alerts:
             if alert.key not in self._by_key:
@@ -167,9 +151,8 @@ class Ledger:
         }
 
     def last_notified_ms(self, sink: str) -> Mapping[str, Millis]:
-        """Returns when a sink was last notified, by incident."""
-        stored = self._sinks.get(sink)
-        return {} if stored is None else stored.notified_ms
+        """Returns when a known sink was last notified, by incident."""
+        return self._sinks[sink].notified_ms
 
     def begin_call(self, sink: str, keys: Collection[Key], notified_ms: Mapping[str, Millis]) -> None:
         """Records that a known sink is about to be sent these alerts, and the incidents it is notified of, and when.
@@ -192,18 +175,11 @@ class Ledger:
             sink: a known sink.
             keys: the keys of the alerts.
             notified_ms: the incidents that the sink was notified of, and when.
-
-        Raises:
-            StoreError: the database cannot be written.
         """
         self._note(sink, keys, DeliveryStatus.DELIVERED, notified_ms or {})
 
     def discard(self, sink: str, keys: Collection[Key]) -> None:
-        """Records that these alerts are never sent to a sink.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Records that these alerts are never sent to a sink."""
         self._note(sink, keys, DeliveryStatus.DISCARDED, {})
 
     def firing(self) -> Sequence[Alert]:
@@ -351,9 +327,5 @@ class Ledger:
 
 
 def stored_alerts(database: Database) -> Sequence[Alert]:
-    """Returns the alerts of a ledger, oldest first, while a job may write to it. Changes nothing.
-
-    Raises:
-        StoreError: the database cannot be read, or is damaged.
-    """
+    """Returns the alerts of a ledger, oldest first, while a job may write to it; raises StoreError as a Ledger."""
     return tuple(record.alert for record in AlertStore(database).alerts())

@@ -62,6 +62,7 @@ _Step: TypeAlias = tuple[Executable, Sequence[Mapping[str, Any]]]
 class AlertStore:
     """Written by one process: the job that delivers. A method that writes is one transaction.
 
+    Each method raises StoreError, and changes nothing, if the database cannot be read or written, or is damaged.
     With a lease, a method that writes raises LeaseLostError, and changes nothing, once another job has it.
     """
 
@@ -71,22 +72,14 @@ class AlertStore:
         self._lease = lease
 
     def alerts(self) -> Iterator[AlertRecord]:
-        """Yields every transition, oldest first.
-
-        Raises:
-            StoreError: the database cannot be read, or is damaged.
-        """
+        """Yields every transition, oldest first."""
         if not self._database.exists:
             return
         with self._database.reading() as connection:
             yield from _alerts(connection)
 
     def content(self) -> tuple[Sequence[AlertRecord], Mapping[str, SinkRecord]]:
-        """Returns every transition, oldest first, and what is stored of each known sink, by name.
-
-        Raises:
-            StoreError: the database cannot be read, or is damaged.
-        """
+        """Returns every transition, oldest first, and what is stored of each known sink, by name."""
         if not self._database.exists:
             return (), {}
         # One transaction: another job may drop alerts meanwhile.
@@ -94,11 +87,7 @@ class AlertStore:
             return tuple(_alerts(connection)), _sinks(connection)
 
     def add(self, records: Sequence[AlertRecord], sinks: Collection[str]) -> None:
-        """Stores new transitions; each is pending for each sink.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Stores new transitions; each is pending for each sink."""
         rows = [
             {**{name: getattr(one, name) for name in _PLAIN_COLUMNS}, "alert": _to_plain(one.alert)} for one in records
         ]
@@ -110,22 +99,14 @@ class AlertStore:
         self._write((insert(ALERTS), rows), (insert(DELIVERIES), pending))
 
     def add_sink(self, sink: str, status: Mapping[int, DeliveryStatus]) -> None:
-        """Stores a new sink and the status of each transition for it.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Stores a new sink and the status of each transition for it."""
         rows = [{"sink": sink, "number": number, "status": each.value} for number, each in status.items()]
         self._write((insert(SINKS), [{"name": sink}]), (insert(DELIVERIES), rows))
 
     def note(
         self, sink: str, status: Mapping[int, DeliveryStatus], notified_ms: Mapping[str, Millis] | None = None
     ) -> None:
-        """Stores the new status of transitions for a sink, and the incidents that it was notified of, and when.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Stores the new status of transitions for a sink, and the incidents that it was notified of, and when."""
         changed = [{"of_sink": sink, "of_number": number, "status": each.value} for number, each in status.items()]
         notified = [{"sink": sink, "incident": one, "at_ms": at_ms} for one, at_ms in (notified_ms or {}).items()]
         of_row = (DELIVERIES.c.sink == bindparam("of_sink")) & (DELIVERIES.c.number == bindparam("of_number"))
@@ -136,11 +117,7 @@ class AlertStore:
         )
 
     def drop(self, numbers: Iterable[int], incidents: Iterable[tuple[str, str]], sinks: Iterable[str]) -> None:
-        """Removes transitions, the notes of (sink, incident), and sinks.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Removes transitions, the notes of (sink, incident), and sinks."""
         dropped = [{"of_number": number} for number in numbers]
         absent = [{"of_sink": sink} for sink in sinks]
         self._write(

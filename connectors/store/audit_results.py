@@ -35,18 +35,14 @@ class ContractResult:
 
 
 class AuditResults:
-    """The results of all audits; the oldest ones are dropped."""
+    """The results of all audits; the oldest ones are dropped. Raises StoreError if the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
         """`database`: of a job."""
         self._database = database
 
     def add(self, results: Sequence[ContractResult]) -> None:
-        """Stores the results of one audit.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Stores the results of one audit."""
         if not results:
             return
         with self._database.transaction() as connection:
@@ -55,19 +51,11 @@ class AuditResults:
             connection.execute(delete(AUDITS).where(AUDITS.c.number <= newest - KEEP))
 
     def all(self) -> Iterator[ContractResult]:
-        """Yields all results, oldest first.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Yields all results, oldest first."""
         yield from self._read(newest_audit=False)
 
     def newest(self) -> Sequence[ContractResult]:
-        """Returns the results of the newest audit; none before the first one.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Returns the results of the newest audit; none before the first one."""
         return [*self._read(newest_audit=True)]
 
     def _read(self, *, newest_audit: bool) -> Iterator[ContractResult]:

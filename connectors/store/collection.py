@@ -13,7 +13,10 @@ ValueT = TypeVar("ValueT")
 
 
 class Collection(Generic[ValueT]):
-    """Values of one type by name, in the order in which they were put."""
+    """Values of one type by name, in the order in which they were put.
+
+    Each method raises StoreError, and changes nothing, if the database cannot be read or written.
+    """
 
     def __init__(
         self,
@@ -40,11 +43,7 @@ class Collection(Generic[ValueT]):
         self._keep_newest = keep_newest
 
     def get(self, name: str) -> ValueT | None:
-        """Returns a value; None if there is none of this name.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Returns a value; None if there is none of this name."""
         if not self._database.exists:
             return None
         with self._database.reading() as connection:
@@ -52,11 +51,7 @@ class Collection(Generic[ValueT]):
             return None if found is None else self._values.validate_python(found)
 
     def items(self) -> dict[str, ValueT]:
-        """Returns all values, in order.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Returns all values, in order."""
         if not self._database.exists:
             return {}
         query = select(ENTRIES.c.name, ENTRIES.c.value).where(self._mine).order_by(ENTRIES.c.number)
@@ -75,9 +70,6 @@ class Collection(Generic[ValueT]):
         Args:
             values: by name.
             without: names that are removed.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
         """
         replaced = [{"replaced": name} for name in (*values, *without)]
         if not replaced:

@@ -29,17 +29,16 @@ _BYTES_AT_ONCE = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class JournalReader:
-    """Reads published rows. It takes no lock and keeps no file open. It holds only the path, so it can be pickled."""
+    """Reads published rows. It takes no lock and keeps no file open. It holds only the path, so it can be pickled.
+
+    Each method raises JournalError if the journal cannot be read.
+    """
 
     directory: Path
 
     @property
     def created(self) -> bool:
-        """Whether a writer has created the journal. Before that, everything else raises JournalError.
-
-        Raises:
-            JournalError: this user may not read the folder.
-        """
+        """Whether a writer has created the journal. Before that, everything else raises JournalError."""
         try:
             return self._path.exists()
         except PermissionError:
@@ -59,11 +58,7 @@ class JournalReader:
         return int(self._position("first"))
 
     def restarted_at(self) -> int | None:
-        """Returns the sequence of the row from which on a repair had the logs read again; None if no repair had.
-
-        Raises:
-            JournalError: there is no journal.
-        """
+        """Returns the sequence of the row from which on a repair had the logs read again; None if no repair had."""
         found = self._position("restarted_at")
         return None if found is None else int(found)
 
@@ -71,9 +66,6 @@ class JournalReader:
         """Returns the sequence from which on the rows hold everything about each cluster: its log from the start.
 
         It is the oldest row, or, after a repair, the row from which on the logs were read again.
-
-        Raises:
-            JournalError: there is no journal.
         """
         return max(self.first_sequence(), self.restarted_at() or 0)
 

@@ -44,7 +44,7 @@ _DAY_S = 86_400.0
 class JournalWriter:
     """Appends observations and publishes them. A context manager: it holds the journal's lock while it is open.
 
-    After a write error the writer is unusable: it is opened again.
+    Each method raises JournalError if the journal cannot be written. The writer is then unusable: it is opened again.
     """
 
     def __init__(
@@ -131,11 +131,7 @@ class JournalWriter:
         return self._positions.get(cluster)
 
     def append(self, observations: Sequence[Observation]) -> None:
-        """Gives each row its sequence. It is neither stored nor read by others before `publish`.
-
-        Raises:
-            JournalError: the writer is unusable.
-        """
+        """Gives each row its sequence. It is neither stored nor read by others before `publish`."""
         self._usable()
         for row in observations:
             self._appended.append(replace(row, sequence=self._published + len(self._appended)))
@@ -154,9 +150,6 @@ class JournalWriter:
 
         Returns:
             The sequence after the last row.
-
-        Raises:
-            JournalError: the rows cannot be written; the writer is now unusable.
         """
         self._usable()
         if self._appended:
@@ -178,9 +171,6 @@ class JournalWriter:
 
         Returns:
             The sequence of the next row.
-
-        Raises:
-            JournalError: the journal cannot be written; the writer is now unusable.
         """
         self.publish()
         self._forget_progress({*self._positions}, now_ms)
@@ -194,9 +184,6 @@ class JournalWriter:
 
         Readers pass over the rows of a cluster that is no longer configured, also those from before: if it is added
         again, what they lack is in its log only.
-
-        Raises:
-            JournalError: the journal cannot be written; the writer is now unusable.
         """
         self._forget_progress(self._positions.keys() - clusters)
         with self._transaction() as database:
@@ -211,11 +198,7 @@ class JournalWriter:
         self._changed.update(clusters)
 
     def lower_committed(self, sequence: int) -> None:
-        """Takes back the commit of the rows from `sequence` on: they are read again, so retention must not delete them.
-
-        Raises:
-            JournalError: the journal cannot be written; the writer is now unusable.
-        """
+        """Takes back the commit of the rows from `sequence` on: they are read again, and must not be deleted."""
         with self._transaction() as database:
             database.execute("UPDATE journal SET committed = min(committed, ?)", (sequence,))
 

@@ -18,7 +18,7 @@ _KEEP = 100_000
 
 
 class SilenceStore:
-    """The silences of one job."""
+    """The silences of one job. Its methods raise StoreError if the database cannot be read or written."""
 
     def __init__(self, database: Database) -> None:
         self._stored = Collection(database, "silences", TypeAdapter(Silence), keep=_KEEP)
@@ -26,11 +26,7 @@ class SilenceStore:
         self._failing = False
 
     def read(self) -> tuple[Silence, ...]:
-        """Returns all silences, in the order of their beginning.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Returns all silences, in the order of their beginning."""
         return tuple(sorted(self._stored.items().values(), key=lambda one: one.starts_at_ms))
 
     def current(self) -> tuple[Silence, ...]:
@@ -46,11 +42,7 @@ class SilenceStore:
         return self._current
 
     def add(self, *silences: Silence, now_ms: Millis) -> None:
-        """Adds silences; those that belong together have one id.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Adds silences; those that belong together have one id."""
         over = [name for name, one in self._stored.items().items() if one.ends_at_ms <= now_ms - _KEEP_MS]
         self._stored.put({f"{one.id}/{at}": one for at, one in enumerate(silences)}, without=over)
 

@@ -125,15 +125,16 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
+        from pagerduty.errors import Error
+
         key = self._key.read()
         with CallDeadline(left_s) as deadline:
             try:
                 with _client(key, self._section, deadline, left_s) as client:
                     self._send_events(client, notification, document)
-            except _UnsuccessfulResponse as error:
-                return _outcome_of_response(error.response, key)
-            except (_PagerdutyUnanswered, OSError) as problem:
-                return outcome_of_error(problem, deadline)
+            except (Error, OSError) as problem:
+                response = problem.response if isinstance(problem, Error) else None
+                return outcome_of_error(problem, deadline) if response is None else _outcome_of_response(response, key)
             return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
 
     def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
@@ -215,38 +216,18 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
-class _UnsuccessfulResponse(Exception):
-    """The response does not say that PagerDuty accepted the event."""
-
-    def __init__(self, response: "Response") -> None:
-        super().__init__(str(response.status_code))
-        self.response = response
-
-
-class _PagerdutyUnanswered(Exception):
-    """The request failed before PagerDuty responded; the cause says why."""
-
-
 def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
     """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
     from pagerduty import EventsApiV2Client
-    from pagerduty.errors import Error
+    from pagerduty.errors import HttpError
 
     class SingleCallPagerduty(EventsApiV2Client):
         max_network_attempts = 0
 
-        def send_event(self, *args: Any, **options: Any) -> str:
-            try:
-                return super().send_event(*args, **options)
-            except Error as problem:
-                if problem.response is not None:
-                    raise _UnsuccessfulResponse(problem.response) from None
-                raise _PagerdutyUnanswered(str(problem)) from problem
-
         def postprocess(self, response: "Response") -> None:
             """Raises before the SDK waits and retries, which it does without limit at 429."""
             if not response.is_success:
-                raise _UnsuccessfulResponse(response)
+                raise HttpError(f"HTTP {response.status_code}", response)
 
     client = SingleCallPagerduty(key, base_url=section.api_url, verify=deadline.context(section.ca_file))
     client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number

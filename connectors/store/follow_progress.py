@@ -3,7 +3,7 @@
 The position is folded row by row, and stored in the same transaction as the rows.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.metadata.batches import FRAME, HEADER, RecordBatch
@@ -21,8 +21,6 @@ class SnapshotProgress:
     epoch: int | None
     pieces: int
     """Pieces recorded, from 0 without a gap: the next piece has this number."""
-    payload_bytes: int
-    """Sum of the recorded pieces' payloads."""
     complete: bool
     """The last piece ends with the SnapshotFooterRecord."""
 
@@ -57,13 +55,8 @@ def advance(position: FollowProgress | None, row: Observation) -> FollowProgress
             return after
 
 
-def to_json(position: FollowProgress) -> dict[str, Any]:
-    """Returns the position as plain JSON values."""
-    return asdict(position)
-
-
 def from_json(value: dict[str, Any]) -> FollowProgress:
-    """Returns the position that `to_json` wrote.
+    """Returns the position of these fields.
 
     Raises:
         TypeError: the fields are not those of a FollowProgress.
@@ -101,7 +94,6 @@ def _after_piece(position: FollowProgress, row: Observation) -> FollowProgress:
         end_offset=row.base_offset,
         epoch=row.leader_epoch,
         pieces=row.last_offset + 1,
-        payload_bytes=len(row.payload) + (before.payload_bytes if before is not None and continues else 0),
         complete=_ends_with_footer(row.payload),
     )
     if snapshot.complete:

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,7 @@ from typing import Self
 from connectors.errors import JournalError, JournalInUseError
 from connectors.observations.observation import Observation
 from connectors.store import journal_file, sqlite_file
-from connectors.store.follow_progress import FollowProgress, advance, from_json, to_json
+from connectors.store.follow_progress import FollowProgress, advance, from_json
 from connectors.store.journal_file import (
     END,
     INSERT,
@@ -210,7 +210,7 @@ class JournalWriter:
         self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
 
     def _save_progress(self, database: sqlite3.Connection) -> None:
-        changed = [(cluster, json.dumps(to_json(self._positions[cluster]))) for cluster in self._changed]
+        changed = [(cluster, json.dumps(asdict(self._positions[cluster]))) for cluster in self._changed]
         database.executemany(SAVE_PROGRESS, changed)
         database.executemany(SAVE_ENDPOINTS, self._new_endpoints.items())
         self._changed.clear()

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from functools import partial
 from typing import Any
 
 import certifi
@@ -9,7 +10,7 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from connectors.errors import StoreError, UnavailableStoreError, UsageError
-from connectors.secret import redact
+from connectors.secret import Secret, redact
 from connectors.store.database import Database, Prepare
 from connectors.store.store_place import PostgresPlace
 
@@ -128,24 +129,19 @@ def _new_engine(place: PostgresPlace) -> Engine:
         arguments |= {name: value for name, value in _verified_tls().items() if name not in url.query}
     engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=5, max_overflow=5)
     if place.password is not None:
-        event.listen(engine, "do_connect", _Login(place))
+        event.listen(engine, "do_connect", partial(_set_password, place, place.password))
     return engine
 
 
-class _Login:
+def _set_password(
+    place: PostgresPlace, password: Secret, dialect: object, record: object, args: object, parameters: dict[str, Any]
+) -> None:
     """Reads the password at each connection: a replaced one needs no restart."""
-
-    def __init__(self, place: PostgresPlace) -> None:
-        self._place = place
-
-    def __call__(self, dialect: object, record: object, args: object, parameters: dict[str, Any]) -> None:
-        if self._place.password is None:
-            return
-        try:
-            parameters["password"] = self._place.password.read()
-        except UsageError as problem:
-            # It may be there again in a moment: secrets are replaced while jobs run.
-            raise UnavailableStoreError(f"the store {self._place} cannot be used: {problem}") from None
+    try:
+        parameters["password"] = password.read()
+    except UsageError as problem:
+        # It may be there again in a moment: secrets are replaced while jobs run.
+        raise UnavailableStoreError(f"the store {place} cannot be used: {problem}") from None
 
 
 def _verified_tls() -> dict[str, str]:

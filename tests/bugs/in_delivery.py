@@ -209,12 +209,6 @@ BUGS = (
     ),
     Bug(
         "connectors/store/follow_progress.py",
-        "(before.payload_bytes if before is not None and continues else 0)",
-        "(before.payload_bytes if before is not None else 0)",
-        "tests/unit/connectors/store/test_follow_progress.py::test_a_restarted_snapshot_has_the_bytes_since_its_first_piece",
-    ),
-    Bug(
-        "connectors/store/follow_progress.py",
         "last_epoch=None if moved else position.last_epoch)",
         "last_epoch=position.last_epoch)",
         "tests/unit/connectors/store/test_follow_progress.py::test_an_empty_response_at_another_offset_moves_there_without_an_epoch",

@@ -1,6 +1,6 @@
 """DeliveryReport: the result of one call of `Dispatcher.deliver`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -17,9 +17,15 @@ class SinkResult:
     silenced: int = 0
     """Firing alerts that a silence holds back."""
     failing: str | None = None
-    """Why delivery to the sink fails; None while it does not."""
-    set_aside: int = 0
-    """Notifications that the sink does not accept while it accepts others: they are sent again, after all others."""
+    """Why delivery to the sink fails, as a whole or in part; None while it does not."""
+    not_accepted: Sequence[str] = ()
+    """What the notifications are about that the sink does not accept while it accepts others: they are sent again,
+    after all others."""
+
+    @property
+    def set_aside(self) -> int:
+        """The number of these notifications."""
+        return len(self.not_accepted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ class Dispatcher:
     @property
     def people_not_reached(self) -> bool:
         """Whether a sink for people did not accept its newest notifications."""
-        return any(worker.failure is not None for worker in self._workers if worker.notifies_people)
+        return any(worker.failing is not None for worker in self._workers if worker.notifies_people)
 
     def settle(self, now_ms: Millis) -> None:
         """Waits for the calls in progress, at most for their deadline, and records their outcome.
@@ -139,7 +139,7 @@ class Dispatcher:
         results = {
             worker.name: worker.collect_results(max(0.0, until - time.monotonic()), now_ms) for worker in self._workers
         }
-        failures = {worker.name: worker.failure for worker in self._workers if worker.state_known}
+        known = {worker.name: results[worker.name] for worker in self._workers if worker.state_known}
         removed = self._failure_alerts.removed_sinks(list(results))
-        self._own_alerts = self._failure_alerts.due({**failures, **removed}, now_ms)
+        self._own_alerts = self._failure_alerts.due({**known, **removed}, now_ms)
         return DeliveryReport(recorded=len(recorded), sinks=results)

@@ -87,13 +87,10 @@ class SetAside:
         self._refusals: dict[str, _Refusal] = {}
         self._retries = RetrySchedule()
 
-    def __len__(self) -> int:
-        return len(self._refusals)
-
     @property
-    def reason(self) -> str:
-        """Why the newest one was not accepted."""
-        return next((each.reason for each in reversed(self._refusals.values())), "")
+    def reason(self) -> str | None:
+        """Why the newest one was not accepted; None if all were."""
+        return next((each.reason for each in reversed(self._refusals.values())), None)
 
     @property
     def subjects(self) -> Sequence[str]:

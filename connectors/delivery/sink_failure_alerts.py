@@ -1,8 +1,8 @@
 """SinkFailureAlerts: raises an alert when a sink fails for a long time, so that the other sinks report it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.job_alert import job_alert, resolved_alert
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND
@@ -13,16 +13,6 @@ from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(300_000)
 """How long a sink fails before the alert fires."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkFailure:
-    """Why delivery to a sink fails, and how many transitions are pending for it."""
-
-    reason: str
-    pending: int
-    not_accepted: Sequence[str] = ()
-    """What the notifications are about that fail while the sink accepts others; empty if delivery fails as a whole."""
 
 
 class SinkFailureAlerts:
@@ -43,26 +33,25 @@ class SinkFailureAlerts:
         if 0 <= now_ms - predecessor._evaluated_ms < HOLD_MS:
             self._since_ms = predecessor._since_ms
 
-    def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
+    def due(self, results: Mapping[str, SinkResult | None], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions that are due.
 
         Args:
-            failures: by sink name; None for a sink that works or was removed. A sink whose state is not known is
-                left out.
+            results: by sink name; None for a sink that was removed. A sink whose state is not known is left out.
             now_ms: the wall clock.
         """
         self._evaluated_ms = now_ms
         transitions = []
-        for name, failure in failures.items():
+        for name, result in results.items():
             firing = self._firing.get(subject_of(name))
-            if failure is None:
+            if result is None or result.failing is None:
                 self._since_ms.pop(name, None)
                 if firing is not None:
                     transitions.append(resolved_alert(firing, now_ms, f"No delivery to the sink {name} fails."))
             else:
                 since_ms = self._since_ms.setdefault(name, now_ms)
                 if firing is None and now_ms - since_ms >= HOLD_MS:
-                    transitions.append(_firing_alert(name, failure, since_ms, now_ms))
+                    transitions.append(_firing_alert(name, result, since_ms, now_ms))
         for alert in transitions:
             if alert.state is AlertState.FIRING:
                 self._firing[alert.subject] = alert
@@ -94,18 +83,18 @@ def is_about(alert: Alert, name: str) -> bool:
     return alert.cluster_id == JOB_CLUSTER_ID and alert.subject == subject_of(name)
 
 
-def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Millis) -> Alert:
+def _firing_alert(name: str, result: SinkResult, since_ms: Millis, now_ms: Millis) -> Alert:
     return job_alert(
         BLIND,
         subject_of(name),
         Severity.WARNING,
-        summary=_summary(name, failure, since_ms),
+        summary=_summary(name, result, since_ms),
         evidence={
             "sink": name,
-            "reason": failure.reason,
+            "reason": result.failing,
             "failing_since_at_ms": since_ms,
-            "waiting": failure.pending,
-            **({"not_accepted": list(failure.not_accepted[:_MAX_LISTED])} if failure.not_accepted else {}),
+            "waiting": result.pending,
+            **({"not_accepted": list(result.not_accepted[:_MAX_LISTED])} if result.not_accepted else {}),
         },
         remedy=(
             f"# Fix the cause of the failure of {name}: pending alerts are then delivered, each once.",
@@ -117,9 +106,9 @@ def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Mil
     )
 
 
-def _summary(name: str, failure: SinkFailure, since_ms: Millis) -> str:
-    count = len(failure.not_accepted)
+def _summary(name: str, result: SinkResult, since_ms: Millis) -> str:
+    count = len(result.not_accepted)
     if not count:
-        return f"Delivery to the sink {name} has failed since {utc_text(since_ms)}: {failure.reason}."
+        return f"Delivery to the sink {name} has failed since {utc_text(since_ms)}: {result.failing}."
     what = "1 notification" if count == 1 else f"{count} notifications"
-    return f"The sink {name} has not accepted {what} since {utc_text(since_ms)}, but accepts others: {failure.reason}."
+    return f"The sink {name} has not accepted {what} since {utc_text(since_ms)}, but accepts others: {result.failing}."

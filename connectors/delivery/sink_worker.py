@@ -11,7 +11,6 @@ from threading import Thread
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
-from connectors.delivery.sink_failure_alerts import SinkFailure
 from connectors.delivery.sink_planner import SinkPlanner
 from connectors.secret import redact
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
@@ -144,14 +143,14 @@ class SinkWorker:
             rejected=self._counts[Rejected],
             pending=self._ledger.pending_count(self.name),
             silenced=self._planner.silenced,
-            failing=self._reason,
-            set_aside=0 if self._failing else len(self._set_aside),
+            failing=self.failing,
+            not_accepted=() if self._failing else self._set_aside.subjects,
         )
 
     @property
-    def _reason(self) -> str | None:
-        """Why delivery fails as a whole or in part."""
-        return self._failing or self._set_aside.reason or None
+    def failing(self) -> str | None:
+        """Why delivery fails, as a whole or in part; None while it does not."""
+        return self._failing or self._set_aside.reason
 
     @property
     def notifies_people(self) -> bool:
@@ -161,16 +160,7 @@ class SinkWorker:
     @property
     def state_known(self) -> bool:
         """Whether it is known if the sink fails: it does, or no call is in progress."""
-        return self._reason is not None or self._call is None
-
-    @property
-    def failure(self) -> SinkFailure | None:
-        """Why delivery to the sink fails; None while it does not."""
-        reason = self._reason
-        if reason is None:
-            return None
-        not_accepted = () if self._failing else self._set_aside.subjects
-        return SinkFailure(reason=reason, pending=self._ledger.pending_count(self.name), not_accepted=not_accepted)
+        return self.failing is not None or self._call is None
 
     def _collect(self, timeout_s: float, now_ms: Millis) -> None:
         if self._call is None:

@@ -149,7 +149,7 @@ BUGS = (
     ),
     Bug(
         "connectors/delivery/sink_worker.py",
-        "return self._reason is not None or self._call is None",
+        "return self.failing is not None or self._call is None",
         "return self._call is None",
         "tests/unit/connectors/delivery/test_dispatcher.py::test_a_sink_that_hangs_for_minutes_is_reported_by_the_other_sinks",
     ),

@@ -2,12 +2,13 @@
 
 import pytest
 
-from connectors.delivery.sink_failure_alerts import HOLD_MS, SinkFailure, SinkFailureAlerts
+from connectors.delivery.delivery_report import SinkResult
+from connectors.delivery.sink_failure_alerts import HOLD_MS, SinkFailureAlerts
 from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 
-FAILURE = SinkFailure(reason="HTTP 503", pending=1)
+FAILURE = SinkResult(failing="HTTP 503", pending=1)
 START_MS = 1_700_000_000_000
 
 

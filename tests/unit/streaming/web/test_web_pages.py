@@ -176,7 +176,7 @@ def test_state_of_each_sink_is_shown(tmp_path: Path) -> None:
         sinks = {
             "slack:ops": SinkResult(pending=3, silenced=1, failing="it answered 503"),
             "jsonl:/a": SinkResult(),
-            "pagerduty": SinkResult(pending=2, failing="HTTP 403", set_aside=2),
+            "pagerduty": SinkResult(pending=2, failing="HTTP 403", not_accepted=("a", "b")),
         }
         fixture.store.put_delivery(DeliveryReport(recorded=0, sinks=sinks), tuple, at_ms=Millis(fixture.now_ms))
         html = get(fixture, "/").text

@@ -19,10 +19,8 @@ from connectors.errors import UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RelayMessage, TopicError
 from connectors.relay.topic_client import open_producer, reason
-from connectors.relay.topic_position import extent
-from connectors.relay.topic_tail import TopicTail
-from connectors.relay.waiting_rows import WaitingRows
-from connectors.relay.written_clusters import WrittenCluster, WrittenClusters, is_in_topic
+from connectors.relay.topic_tail import TopicTail, extent
+from connectors.relay.written_clusters import WaitingRows, WrittenCluster, WrittenClusters, is_in_topic
 from connectors.settings import TopicSection
 from connectors.sinks import librdkafka
 from connectors.store.journal_reader import JournalReader

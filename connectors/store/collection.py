@@ -1,15 +1,24 @@
-"""Collection: a small set of named values in a database, such as silences or the messages of a Slack sink."""
+"""Collection: a small set of named values in a database: silences, the quarantine, the messages of a Slack sink."""
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select
 
+from connectors.errors import StoreError, UsageError
 from connectors.store.database import Database
 from connectors.store.tables import ENTRIES
+from rules.model.identifiers import Millis
+from rules.notifications.route import Silence
 
 ValueT = TypeVar("ValueT")
+_LOG = logging.getLogger(__name__)
+_KEEP_SILENCES_MS = 30 * 86_400_000
+"""How long a silence is still listed after its end."""
+_MAX_SILENCES = 100_000
 
 
 class Collection(Generic[ValueT]):
@@ -105,3 +114,54 @@ def quarantine_of(database: Database, *, keep: int = 10_000) -> Collection[dict[
     There may be hundreds of thousands of bad records: the first ones are kept. The bytes stay in the journal.
     """
     return Collection(database, "quarantine", TypeAdapter(dict[str, Any]), keep=keep, keep_newest=False)
+
+
+class SilenceStore:
+    """The silences of one job. Its methods raise StoreError if the database cannot be read or written."""
+
+    def __init__(self, database: Database) -> None:
+        self._stored = Collection(database, "silences", TypeAdapter(Silence), keep=_MAX_SILENCES)
+        self._current: tuple[Silence, ...] = ()
+        self._failing = False
+
+    def read(self) -> tuple[Silence, ...]:
+        """Returns all silences, in the order of their beginning."""
+        return tuple(sorted(self._stored.items().values(), key=lambda one: one.starts_at_ms))
+
+    def current(self) -> tuple[Silence, ...]:
+        """Returns the silences for a job; those that were read before if the database cannot be read."""
+        try:
+            self._current = self.read()
+            self._failing = False
+        except StoreError as problem:
+            # They remain active: a full disk must not page people.
+            if not self._failing:
+                _LOG.warning("%s; the silences that were read before remain active", problem)
+            self._failing = True
+        return self._current
+
+    def add(self, *silences: Silence, now_ms: Millis) -> None:
+        """Adds silences; those that belong together have one id."""
+        over = [name for name, one in self._stored.items().items() if one.ends_at_ms <= now_ms - _KEEP_SILENCES_MS]
+        self._stored.put({f"{one.id}/{at}": one for at, one in enumerate(silences)}, without=over)
+
+    def end(self, id_: str, *, now_ms: Millis) -> tuple[Silence, ...]:
+        """Ends all silences of an id now and returns them as they were.
+
+        Raises:
+            UsageError: no silence of that id is active or in the future.
+            StoreError: the database cannot be read or written.
+        """
+        unended = {name: one for name, one in self._stored.items().items() if one.ends_at_ms > now_ms}
+        found = {name: one for name, one in unended.items() if one.id == id_}
+        if not found:
+            running = ", ".join(dict.fromkeys(one.id for one in unended.values())) or "none"
+            raise UsageError(f"no silence '{id_}' to end; active or future silences: {running}")
+        self._stored.put(
+            # A silence in the future never begins.
+            {
+                name: replace(one, starts_at_ms=min(one.starts_at_ms, now_ms), ends_at_ms=now_ms)
+                for name, one in found.items()
+            }
+        )
+        return tuple(found.values())

@@ -3,15 +3,18 @@
 One process writes the rows, the gatherer; it holds the file `lock` beside the database. A row is in a transaction that
 is synced when it is committed, and nobody sees it before that: so a row that was read is never lost and never changes.
 The reader that processes the rows, Spark's planner or a relay, commits its position, which is what retention deletes
-up to.
+up to. Of a damaged journal, which no process has open, the newest rows that can be read replace it.
 
 The database is read and written without SQLAlchemy: three processes of a job would import nothing else of it.
 """
 
+import secrets
 import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +41,13 @@ _TABLES: Final = (
     # Where its nodes were last reported, as the gatherer's JSON.
     "CREATE TABLE endpoints (cluster TEXT PRIMARY KEY, endpoints TEXT NOT NULL) STRICT",
 )
-COLUMNS: Final = (
-    "sequence, cluster, kind, observed_at_ms, base_offset, last_offset, leader_epoch, high_watermark, payload"
+_NAMES: Final = (
+    *("sequence", "cluster", "kind", "observed_at_ms", "base_offset", "last_offset", "leader_epoch", "high_watermark"),
+    "payload",
 )
+COLUMNS: Final = ", ".join(_NAMES)
+values: Final = attrgetter(*_NAMES)
+"""Returns the columns of a row, in the order of `COLUMNS`."""
 END: Final = "coalesce((SELECT max(sequence) + 1 FROM observations), first)"
 """An expression for the sequence after the newest row, in a query of `journal`."""
 SAVE_PROGRESS: Final = "INSERT OR REPLACE INTO progress VALUES (?, ?)"
@@ -48,6 +55,8 @@ SAVE_ENDPOINTS: Final = "INSERT OR REPLACE INTO endpoints VALUES (?, ?)"
 INSERT: Final = f"INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ROW_BYTES: Final = 64
 """What a row takes beside its payload, about."""
+_CLUSTERS = ("progress", "endpoints")
+"""The tables with one row for each cluster."""
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -99,21 +108,6 @@ def used_bytes(database: sqlite3.Connection) -> int:
     return (pages - free) * page_bytes
 
 
-def values(row: Observation) -> tuple[Any, ...]:
-    """Returns the columns of a row, in the order of `COLUMNS`."""
-    return (
-        row.sequence,
-        row.cluster,
-        row.kind.value,
-        row.observed_at_ms,
-        row.base_offset,
-        row.last_offset,
-        row.leader_epoch,
-        row.high_watermark,
-        row.payload,
-    )
-
-
 def observation(columns: tuple[Any, ...]) -> Observation:
     """Returns the row of these columns, in the order of `COLUMNS`.
 
@@ -121,20 +115,12 @@ def observation(columns: tuple[Any, ...]) -> Observation:
         ValueError: the kind is unknown.
         TypeError: a column has another type.
     """
-    sequence, cluster, kind, observed_at_ms, base_offset, last_offset, leader_epoch, high_watermark, payload = columns
-    if type(cluster) is not str or type(observed_at_ms) is not int or type(payload) is not bytes:
+    found = dict(zip(_NAMES, columns, strict=True))
+    expected = {"cluster": str, "observed_at_ms": int, "payload": bytes}
+    if any(type(found[name]) is not kind for name, kind in expected.items()):
         raise TypeError("a column has another type")
-    return Observation(
-        cluster=cluster,
-        kind=ObservationKind(kind),
-        observed_at_ms=observed_at_ms,
-        base_offset=base_offset,
-        last_offset=last_offset,
-        leader_epoch=leader_epoch,
-        high_watermark=high_watermark,
-        payload=payload,
-        sequence=sequence,
-    )
+    found["kind"] = ObservationKind(found["kind"])
+    return Observation(**found)
 
 
 @contextmanager
@@ -178,3 +164,93 @@ def damaged(path: Path, reason: str) -> JournalError:
 
 def _unusable(path: Path, reason: str) -> JournalError:
     return JournalError(f"{path} cannot be used: {reason}; fix the cause and start again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableJournal:
+    """The newest rows of a journal that can be read without a gap."""
+
+    journal_id: str
+    first: int
+    """The oldest of them."""
+    end: int
+    """The sequence after the newest one."""
+    complete: bool
+    """They hold everything about each cluster."""
+
+
+def journal_damage(directory: Path) -> str | None:
+    """Returns what SQLite's integrity check finds in a journal, as part of a sentence; None if it is intact or absent.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    path = journal_file(directory)
+    if not path.exists():
+        return None
+    return "it is empty" if path.stat().st_size == 0 else sqlite_file.damage(path)
+
+
+def readable_journal(directory: Path) -> ReadableJournal | None:
+    """Reads all rows, from the newest to the first that is damaged; None if not even the positions can be read."""
+    path = journal_file(directory)
+    try:
+        with closing(sqlite_file.connect(path, read_only=True)) as connection:
+            journal_id, end, restarted_at = connection.execute(
+                f"SELECT id, {END}, coalesce(restarted_at, 0) FROM journal"
+            ).fetchone()
+            for table in _CLUSTERS:
+                connection.execute(f"SELECT * FROM {table}").fetchall()
+    except (sqlite3.Error, TypeError):
+        return None
+    first = end
+    try:
+        with closing(sqlite_file.connect(path, read_only=True)) as connection:
+            for columns in connection.execute(f"SELECT {COLUMNS} FROM observations ORDER BY sequence DESC"):
+                if observation(columns).sequence != first - 1:
+                    break
+                first -= 1
+    except (sqlite3.Error, ValueError, TypeError):
+        pass
+    return ReadableJournal(journal_id=journal_id, first=first, end=end, complete=first <= restarted_at)
+
+
+def replace_journal(
+    directory: Path, readable: ReadableJournal | None, *, kept: Path, journal_id: str | None, at_least: int
+) -> None:
+    """Replaces a damaged journal by one of its readable rows, or, without any, by one whose numbers continue.
+
+    Args:
+        directory: the journal's folder.
+        readable: as `readable_journal` has returned it.
+        kept: the new name of the damaged file.
+        journal_id: of a journal without readable rows; None: unknown.
+        at_least: a sequence up to which rows are known to have been published: alerts contain their numbers.
+
+    Raises:
+        JournalError: a file cannot be written.
+    """
+    path = journal_file(directory)
+    with errors(path):
+        if readable is None:
+            sqlite_file.set_aside(path, kept)
+            create(path, journal_id or secrets.token_hex(16), first=at_least)
+            return
+        unfinished = begin_file(path, readable.journal_id, first=readable.first)
+        with closing(sqlite_file.connect(unfinished)) as connection:
+            connection.execute("ATTACH ? AS damaged", (str(path.absolute()),))
+            connection.execute("BEGIN")
+            connection.execute(
+                f"INSERT INTO observations SELECT {COLUMNS} FROM damaged.observations ORDER BY sequence DESC LIMIT ?",
+                (readable.end - readable.first,),
+            )
+            for table in _CLUSTERS:
+                connection.execute(f"INSERT INTO {table} SELECT * FROM damaged.{table}")
+            connection.execute(
+                "UPDATE journal SET (committed, restarted_at) = "
+                "(SELECT max(committed, ?), restarted_at FROM damaged.journal)",
+                (readable.first,),
+            )
+            connection.execute("COMMIT")
+        sqlite_file.set_aside(path, kept)
+        put_in_place(unfinished, path)

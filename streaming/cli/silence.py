@@ -29,7 +29,7 @@ from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_stor
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
-    from connectors.store.silences import SilenceStore
+    from connectors.store.collection import SilenceStore
     from connectors.store.store_place import StorePlace
 
 app = typer.Typer(
@@ -222,7 +222,7 @@ def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":
 def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore":
     if isinstance(store, Path) and not read_only:
         refuse_root_for_other_owner(store)
-    from connectors.store.silences import SilenceStore
+    from connectors.store.collection import SilenceStore
     from connectors.store.tables import job_database
 
     return SilenceStore(job_database(store, read_only=read_only))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from connectors.delivery.ledger import Ledger
-from connectors.store.silences import SilenceStore
+from connectors.store.collection import SilenceStore
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID, NotMonitored, Silence
 from streaming.config import Config

@@ -15,9 +15,14 @@ from pathlib import Path
 
 from connectors.errors import UsageError
 from connectors.store.durable_file import replace_file
-from connectors.store.journal_file import journal_file
+from connectors.store.journal_file import (
+    ReadableJournal,
+    journal_damage,
+    journal_file,
+    readable_journal,
+    replace_journal,
+)
 from connectors.store.journal_reader import JournalReader
-from connectors.store.journal_repair import ReadableJournal, journal_damage, readable_journal, replace_journal
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import KraftwatchError, UsageError
-from connectors.store.journal_repair import ReadableJournal
+from connectors.store.journal_file import ReadableJournal
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.query import error_cause

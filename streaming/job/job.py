@@ -17,12 +17,11 @@ from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.store.audit_results import AuditResults
-from connectors.store.collection import quarantine_of
+from connectors.store.collection import SilenceStore, quarantine_of
 from connectors.store.database import Database
 from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.lease import JobReport, Lease
-from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from connectors.wall_clock import StepDetector, wall_ms
 from streaming.config import Config, host_port

@@ -25,9 +25,8 @@ from pydantic import TypeAdapter
 from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
 from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, restrict_folder
-from connectors.store.journal_file import journal_file
+from connectors.store.journal_file import journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader
-from connectors.store.journal_repair import journal_damage
 from connectors.store.store_place import PostgresPlace
 from connectors.store.stored_json import parse_json
 from connectors.store.tables import job_database, sqlite_database

@@ -13,8 +13,8 @@ from connectors.delivery.ledger import stored_alerts
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
+from connectors.store.collection import SilenceStore
 from connectors.store.database import Database
-from connectors.store.silences import SilenceStore
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis

@@ -172,13 +172,13 @@ BUGS = (
         "tests/unit/connectors/delivery/test_dispatcher.py::test_a_sink_that_refuses_an_old_alert_again_is_sent_a_new_one_at_once",
     ),
     Bug(
-        "connectors/store/silences.py",
+        "connectors/store/collection.py",
         "return tuple(sorted(self._stored.items().values(), key=lambda one: one.starts_at_ms))",
         "return tuple(self._stored.items().values())",
         "tests/unit/connectors/store/test_silences.py::test_silences_are_listed_in_the_order_of_their_beginning",
     ),
     Bug(
-        "connectors/store/silences.py",
+        "connectors/store/collection.py",
         "starts_at_ms=min(one.starts_at_ms, now_ms), ends_at_ms=now_ms",
         "ends_at_ms=now_ms",
         "tests/unit/connectors/store/test_silences.py::test_a_future_silence_is_ended_before_it_begins",

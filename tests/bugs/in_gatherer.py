@@ -4,19 +4,19 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
-        "connectors/relay/waiting_rows.py",
+        "connectors/relay/written_clusters.py",
         "while waiting and is_done(waiting[0]):",
         "while waiting and any(map(is_done, waiting)):",
         "tests/unit/connectors/relay/test_waiting_rows.py::test_rows_of_a_cluster_leave_in_their_order",
     ),
     Bug(
-        "connectors/relay/waiting_rows.py",
+        "connectors/relay/written_clusters.py",
         "while self._order and self._order[0].done:",
         "while any(one.done for one in self._order):",
         "tests/unit/connectors/relay/test_waiting_rows.py::test_the_journal_is_done_below_the_first_row_of_any_cluster_that_waits",
     ),
     Bug(
-        "connectors/relay/waiting_rows.py",
+        "connectors/relay/written_clusters.py",
         "return None if done is None else done.sequence + 1",
         "return None if done is None else done.sequence",
         "tests/unit/connectors/relay/test_waiting_rows.py::test_the_journal_is_done_below_the_first_row_of_any_cluster_that_waits",
@@ -34,31 +34,31 @@ BUGS = (
         "tests/unit/connectors/relay/test_written_clusters.py::test_rows_before_an_epoch_and_polls_that_are_not_newer_are_not_sent",
     ),
     Bug(
-        "connectors/relay/topic_position.py",
+        "connectors/relay/topic_tail.py",
         "whole = caught_up or (before is not None and same and before.whole",
         "whole = caught_up or (before is not None and before.whole",
         "tests/unit/connectors/relay/test_topic_position.py::test_a_baseline_that_begins_with_a_poll_is_not_whole",
     ),
     Bug(
-        "connectors/relay/topic_position.py",
+        "connectors/relay/topic_tail.py",
         "return row.log_end <= self.log_end",
         "return row.log_end < self.log_end",
         "tests/unit/connectors/relay/test_topic_position.py::test_the_topic_has_a_poll_that_is_not_newer_and_records_that_are_not_beyond_its_log",
     ),
     Bug(
-        "connectors/relay/topic_position.py",
+        "connectors/relay/topic_tail.py",
         "return row.log_begin is None or row.log_begin <= self.log_end",
         "return True",
         "tests/unit/connectors/relay/test_topic_position.py::test_a_log_is_continued_without_a_missing_offset_or_by_a_snapshot",
     ),
     Bug(
-        "connectors/relay/topic_position.py",
+        "connectors/relay/topic_tail.py",
         "beyond = max(sent, 0 if position is None else position.sequence)",
         "beyond = 0 if position is None else position.sequence",
         "tests/unit/connectors/relay/test_topic_position.py::test_an_epoch_begins_beyond_everything_although_a_clock_is_behind",
     ),
     Bug(
-        "connectors/relay/topic_position.py",
+        "connectors/relay/topic_tail.py",
         "gap=(before.gap if before is not None and same else None) or",
         "gap=",
         "tests/unit/connectors/relay/test_topic_position.py::test_missing_offsets_are_named_until_a_new_baseline",

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.store.silences import SilenceStore
+from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint

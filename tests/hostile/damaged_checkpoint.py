@@ -11,9 +11,8 @@ from connectors.gather.gatherer_stats import ClusterCounts, LoopCounts, WrittenS
 from connectors.gather.node_directory import stored_endpoints
 from connectors.sinks.jsonl import JsonlSink
 from connectors.store.audit_results import AuditResults
-from connectors.store.collection import quarantine_of
+from connectors.store.collection import SilenceStore, quarantine_of
 from connectors.store.journal_reader import JournalReader
-from connectors.store.silences import SilenceStore
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason

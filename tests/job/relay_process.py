@@ -15,7 +15,7 @@ import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from connectors.relay.relay_message import RefusedRowError, RelayMessage, check_row, parse_message
-from connectors.relay.topic_position import advanced
+from connectors.relay.topic_tail import advanced
 from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab

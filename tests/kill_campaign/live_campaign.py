@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from connectors.store.silences import SilenceStore
+from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from deploy.lab import LabError
 from deploy.lab.lab import Lab

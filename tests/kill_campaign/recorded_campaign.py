@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from connectors.store.silences import SilenceStore
+from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.model.identifiers import Millis

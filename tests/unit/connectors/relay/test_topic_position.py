@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
-from connectors.relay.topic_position import TopicPosition, advanced, extent, next_epoch
+from connectors.relay.topic_tail import TopicPosition, advanced, extent, next_epoch
 
 NOW_MS = 1_800_000_000_000
 FIRST = Baseline(sequence=1_000, at_ms=NOW_MS)

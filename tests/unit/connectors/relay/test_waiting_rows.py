@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.relay.waiting_rows import WaitingRows
+from connectors.relay.written_clusters import WaitingRows
 
 
 def rows(*clusters: str) -> WaitingRows:

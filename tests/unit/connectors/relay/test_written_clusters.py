@@ -11,10 +11,15 @@ from confluent_kafka import KafkaError, KafkaException
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.relay import written_clusters
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage, check_row
-from connectors.relay.topic_position import TopicPosition, advanced, extent
-from connectors.relay.topic_tail import TailRow, TopicTail
-from connectors.relay.waiting_rows import WaitingRow, WaitingRows
-from connectors.relay.written_clusters import LEASE_S, WrittenCluster, WrittenClusters, is_in_topic
+from connectors.relay.topic_tail import TailRow, TopicPosition, TopicTail, advanced, extent
+from connectors.relay.written_clusters import (
+    LEASE_S,
+    WaitingRow,
+    WaitingRows,
+    WrittenCluster,
+    WrittenClusters,
+    is_in_topic,
+)
 from connectors.settings import TopicSection
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter

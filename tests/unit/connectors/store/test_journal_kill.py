@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.journal_file import journal_damage
 from connectors.store.journal_reader import JournalReader
-from connectors.store.journal_repair import journal_damage
 from connectors.store.journal_writer import JournalWriter
 from tests.eventually import eventually
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from connectors.observations.observation import Observation, ObservationKind
-from connectors.store.journal_file import journal_file
+from connectors.store.journal_file import journal_damage, journal_file, readable_journal, replace_journal
 from connectors.store.journal_reader import JournalReader
-from connectors.store.journal_repair import journal_damage, readable_journal, replace_journal
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import FILE_SUFFIXES
 

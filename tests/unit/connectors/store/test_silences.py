@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import StoreError, UsageError
-from connectors.store.silences import SilenceStore
+from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence

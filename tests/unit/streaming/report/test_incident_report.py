@@ -11,8 +11,8 @@ from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError, UsageError
 from connectors.observations.observation import Observation, QuorumPolled
 from connectors.sinks.alert_json import iso
+from connectors.store.collection import SilenceStore
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.silences import SilenceStore
 from connectors.store.tables import sqlite_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason

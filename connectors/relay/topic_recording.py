@@ -71,7 +71,11 @@ class TopicRecording:
         Raises:
             UsageError: a topic cannot be read.
         """
-        return Millis(max((_newest_ms(one) for one in self._topics), default=0))
+        newest_ms = 0
+        for one in self._topics:
+            with _reading(one) as reader:
+                newest_ms = max(newest_ms, reader.newest_ms())
+        return Millis(newest_ms)
 
     def rows(
         self,
@@ -94,8 +98,10 @@ class TopicRecording:
         """
         for one in self._topics:
             with _reading(one) as reader:
-                for message in reader.rows(since_ms, until_ms, say):
-                    yield self._noted(message)
+                for row, begins in reader.rows(since_ms, until_ms, say):
+                    if begins:
+                        self._begun = (row.cluster, row.sequence)
+                    yield row
 
     def endpoints(self) -> Mapping[str, str]:
         """Returns nothing: a topic has only rows."""
@@ -104,19 +110,6 @@ class TopicRecording:
     def restarts_logs(self, row: Observation) -> bool:
         """Returns whether the log of the cluster may be read again from the newest row on that was yielded."""
         return self._begun == (row.cluster, row.sequence)
-
-    def _noted(self, message: "_TopicRow") -> Observation:
-        row = message.row
-        if message.begins:
-            self._begun = (row.cluster, row.sequence)
-        return row
-
-
-@dataclass(frozen=True, slots=True)
-class _TopicRow:
-    row: Observation
-    begins: bool
-    """It is the first one of a baseline or an epoch."""
 
 
 class _TopicReader:
@@ -148,8 +141,10 @@ class _TopicReader:
                 return newest
         return 0
 
-    def rows(self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]) -> Iterator[_TopicRow]:
-        """Yields the rows as `TopicRecording.rows`."""
+    def rows(
+        self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]
+    ) -> Iterator[tuple[Observation, bool]]:
+        """Yields the rows as `TopicRecording.rows`, and whether one is the first of a baseline or an epoch."""
         clusters = self._clusters(since_ms, until_ms, say)
         for partition, (_, end) in self._ends.items():
             own = {name: one for name, one in clusters.items() if one.partition == partition}
@@ -206,7 +201,9 @@ class _TopicReader:
             baseline=first.baseline.sequence + (not whole),
         )
 
-    def _row(self, message: Message, clusters: Mapping[str, _ClusterRows], until_ms: Millis | None) -> _TopicRow | None:
+    def _row(
+        self, message: Message, clusters: Mapping[str, _ClusterRows], until_ms: Millis | None
+    ) -> tuple[Observation, bool] | None:
         name = self._keys.get(message.key() or b"")
         one = None if name is None else clusters.get(name)
         if one is None or one.ended:
@@ -218,7 +215,7 @@ class _TopicReader:
         begins, one.epoch = epoch != one.epoch, epoch
         one.newest = read.observation.sequence
         one.ended = until_ms is not None and read.observation.observed_at_ms > until_ms
-        return _TopicRow(read.observation, begins)
+        return read.observation, begins
 
     def _parsed(self, message: Message, cluster_id: str | None = None) -> RelayMessage | None:
         """Returns the message of one of the clusters; None for any other, and for one that jobs refuse."""
@@ -274,11 +271,6 @@ class _TopicReader:
         if time.monotonic() - self._said_at > _SAY_EVERY_S:
             self._said_at = time.monotonic()
             say(f"reading the topic {self._name}: {what}")
-
-
-def _newest_ms(topic: RecordedTopic) -> int:
-    with _reading(topic) as reader:
-        return reader.newest_ms()
 
 
 @contextmanager

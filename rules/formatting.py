@@ -1,8 +1,7 @@
-"""Text for people: durations, lists, counts, and an alert as plain text."""
+"""Text for people: durations, times, lists and counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rules.alert import Alert, AlertState
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 
@@ -10,8 +9,6 @@ _SECOND = 1_000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
-_TIMES = ("_at_ms", "_timestamp_ms", "_since_ms")
-"""How the names of fields end that hold a time."""
 _YEAR_10000_MS = 253_402_300_800_000
 MOST_ENTRIES = 100
 """How many entries a list has that each of many findings repeats: the evidence must not grow with their square."""
@@ -91,77 +88,3 @@ def plural(number: int, noun: str) -> str:
 def late_text(late_ms: Millis) -> str:
     """Returns, for people, that an alert is about an observation of some time ago."""
     return f"read {ms_text(late_ms)} late"
-
-
-def alert_text(alert: Alert) -> str:
-    """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
-    state = alert.severity.upper() if alert.state is AlertState.FIRING else "RESOLVED"
-    offset = "unknown" if alert.offset is None else str(alert.offset)
-    lines = [
-        f"{state} {alert.rule} · {alert.subject} · {alert.cluster}",
-        alert.summary,
-        f"first observed {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
-        *([] if alert.late_ms is None else [late_text(alert.late_ms)]),
-        "Evidence" if alert.state is AlertState.FIRING else "Evidence while it was firing",
-        *(f"  {line}" for line in _evidence(alert.evidence)),
-    ]
-    if alert.remedy:
-        lines += ["What to do", *_steps(alert.remedy)]
-    return "\n".join(lines) + "\n"
-
-
-def _steps(remedy: Iterable[str]) -> list[str]:
-    return [
-        f"  {number}. {step[1:].strip()}" if step.startswith("#") else f"  {number}. $ {step}"
-        for number, step in enumerate(remedy, start=1)
-    ]
-
-
-def _evidence(evidence: Mapping[str, Plain]) -> list[str]:
-    lines: list[str] = []
-    for name, value in evidence.items():
-        lines += _entry(name, value)
-    return lines
-
-
-def _entry(name: str, value: Plain) -> list[str]:
-    if isinstance(value, int) and not isinstance(value, bool) and name.endswith(_TIMES):
-        return [f"{_words(name.removesuffix('_ms'))}: {utc_text(value)}"]
-    name = _words(name)
-    if isinstance(value, dict):
-        inner = [line for key, each in value.items() for line in _entry(key, each)]
-        return [f"{name}:", *(f"  {line}" for line in inner)] if inner else [f"{name}: none"]
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        return [f"{name}:", *(f"  - {_text(each)}" for each in value)]
-    return [f"{name}: {_text(value)}"]
-
-
-def _pair(name: str, value: Plain) -> str:
-    if isinstance(value, int) and name.endswith(_TIMES):
-        return f"{_words(name.removesuffix('_ms'))} {utc_text(value)}"
-    return f"{_words(name)} {_nested(value)}"
-
-
-def _words(name: str) -> str:
-    """Returns a field's name as words; the name of a node or a directory id is left as it is."""
-    return name.replace("_", " ") if name.replace("_", "").isalnum() and name.islower() else name
-
-
-def _text(value: Plain) -> str:
-    match value:
-        case None:
-            return "unknown"
-        case bool():
-            return "yes" if value else "no"
-        case dict():
-            pairs = (_pair(key, each) for key, each in value.items())
-            return ", ".join(pairs) if value else "none"
-        case list():
-            return ", ".join(_nested(each) for each in value) if value else "none"
-        case _:
-            return str(value)
-
-
-def _nested(value: Plain) -> str:
-    """Returns a value inside another list: in parentheses if it has commas of its own."""
-    return f"({_text(value)})" if isinstance(value, dict | list) else _text(value)

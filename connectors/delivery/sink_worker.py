@@ -144,7 +144,7 @@ class SinkWorker:
             pending=self._ledger.pending_count(self.name),
             silenced=self._planner.silenced,
             failing=self.failing,
-            not_accepted=() if self._failing else self._set_aside.subjects,
+            not_accepted=() if self._failing else tuple(self._set_aside.subjects),
         )
 
     @property

@@ -19,7 +19,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
 from connectors.sinks.alert_json import compact_json, iso
-from connectors.sinks.evidence_format import evidence_lines, shortened
+from connectors.sinks.evidence_format import plain_evidence, shortened
 from connectors.sinks.http_request import HttpResponse, outcome_of_response, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer, url_server
@@ -210,7 +210,7 @@ def postable_alert(
     starts_at_ms = min(alert.started_at_ms, sent_at_ms)
     annotations = {
         "summary": alert.summary,
-        "evidence": "\n".join(f"{name}: {value}" for name, value in evidence_lines(alert.evidence)),
+        "evidence": "\n".join(plain_evidence(alert.evidence)),
         "late": "" if alert.late_ms is None else late_text(alert.late_ms),
         "remedy": "\n".join(alert.remedy),
         "docs": links.rule(alert.rule) or "",

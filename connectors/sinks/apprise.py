@@ -13,14 +13,13 @@ from pydantic import SecretStr, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.evidence_format import other_alert_lines, shortened, visible
+from connectors.sinks.evidence_format import alert_text, other_alert_lines, shortened, visible
 from connectors.sinks.http_request import DEADLINE_EXCEEDED, excerpt
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection
 from connectors.store.store_place import StorePlace
 from rules.alert import AlertState
 from rules.finding import Severity
-from rules.formatting import alert_text
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 

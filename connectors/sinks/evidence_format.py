@@ -7,7 +7,7 @@ from connectors.sinks.alert_json import iso
 from connectors.store.stored_json import json_safe
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
-from rules.formatting import late_text
+from rules.formatting import late_text, utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -15,12 +15,39 @@ _INDENT = "  "
 _MAX_INLINE = 96
 
 
-def evidence_lines(evidence: Mapping[str, Plain]) -> list[tuple[str, str]]:
-    """Returns lines of (name, value). Nested evidence is indented; a list of objects with equal fields is a table."""
+def evidence_lines(evidence: Mapping[str, Plain], *, tables: bool = True) -> list[tuple[str, str]]:
+    """Returns lines of (name, value). Nested evidence is indented; a list of objects with equal fields is a table.
+
+    `tables`: False for a font whose characters differ in width.
+    """
     rows: list[tuple[str, str]] = []
     for name, value in json_safe(evidence).items():
-        rows.extend(_lines(visible(name), value))
+        rows.extend(_lines(visible(name), value, tables=tables))
     return rows
+
+
+def plain_evidence(evidence: Mapping[str, Plain]) -> list[str]:
+    """Returns lines `name: value` for a font whose characters differ in width."""
+    rows = evidence_lines(evidence, tables=False)
+    return [f"{name}: {value}".rstrip() if name else f"{_INDENT}{value}" for name, value in rows]
+
+
+def alert_text(alert: Alert) -> str:
+    """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
+    firing = alert.state is AlertState.FIRING
+    offset = "unknown" if alert.offset is None else str(alert.offset)
+    lines = [
+        f"{alert.severity.upper() if firing else 'RESOLVED'} {alert.rule} · {alert.subject} · {alert.cluster}",
+        alert.summary,
+        f"first observed {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
+        *([] if alert.late_ms is None else [late_text(alert.late_ms)]),
+        "Evidence" if firing else "Evidence while it was firing",
+        *(f"{_INDENT}{line}" for line in plain_evidence(alert.evidence)),
+        *(["What to do"] if alert.remedy else []),
+    ]
+    for number, step in enumerate(alert.remedy, start=1):
+        lines.append(f"{_INDENT}{number}. {step[1:].strip() if step.startswith('#') else f'$ {step}'}")
+    return "\n".join(lines) + "\n"
 
 
 def duration(ms: Millis | float) -> str:
@@ -81,12 +108,12 @@ def readable_time(name: str, value: Plain) -> Plain:
     return _inline(value, name)
 
 
-def _lines(name: str, value: Plain) -> list[tuple[str, str]]:
+def _lines(name: str, value: Plain, *, tables: bool) -> list[tuple[str, str]]:
     match value:
         case dict() if value and not _fits(value):
-            inner = [line for key, each in value.items() for line in _lines(visible(key), each)]
+            inner = [line for key, each in value.items() for line in _lines(visible(key), each, tables=tables)]
             return [(name, ""), *((_INDENT + key, each) for key, each in inner)]
-        case list() if (table := _table(value)) is not None:
+        case list() if tables and (table := _table(value)) is not None:
             return [(name if at == 0 else "", line) for at, line in enumerate(table)]
         case list() if value and not _fits(value):
             return [(name if at == 0 else "", _inline(each)) for at, each in enumerate(value)]

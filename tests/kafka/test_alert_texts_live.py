@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.sinks.evidence_format import alert_text
 from deploy.lab.addresses import Ports
 from deploy.lab.node import format_disk
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.formatting import alert_text
 from rules.model.identifiers import NodeId
 from tests.kafka.conftest import MakeLab
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, pause_nodes

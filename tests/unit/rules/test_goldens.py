@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.sinks.evidence_format import alert_text
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule
-from rules.formatting import alert_text
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import NodeKind
 from rules.model.identifiers import Millis

@@ -24,7 +24,7 @@ SilenceSource: TypeAlias = Callable[[Millis], Sequence[Silence]]
 
 
 class Dispatcher:
-    """Delivers every alert to every sink. Not thread-safe."""
+    """Delivers every alert to every sink. Not thread-safe. Raises StoreError if the ledger cannot be written."""
 
     def __init__(
         self,
@@ -104,11 +104,7 @@ class Dispatcher:
         return any(worker.failing is not None for worker in self._workers if worker.notifies_people)
 
     def settle(self, now_ms: Millis) -> None:
-        """Waits for the calls in progress, at most for their deadline, and records their outcome.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-        """
+        """Waits for the calls in progress, at most for their deadline, and records their outcome."""
         for worker in self._workers:
             worker.collect_results(self._deadline_s, now_ms)
 
@@ -121,9 +117,6 @@ class Dispatcher:
         Args:
             alerts: transitions, in order; those that the ledger already has are ignored.
             now_ms: the wall clock: it becomes `sent_at` and drives silences, repetitions and retries.
-
-        Raises:
-            StoreError: the ledger cannot be written; the batch must not be committed.
         """
         step_ms = 0 if self._steps is None else self._steps.step_ms(now_ms)
         for holding in (self._failure_alerts, self._cut_off_alerts):

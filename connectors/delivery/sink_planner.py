@@ -16,7 +16,7 @@ from rules.notifications.route import Silence
 
 
 class SinkPlanner:
-    """Routes and plans for one sink."""
+    """Routes and plans for one sink. Raises StoreError if the ledger cannot be written."""
 
     def __init__(self, ledger: Ledger, options: DeliveryOptions) -> None:
         """`options` are the sink's; the sink is known to the ledger when a plan is made."""
@@ -37,11 +37,7 @@ class SinkPlanner:
         return self._route.matches(alert) and not is_about(alert, self._sink)
 
     def plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
-        """Returns what to send now; records in the ledger what is never sent to this sink.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-        """
+        """Returns what to send now; records in the ledger what is never sent to this sink."""
         self._discard_unrouted()
         if self._planner is None:
             return [single_alert_notification(alert) for alert in self._ledger.pending(self._sink)]

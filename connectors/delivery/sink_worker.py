@@ -67,14 +67,13 @@ class SinkCall:
 
 
 class SinkWorker:
-    """One sink, the call that is in progress, and when the next call may begin."""
+    """One sink, the call that is in progress, and when the next call may begin.
+
+    Raises StoreError if the ledger cannot be written.
+    """
 
     def __init__(self, ledger: Ledger, sink: Sink, deadline_s: float) -> None:
-        """Adds the sink to the ledger.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-        """
+        """Adds the sink to the ledger."""
         self.name = sink.options.name
         self.sink = sink
         self._ledger = ledger
@@ -101,11 +100,7 @@ class SinkWorker:
         self._call, self._overdue, self._sent = predecessor._call, predecessor._overdue, predecessor._sent
 
     def start_call(self, silences: Sequence[Silence], now_ms: Millis) -> None:
-        """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-        """
+        """Collects the outcome of an earlier call; then starts a call if there is something to send and it is due."""
         self._counts.clear()
         self._collect(0.0, now_ms)
         if self._call is not None:
@@ -130,11 +125,7 @@ class SinkWorker:
         return [*self._set_aside.new(planned), *again][:_MAX_NOTIFICATIONS]
 
     def collect_results(self, timeout_s: float, now_ms: Millis) -> SinkResult:
-        """Waits at most `timeout_s` for the call in progress and returns the result of this delivery.
-
-        Raises:
-            StoreError: the ledger cannot be written.
-        """
+        """Waits at most `timeout_s` for the call in progress and returns the result of this delivery."""
         # An overdue call has already cost its deadline: no batch waits for it again.
         self._collect(0.0 if self._overdue else min(timeout_s, self._deadline_s), now_ms)
         return SinkResult(

@@ -18,8 +18,6 @@ TIMESTAMP_TYPE, LOG_APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 _PARTITIONS = 4
 _RETENTION_MS = 7 * 24 * 3_600_000
 
-ErrorCallback = Callable[[KafkaError], None]
-
 
 def check_settings(topic: TopicSection) -> None:
     """Checks the settings without a connection.
@@ -35,7 +33,7 @@ def check_settings(topic: TopicSection) -> None:
         raise TopicError(reason(problem.args[0], topic)) from None
 
 
-def open_producer(topic: TopicSection, *, on_error: ErrorCallback, within_s: float) -> Any:
+def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None], within_s: float) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives.
 
     Args:

@@ -13,7 +13,7 @@ from connectors.sinks.console import ConsoleSection
 from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.kafka_sink import KafkaSection
 from connectors.sinks.pagerduty import PagerdutySection
-from connectors.sinks.sink_config import MessageLinks, SinkSection, SinkSpec
+from connectors.sinks.sink_config import SinkSection
 from connectors.sinks.slack import SlackSection
 from connectors.sinks.webhook import WebhookSection
 
@@ -44,20 +44,11 @@ class SinkEntry(Section):
         return value
 
     @property
-    def kind(self) -> str:
-        """The kind of sink, such as `slack`."""
-        (kind,) = self.model_fields_set
-        return kind
-
-    @property
     def section(self) -> SinkSection:
         """The keys of the sink."""
-        section: SinkSection = getattr(self, self.kind)
+        (kind,) = self.model_fields_set
+        section: SinkSection = getattr(self, kind)
         return section
-
-    def sink_spec(self, links: MessageLinks) -> SinkSpec:
-        """Returns what the sink is opened with."""
-        return SinkSpec(section=self.section, links=links)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class JobReport:
 
 
 class Lease:
-    """One job's view of the lease. Any thread may use it.
+    """One job's view of the lease. Any thread may use it. Each method raises StoreError if it cannot use the database.
 
     Each lease has a token, which grows with each new owner and is stored with each delivery. The owner's writes check
     the token and renew the lease in their own transaction, so a job that was stopped or cut off meanwhile cannot write
@@ -61,11 +61,7 @@ class Lease:
         return self.owned and time.monotonic() < self._valid_until
 
     def report(self, state: JobReport) -> Sequence[JobReport]:
-        """Stores this job's state; returns those of the other jobs that run.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Stores this job's state; returns those of the other jobs that run."""
         values = {"seen_at": _NOW, "evaluated_ms": state.evaluated_ms, "sinks_fail": state.sinks_fail}
         mine = insert(JOBS).values(id=self._job, **values)
         alive = select(JOBS).where(JOBS.c.id != self._job, JOBS.c.seen_at > _ago(LEASE_S))
@@ -77,11 +73,7 @@ class Lease:
             ]
 
     def take(self) -> bool:
-        """Takes the lease if no other job has it; returns whether this job has it now.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Takes the lease if no other job has it; returns whether this job has it now."""
         began = time.monotonic()
         values = {"owner": self._job, "expires_at": _ago(-LEASE_S)}
         taken = insert(LEASES).values(name=_NAME, token=1, **values)
@@ -123,11 +115,7 @@ class Lease:
         return self._token
 
     def give_up(self) -> None:
-        """Ends the lease at once, so that another job can take it.
-
-        Raises:
-            StoreError: the database cannot be written; the lease ends by itself.
-        """
+        """Ends the lease at once, so that another job can take it."""
         token, self._token = self._token, None
         if token is not None:
             with self._database.transaction() as connection:

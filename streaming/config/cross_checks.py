@@ -30,7 +30,8 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
     yield from _shared_addresses(config.clusters)
     yield from _shared_ids(config.clusters)
     for at, entry in enumerate(config.sinks):
-        kind, section = entry.kind, entry.section
+        section = entry.section
+        kind = section.kind
         yield from _unmatched(("sinks", at, kind, "clusters"), section.clusters, names, "cluster")
         yield from _sink_rules(("sinks", at, kind, "rules"), section)
     for at, window in enumerate(config.maintenance):

@@ -308,7 +308,7 @@ class Config(Section):
     def sink_specs(self) -> Sequence[SinkSpec]:
         """Returns what each sink is opened with."""
         links = MessageLinks(docs_url=self.docs_url, page_url=self.page_url or self._listen_url())
-        return [sink.sink_spec(links) for sink in self.sinks]
+        return [SinkSpec(section=sink.section, links=links) for sink in self.sinks]
 
     def _listen_url(self) -> str | None:
         """Returns the page's address from `listen`; None for a wildcard address."""

@@ -16,6 +16,20 @@ _NAMED = re.compile(
 _HIDDEN = "***"
 
 
+def read_text(file: Path) -> str:
+    """Returns the text of a file.
+
+    Raises:
+        UsageError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(f"cannot read {file}: {(problem.strerror or 'unreadable').lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read {file}: it is not UTF-8 text") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
     """Exactly one of `text` and `file` is set. A file is read at each use: a replaced secret needs no restart."""
@@ -36,12 +50,7 @@ class Secret:
         """
         if self.file is None:
             return self.text or ""
-        try:
-            text = self.file.read_text(encoding="utf-8").strip()
-        except OSError as problem:
-            raise UsageError(f"cannot read {self.file}: {(problem.strerror or 'unreadable').lower()}") from None
-        except UnicodeDecodeError:
-            raise UsageError(f"cannot read {self.file}: it is not UTF-8 text") from None
+        text = read_text(self.file).strip()
         if not text or len(text.splitlines()) > 1:
             raise UsageError(f"{self.file} must contain exactly one line: the secret")
         return text

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from connectors.errors import UsageError
-from connectors.secret import Secret
+from connectors.secret import Secret, read_text
 
 PLACED = "placed"
 """The type of these errors among pydantic's own ones."""
@@ -57,11 +57,9 @@ def readable(path: Path, what: str) -> str:
         UsageError: the file cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"{what}: cannot read {path}: {(problem.strerror or 'unreadable').lower()}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{what}: cannot read {path}: it is not UTF-8 text") from None
+        return read_text(path)
+    except UsageError as problem:
+        raise UsageError(f"{what}: {problem}") from None
 
 
 def placed_error(sentence: str, *keys: str | int) -> PydanticCustomError:

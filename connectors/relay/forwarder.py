@@ -98,7 +98,7 @@ class Forwarder:
     @property
     def stands_by(self) -> Collection[str]:
         """The clusters that other relays write, and that this one would take over."""
-        return [name for name in self._clusters if self._tail.caught_up and self.clusters.get(name) is None]
+        return [name for name in self._clusters if self._tail.caught_up and self.clusters.written.get(name) is None]
 
     def forward(self, timeout_s: float) -> None:
         """Sends what is published, and commits what the topic has; waits at most `timeout_s` for a new row.
@@ -133,7 +133,7 @@ class Forwarder:
     def drain(self, timeout_s: float) -> bool:
         """Sends what is published, for at most this time; returns whether the topic has all rows of this relay."""
         until = time.monotonic() + timeout_s
-        while self._waiting.in_flight or (self.clusters.names and self._journal.published_end() > self._next):
+        while self._waiting.in_flight or (self.clusters.written and self._journal.published_end() > self._next):
             if time.monotonic() >= until:
                 return False
             self.forward(0.1)
@@ -192,7 +192,7 @@ class Forwarder:
 
     def _send(self, row: Observation) -> None:
         """Sends the next row of the journal if this relay writes it."""
-        written, sent = self.clusters.get(row.cluster), None
+        written, sent = self.clusters.written.get(row.cluster), None
         if written is not None and written.sends(row.sequence, extent(row)):
             sent = written.sequence(row.sequence)
             # The others follow once the first one is confirmed.
@@ -234,7 +234,7 @@ class Forwarder:
         changed, self._changed = self._changed, set()
         for cluster in changed & self._tail.positions.keys():
             position = self._tail.positions[cluster]
-            is_done = partial(is_in_topic, position=position, written=self.clusters.get(cluster))
+            is_done = partial(is_in_topic, position=position, written=self.clusters.written.get(cluster))
             for one in self._waiting.remove(cluster, is_done):
                 self.counts.rows += 1
                 self.counts.payload_bytes += one.payload_bytes

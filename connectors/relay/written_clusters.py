@@ -180,7 +180,8 @@ class WrittenClusters:
         self._relay = relay
         self._tail = tail
         self._journal = journal
-        self._written: dict[str, WrittenCluster] = {}
+        self.written: dict[str, WrittenCluster] = {}
+        """How this relay writes a cluster; one that it does not write is missing."""
         self._not_before: dict[str, float] = {}
         """The last epoch was lost: monotonic seconds until when no further one begins."""
         self._to_read: dict[str, tuple[int, int]] = {}
@@ -192,28 +193,14 @@ class WrittenClusters:
         """How often an epoch followed that of another relay."""
 
     @property
-    def names(self) -> Collection[str]:
-        """The clusters that this relay writes."""
-        return self._written.keys()
-
-    @property
-    def all(self) -> Collection[WrittenCluster]:
-        """What it writes."""
-        return self._written.values()
-
-    def get(self, cluster: str) -> WrittenCluster | None:
-        """Returns how this relay writes a cluster; None if it does not."""
-        return self._written.get(cluster)
-
-    @property
     def gaps(self) -> Mapping[str, str]:
         """Which offsets the topic lacks of the log of a cluster that this relay writes."""
-        found = {name: self._tail.positions.get(name) for name, one in self._written.items() if one.confirmed}
+        found = {name: self._tail.positions.get(name) for name, one in self.written.items() if one.confirmed}
         return {name: one.gap for name, one in found.items() if one is not None and one.gap is not None}
 
     def note(self, row: TailRow, waiting: WaitingRows) -> bool:
         """Notes a row that was read from the topic; returns whether it was the first one of an epoch of this relay."""
-        position, mine = self._tail.positions.get(row.cluster), self._written.get(row.cluster)
+        position, mine = self._tail.positions.get(row.cluster), self.written.get(row.cluster)
         if row.counts and row.kind in _ANSWERS and position is not None and not position.usable:
             # The other relay reads the log again, which takes a while.
             waiting.restart_wait([row.cluster])
@@ -242,7 +229,7 @@ class WrittenClusters:
             return False
         self._decides_at = time.monotonic() + _DECIDES_EVERY_S
         ends: dict[int, int] = {}
-        due = [name for name in self._clusters if name not in self._written and self._is_due(name, waiting, ends)]
+        due = [name for name in self._clusters if name not in self.written and self._is_due(name, waiting, ends)]
         began = [name for name in due if self._continue(name, waiting, next_sequence)]
         return bool(began)
 
@@ -252,8 +239,8 @@ class WrittenClusters:
         `first`: the sequence from which on the journal has every log from its start.
         """
         now_ms = wall_ms()
-        for name in {*self._written, *self.needing_baseline}:
-            before = self._written.get(name)
+        for name in {*self.written, *self.needing_baseline}:
+            before = self.written.get(name)
             sent = 0 if before is None or not before.sent_to else before.sequence(before.sent_to)
             epoch = next_epoch(self._tail.positions.get(name), sent=sent, relay=self._relay, now_ms=now_ms)
             self._begin(name, epoch, Baseline(sequence=epoch.sequence, at_ms=now_ms), first, after=None)
@@ -261,7 +248,7 @@ class WrittenClusters:
 
     def send_again(self) -> None:
         """What was sent may be lost: rows that the topic does not have are sent again."""
-        for one in self._written.values():
+        for one in self.written.values():
             one.sent_to = 0
 
     def _is_due(self, cluster: str, waiting: WaitingRows, ends: dict[int, int]) -> bool:
@@ -317,12 +304,12 @@ class WrittenClusters:
     ) -> None:
         position = self._tail.positions.get(cluster)
         partition = None if position is None else position.partition
-        self._written[cluster] = WrittenCluster(
+        self.written[cluster] = WrittenCluster(
             epoch=epoch, baseline=baseline, first=first, partition=partition, after=after
         )
 
     def _stand_down(self, cluster: str, to: RelayEpoch, waiting: WaitingRows) -> None:
-        del self._written[cluster]
+        del self.written[cluster]
         self._not_before[cluster] = time.monotonic() + LEASE_S
         waiting.no_longer_sent(cluster)
         if to.relay != self._relay:

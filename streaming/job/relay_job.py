@@ -190,7 +190,7 @@ class Relay:
             return f"the topic lacks {missing}"
         if self._restate_now:
             return "SIGHUP was received"
-        oldest_ms = min((one.baseline.at_ms for one in clusters.all), default=None)
+        oldest_ms = min((one.baseline.at_ms for one in clusters.written.values()), default=None)
         if oldest_ms is not None and wall_ms() - oldest_ms >= 1_000 * self._section.restate_every:
             return "relay.restate_every has passed"
         return None

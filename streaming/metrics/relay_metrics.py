@@ -39,7 +39,7 @@ RELAY_METRICS: tuple[MetricSpec[RelaySources], ...] = (
     MetricSpec(
         "relay_writes_cluster",
         "1 for each cluster whose rows this relay writes, 0 while another relay writes them.",
-        lambda relay: {(name,): name in relay.forwarder.clusters.names for name in relay.clusters},
+        lambda relay: {(name,): name in relay.forwarder.clusters.written for name in relay.clusters},
         (CLUSTER,),
     ),
     MetricSpec(

@@ -95,7 +95,7 @@ def test_a_cluster_without_rows_in_the_topic_is_written_from_the_start_of_its_lo
     scene.gather(records(0, 5), poll(NOW_MS + 1))
 
     assert scene.takes_over()
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     assert (written.first, written.baseline) == (0, Baseline(sequence=written.epoch.sequence, at_ms=NOW_MS))
     assert scene.clusters.takeovers == 0
@@ -109,7 +109,7 @@ def test_a_relay_whose_brokers_answer_late_begins_with_a_baseline_that_readers_a
     scene.gather(records(0, 5), poll(late_ms))
 
     assert scene.takes_over()
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     for sequence, row in enumerate((records(0, 5), poll(late_ms))):
         message = RelayMessage(
@@ -128,7 +128,7 @@ def test_a_relay_takes_over_once_the_topic_has_lacked_its_rows_for_the_lease(sce
 
     assert not scene.takes_over(LEASE_S - 1)
     assert scene.takes_over(2)
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     assert (written.first, written.baseline, written.partition) == (1, FIRST, 0), "no new baseline is needed"
     assert written.epoch.sequence > scene.position.sequence
@@ -201,7 +201,7 @@ def test_a_missing_log_needs_a_new_baseline(scene: Scene) -> None:
     assert not scene.takes_over(LEASE_S)
     assert scene.clusters.needing_baseline == {"prod"}
     scene.clusters.begin_baselines(2)
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     assert (written.first, written.baseline.sequence, written.partition) == (2, written.epoch.sequence, 0)
     assert not scene.clusters.needing_baseline
@@ -210,17 +210,17 @@ def test_a_missing_log_needs_a_new_baseline(scene: Scene) -> None:
 def test_the_first_row_that_is_read_from_the_topic_confirms_an_epoch_and_a_later_epoch_ends_it(scene: Scene) -> None:
     scene.gather(records(0, 5))
     scene.takes_over()
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     sequence = written.epoch.sequence
 
     assert scene.note(scene.tail.has(sequence, records(0, 5), written.epoch, written.baseline))
     assert not scene.note(scene.tail.has(sequence + 1, poll(NOW_MS), written.epoch, written.baseline))
     assert not scene.note(scene.tail.has(sequence + 1, poll(NOW_MS), written.epoch, written.baseline)), "sent twice"
-    assert scene.clusters.names == {"prod"}
+    assert scene.clusters.written.keys() == {"prod"}
     later = RelayEpoch(sequence=sequence + 1_000_000, relay="b")
     scene.note(scene.tail.has(later.sequence, poll(NOW_MS), later, written.baseline))
-    assert not scene.clusters.names
+    assert not scene.clusters.written
     scene.gather(poll(NOW_MS + 9))
     assert not scene.takes_over(LEASE_S - 2)
 
@@ -228,22 +228,22 @@ def test_the_first_row_that_is_read_from_the_topic_confirms_an_epoch_and_a_later
 def test_the_second_of_two_relays_that_begin_together_stops(scene: Scene) -> None:
     scene.gather(records(0, 5))
     scene.takes_over()
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
     sequence = written.epoch.sequence
     other = RelayEpoch(sequence=sequence + 1, relay="b")
 
     scene.note(scene.tail.has(other.sequence, records(0, 5), other, Baseline(sequence=sequence + 1, at_ms=NOW_MS)))
-    assert scene.clusters.names == {"prod"}, "its own row may be read later"
+    assert scene.clusters.written.keys() == {"prod"}, "its own row may be read later"
     scene.note(scene.tail.has(sequence, records(0, 5), written.epoch, written.baseline))
-    assert not scene.clusters.names
+    assert not scene.clusters.written
 
 
 def test_polls_that_the_relay_before_has_written_are_not_sent_again(scene: Scene) -> None:
     scene.note(scene.tail.has(1_000, records(0, 5), B))
     scene.gather(records(5, 8), poll(NOW_MS), poll(NOW_MS + 1))
     assert scene.takes_over(LEASE_S)
-    written = scene.clusters.get("prod")
+    written = scene.clusters.written.get("prod")
     assert written is not None
 
     sent = [written.sends(one.sequence, one.extent) for one in scene.waiting.of("prod")]

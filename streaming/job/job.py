@@ -33,8 +33,7 @@ from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
-from streaming.job.job_lag import JobLag
-from streaming.job.own_alerts import OwnAlerts
+from streaming.job.own_alerts import JobLag, OwnAlerts
 from streaming.job.signals import StopSignal
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (

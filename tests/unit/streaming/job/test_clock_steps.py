@@ -4,7 +4,7 @@ import pytest
 
 from rules.alert import AlertState
 from rules.model.identifiers import Millis
-from streaming.job.clock_steps import LASTS_MS, REPORTED_MS, ClockSteps
+from streaming.job.own_alerts import REPORTED_MS, STEP_LASTS_MS, ClockSteps
 
 HOUR_MS = 3_600_000
 
@@ -35,7 +35,7 @@ def test_step_fires_once_and_ends(step_ms: int, what: str) -> None:
     assert (fired.cluster, fired.rule, fired.subject) == ("kraftwatch", "monitor-blind", "clock")
     assert f"The clock of kraftwatch's host was set {what}." in fired.summary
     assert fired.started_at_ms == clocks.wall_ms, "it is not in the future"
-    clocks.pass_s(LASTS_MS / 1000 - 1)
+    clocks.pass_s(STEP_LASTS_MS / 1000 - 1)
     assert steps.due() == []
 
     steps = clocks.steps(fired)
@@ -44,7 +44,7 @@ def test_step_fires_once_and_ends(step_ms: int, what: str) -> None:
     (resolved,) = steps.due()
     assert resolved.state is AlertState.RESOLVED
     assert resolved.fingerprint == fired.fingerprint
-    clocks.pass_s(LASTS_MS / 1000)
+    clocks.pass_s(STEP_LASTS_MS / 1000)
     assert steps.due() == []
 
 
@@ -61,11 +61,11 @@ def test_a_second_step_makes_the_alert_last_longer() -> None:
     steps = clocks.steps()
     clocks.pass_s(5, step_ms=HOUR_MS)
     (first,) = steps.due()
-    clocks.pass_s(LASTS_MS / 1000 - 1, step_ms=HOUR_MS)
+    clocks.pass_s(STEP_LASTS_MS / 1000 - 1, step_ms=HOUR_MS)
     (second,) = steps.due()
     assert second.state is AlertState.FIRING
     steps = clocks.steps(second)
-    clocks.pass_s(LASTS_MS / 1000 - 1)
+    clocks.pass_s(STEP_LASTS_MS / 1000 - 1)
     assert steps.due() == []
     clocks.pass_s(1)
     (resolved,) = steps.due()
@@ -84,7 +84,7 @@ def test_a_clock_that_is_set_right_again_keeps_the_transitions_in_order() -> Non
     assert "was set back by 60 min" in right.summary
     clocks.pass_s(300)
     steps = clocks.steps(right)
-    clocks.pass_s(LASTS_MS / 1000 - 301)
+    clocks.pass_s(STEP_LASTS_MS / 1000 - 301)
     assert steps.due() == [], "the restart begins the ten minutes neither again nor earlier"
     clocks.pass_s(1)
     (resolved,) = steps.due()

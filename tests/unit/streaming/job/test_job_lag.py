@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from rules.model.identifiers import Millis
-from streaming.job.job_lag import BEHIND_MS, LASTS_MS, JobLag
+from streaming.job.own_alerts import BEHIND_MS, LAG_LASTS_MS, JobLag
 
 NOW_MS = 1_800_000_000_000
 
@@ -26,10 +26,10 @@ def test_job_that_stays_behind_asks_for_executors_every_ten_minutes(caplog: pyte
         "The job is behind: it evaluates observations 12 s after they were made. It needs more executors or cores "
         "(`master`), and as many `pipeline.partitions`."
     )
-    assert logged(caplog, 12_000, seconds=LASTS_MS // 1_000 + 600) == [once]
-    assert logged(caplog, 12_000, seconds=LASTS_MS // 1_000 + 601) == [once, once]
+    assert logged(caplog, 12_000, seconds=LAG_LASTS_MS // 1_000 + 600) == [once]
+    assert logged(caplog, 12_000, seconds=LAG_LASTS_MS // 1_000 + 601) == [once, once]
 
 
 def test_job_that_keeps_up_or_catches_up_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert logged(caplog, BEHIND_MS - 1, seconds=120) == []
-    assert logged(caplog, 60_000, seconds=LASTS_MS // 1_000) == []
+    assert logged(caplog, 60_000, seconds=LAG_LASTS_MS // 1_000) == []

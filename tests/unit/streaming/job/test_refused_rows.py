@@ -8,7 +8,7 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
-from streaming.job.refused_rows import FIRING_MS, RefusedRows
+from streaming.job.own_alerts import REFUSED_MS, RefusedRows
 
 NOW = Millis(1_800_000_000_000)
 
@@ -110,17 +110,17 @@ def test_alert_resolves_half_an_hour_after_the_newest_row() -> None:
     rows.refused([refused(2)])
     assert due(rows, NOW + 60_000) == []
 
-    assert due(rows, NOW + FIRING_MS) == []
-    assert due(rows, NOW + FIRING_MS + 60_000) == [("rows of prod: time", AlertState.RESOLVED)]
+    assert due(rows, NOW + REFUSED_MS) == []
+    assert due(rows, NOW + REFUSED_MS + 60_000) == [("rows of prod: time", AlertState.RESOLVED)]
 
 
 def test_a_clock_that_was_set_or_a_host_that_was_suspended_resolves_nothing() -> None:
     rows = watched(())
     rows.refused([refused(1)])
     due(rows, NOW)
-    assert rows.due(Millis(NOW + 10 * FIRING_MS)) == []
-    Clock.seconds += FIRING_MS / 1000
-    assert [alert.state for alert in rows.due(Millis(NOW - 10 * FIRING_MS))] == [AlertState.RESOLVED]
+    assert rows.due(Millis(NOW + 10 * REFUSED_MS)) == []
+    Clock.seconds += REFUSED_MS / 1000
+    assert [alert.state for alert in rows.due(Millis(NOW - 10 * REFUSED_MS))] == [AlertState.RESOLVED]
 
 
 def test_firing_alert_of_the_ledger_is_continued() -> None:
@@ -130,8 +130,8 @@ def test_firing_alert_of_the_ledger_is_continued() -> None:
     rows = watched(firing)
 
     rows.refused([refused(2)])
-    assert due(rows, NOW + FIRING_MS - 1) == []
-    assert due(rows, NOW + 2 * FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]
+    assert due(rows, NOW + REFUSED_MS - 1) == []
+    assert due(rows, NOW + 2 * REFUSED_MS) == [("rows of prod: time", AlertState.RESOLVED)]
 
 
 def test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows_again() -> None:
@@ -139,7 +139,7 @@ def test_firing_alert_of_the_ledger_is_not_resolved_before_the_job_has_read_rows
     first = watched(())
     first.refused([refused(1)])
     rows = watched(tuple(first.due(NOW)))
-    restarted_ms = NOW + 10 * FIRING_MS
+    restarted_ms = NOW + 10 * REFUSED_MS
 
     assert due(rows, restarted_ms) == []
     rows.refused([refused(2)])
@@ -152,5 +152,5 @@ def test_firing_alert_of_the_ledger_without_further_rows_resolves_half_an_hour_a
     rows = watched(tuple(first.due(NOW)))
 
     assert due(rows, NOW + 60_000) == []
-    assert due(rows, NOW + 60_000 + FIRING_MS - 1) == []
-    assert due(rows, NOW + 60_000 + FIRING_MS) == [("rows of prod: time", AlertState.RESOLVED)]
+    assert due(rows, NOW + 60_000 + REFUSED_MS - 1) == []
+    assert due(rows, NOW + 60_000 + REFUSED_MS) == [("rows of prod: time", AlertState.RESOLVED)]

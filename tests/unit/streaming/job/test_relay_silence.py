@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import Route
-from streaming.job.own_alerts import OwnAlerts
-from streaming.job.relay_silence import RelaySilence
+from streaming.job.own_alerts import OwnAlerts, RelaySilence
 
 CLUSTERS = ("a", "b")
 

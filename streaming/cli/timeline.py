@@ -1,6 +1,5 @@
 """`kraftwatch timeline`: what happened to a cluster, in order, from what was recorded or a log directory."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,12 +10,7 @@ from streaming.cli import options
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
-    from rules.model.identifiers import Millis
-    from streaming.cli.recorded_config import RecordedRows
-    from streaming.replay.machine import Machine
     from streaming.report.timeline_entries import TimelineEntry
-    from streaming.status.event_history import EventHistory
-    from streaming.status.from_journal import SettingsOf
 
 
 def timeline(
@@ -48,8 +42,10 @@ def timeline(
     from connectors.delivery.ledger import stored_alerts
     from connectors.sinks.alert_json import iso
     from streaming.cli.recorded_config import RecordedRows, recorded_database
+    from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.report.timeline_entries import timeline_entries
+    from streaming.status.from_journal import replayed
 
     from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
     rows = RecordedRows(
@@ -59,43 +55,30 @@ def timeline(
     ledger = stored_alerts(database) if database is not None and database.exists else None
     # Without a ledger the rules are evaluated again.
     settings_of = rows.settings_of(config, setting or ()) if ledger is None else None
-    histories = _histories(rows, settings_of, cluster, evaluation_start(from_ms) if ledger is None else None)
-    newest = [machine.now_ms for _, machine in histories.values()]
-    if from_ms is not None and newest and max(newest) < from_ms:
-        # Nothing would be printed, as if nothing had happened.
-        raise UsageError(f"--from {iso(from_ms)}: {rows.place} ends with {iso(max(newest))}")
-    if cluster is not None and not histories:
-        raise UsageError(f"{rows.place} holds nothing of cluster {cluster}")
-    for name, (history, machine) in histories.items():
-        if log_dir is not None:
-            # Its rows are records, which may be far apart.
-            history.gaps.clear()
-        own = history.alerts if ledger is None else [alert for alert in ledger if alert.cluster == name]
-        for entry in timeline_entries(history, machine.quorum(), own, from_ms=from_ms, to_ms=to_ms):
-            if as_json:
-                print_json(entry.as_json(name))
-            else:
-                stdout_console().print(_line(entry, name if len(histories) > 1 else None), soft_wrap=True)
-
-
-def _histories(
-    rows: "RecordedRows", settings_of: "SettingsOf | None", only: str | None, evaluates_from_ms: "Millis | None"
-) -> "Mapping[str, tuple[EventHistory, Machine]]":
-    """Returns each cluster's history, or one's, and the machine after its rows."""
-    from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.report.back_test import replayed
-    from streaming.status.event_history import EventHistory
 
     def shown(name: str) -> ClusterSettings | None:
         known = None if settings_of is None else settings_of(name)
-        return (known or ClusterSettings(name=name)) if only in (None, name) else None
+        return (known or ClusterSettings(name=name)) if cluster in (None, name) else None
 
-    found: dict[str, tuple[EventHistory, Machine]] = {}
-    for monitor, alerts in replayed(rows.read(print_progress), shown, evaluates_from_ms=evaluates_from_ms):
-        history = found[monitor.settings.name][0] if monitor.settings.name in found else EventHistory()
-        history.add(monitor.machine, alerts)
-        found[monitor.settings.name] = (history, monitor.machine)
-    return found
+    evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
+    read = replayed(rows.read(print_progress), shown, evaluates_from_ms=evaluates_from_ms)
+    replays = {one.machine.cluster: one for one, _ in read}
+    newest_ms = max((one.machine.now_ms for one in replays.values()), default=None)
+    if from_ms is not None and newest_ms is not None and newest_ms < from_ms:
+        # Nothing would be printed, as if nothing had happened.
+        raise UsageError(f"--from {iso(from_ms)}: {rows.place} ends with {iso(newest_ms)}")
+    if cluster is not None and not replays:
+        raise UsageError(f"{rows.place} holds nothing of cluster {cluster}")
+    for name, one in replays.items():
+        if log_dir is not None:
+            # Its rows are records, which may be far apart.
+            one.history.gaps.clear()
+        own = one.history.alerts if ledger is None else [alert for alert in ledger if alert.cluster == name]
+        for entry in timeline_entries(one.history, one.machine.quorum(), own, from_ms=from_ms, to_ms=to_ms):
+            if as_json:
+                print_json(entry.as_json(name))
+            else:
+                stdout_console().print(_line(entry, name if len(replays) > 1 else None), soft_wrap=True)
 
 
 _STYLES = {"alert": "yellow", "gap": "dim", "election": "bold", "unclean-election": "red", "forced-voter-change": "red"}

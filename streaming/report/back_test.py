@@ -21,8 +21,8 @@ from rules.alert import Alert, AlertState
 from rules.finding import Plain
 from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ALWAYS, ClusterMonitor
-from streaming.status.from_journal import SettingsOf
+from streaming.replay.cluster_monitor import ALWAYS
+from streaming.status.from_journal import SettingsOf, replayed
 
 EVALUATE_BEFORE_MS = Millis(600_000)
 """Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""
@@ -51,25 +51,6 @@ def back_test(
 def evaluation_start(from_ms: Millis | None) -> Millis:
     """Returns when the evaluation begins for alerts from a time on; None: from the beginning."""
     return ALWAYS if from_ms is None else Millis(from_ms - EVALUATE_BEFORE_MS)
-
-
-def replayed(
-    rows: Iterable[Observation], settings_of: SettingsOf, *, evaluates_from_ms: Millis | None
-) -> Iterator[tuple[ClusterMonitor, tuple[Alert, ...]]]:
-    """Applies each row, and yields the monitor of its cluster with the alerts after the row.
-
-    Args:
-        evaluates_from_ms: the rules are evaluated after each row from this time on; None: never.
-    """
-    monitors: dict[str, ClusterMonitor | None] = {}
-    for row in rows:
-        if row.cluster not in monitors:
-            settings = settings_of(row.cluster)
-            made = None if settings is None else ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
-            monitors[row.cluster] = made
-        monitor = monitors[row.cluster]
-        if monitor is not None:
-            yield monitor, monitor.apply((row,)).alerts
 
 
 QUIET_MS = 60_000

@@ -4,7 +4,6 @@ It uses the templates of the job's page. Style and script are inline; the Conten
 so the browser runs nothing else and loads nothing, whatever the names in the file contain.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,11 +17,9 @@ from connectors.store.database import Database
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
-from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
-from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import ReplayedJournal, replay_recording
 from streaming.status.recording import Recording
 from streaming.status.status_store import ReceivedStatus
@@ -75,7 +72,6 @@ def make_report(
     recorded_alerts = stored_alerts(request.database) if request.database.exists else None
     begins = request.from_ms or (request.to_ms or request.recording.newest_ms()) - DEFAULT_SPAN_MS
     since_ms = Millis(begins - EVALUATE_BEFORE_MS)
-    histories: dict[str, EventHistory] = defaultdict(EventHistory)
     names: list[str] = []
 
     def settings_of_wanted(name: str) -> ClusterSettings | None:
@@ -90,21 +86,20 @@ def make_report(
             upto=upto,
             since_ms=since_ms,
             evaluates_from_ms=since_ms if recorded_alerts is None else None,
-            after_row=lambda machine, alerts: histories[machine.cluster].add(machine, alerts),
             say=say,
         )
     except UsageError as problem:
         # The replay names the option of `kraftwatch status`.
         raise UsageError(str(problem).replace("--at ", "--to ", 1)) from None
     name = _the_cluster(request, replayed, names)
-    to_ms = request.to_ms or replayed[name].newest_ms
-    history = histories[name]
+    one = replayed[name]
+    to_ms, history = request.to_ms or one.newest_ms, one.history
     from_ms = request.from_ms or Millis(max(to_ms - DEFAULT_SPAN_MS, (history.began_ms or 0) - BEFORE_JOURNAL_MS))
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
     alerts = history.alerts if recorded_alerts is None else recorded_alerts
-    view = _view(request, replayed[name].monitor, history, alerts, to_ms=to_ms)
-    absent = [*replayed[name].missing, *_absent(recorded_alerts)]
+    view = _view(request, one, alerts, to_ms=to_ms)
+    absent = [*one.missing, *_absent(recorded_alerts)]
     html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
     return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)
 
@@ -128,29 +123,20 @@ def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
     return ("there is no ledger beside the journal: the alerts were evaluated again, with the rules of this version",)
 
 
-def _view(
-    request: ReportRequest,
-    monitor: ClusterMonitor,
-    history: EventHistory,
-    alerts: Sequence[Alert],
-    *,
-    to_ms: Millis,
-) -> ClusterView:
-    name, quorum = monitor.settings.name, monitor.machine.quorum()
-    thresholds = monitor.settings.thresholds
-    evaluation = evaluate(quorum, thresholds)
-    status = job_cluster_status(history.added_to(quorum), thresholds, evaluation)
+def _view(request: ReportRequest, one: ReplayedJournal, alerts: Sequence[Alert], *, to_ms: Millis) -> ClusterView:
+    name, quorum, thresholds = one.machine.cluster, one.machine.quorum(), one.monitor.settings.thresholds
+    status = job_cluster_status(one.history.added_to(quorum), thresholds, evaluate(quorum, thresholds))
     stored = SilenceStore(request.database)
     return ClusterView(
         name=name,
         now_ms=to_ms,
         received=ReceivedStatus(
             status=status,
-            received_at_ms=monitor.machine.now_ms,
-            ended_recoveries=tuple(history.ended_recoveries),
+            received_at_ms=one.machine.now_ms,
+            ended_recoveries=tuple(one.history.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
-        silences=[one for one in stored.read() if one.starts_at_ms <= to_ms and fnmatchcase(name, one.cluster)],
+        silences=[each for each in stored.read() if each.starts_at_ms <= to_ms and fnmatchcase(name, each.cluster)],
         recorded=True,
     )
 

@@ -1,7 +1,7 @@
 """Reads an observation as of a point in time, and checks that a source reaches that far."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from connectors.errors import UsageError
 from connectors.observations.log_event import LogAdvanced
@@ -9,37 +9,23 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.sinks.alert_json import iso
-from rules.model.identifiers import Millis, Offset
+from rules.model.identifiers import Millis
 from streaming.replay.decoded_row import decode_observation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceExtent:
-    """The first and last offset and time that a source holds of one cluster; None where it holds none."""
-
-    first_offset: int | None = None
-    last_offset: int | None = None
-    first_ms: int | None = None
-    last_ms: int | None = None
-
-    def with_row(self, row: Observation) -> "SourceExtent":
-        """Returns the extent with one more row of a journal."""
-        ends: list[int] = []
-        if row.kind is ObservationKind.RECORDS and row.last_offset is not None:
-            ends.append(row.last_offset)
-        if row.kind is ObservationKind.SNAPSHOT and row.base_offset:
-            ends.append(row.base_offset - 1)
-        begins = [row.base_offset] if row.kind is ObservationKind.RECORDS and row.base_offset is not None else ends
-        return SourceExtent(
-            first_offset=min((*begins, *_known(self.first_offset)), default=None),
-            last_offset=max((*ends, *_known(self.last_offset)), default=None),
-            first_ms=min((row.observed_at_ms, *_known(self.first_ms))),
-            last_ms=max((row.observed_at_ms, *_known(self.last_ms))),
-        )
+def held_at(row: Observation, upto: PointInTime) -> tuple[int, ...]:
+    """Returns what a row of a journal holds in the unit of `upto`: its time, or its first and last offset, if any."""
+    if isinstance(upto, AtTime):
+        return (row.observed_at_ms,)
+    if row.kind is ObservationKind.SNAPSHOT:
+        return (row.base_offset - 1,) if row.base_offset else ()
+    ends = (row.base_offset, row.last_offset) if row.kind is ObservationKind.RECORDS else ()
+    return tuple(end for end in ends if end is not None)
 
 
-def _known(value: int | None) -> tuple[int, ...]:
-    return () if value is None else (value,)
+def wanted_position(upto: PointInTime) -> int:
+    """Returns the offset or the time."""
+    return upto.offset if isinstance(upto, AtOffset) else upto.at_ms
 
 
 def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[DecodedItem]:
@@ -56,40 +42,24 @@ def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[DecodedI
             yield event
 
 
-def require_within(upto: PointInTime | None, extent: SourceExtent, source: str) -> None:
+def require_within(upto: PointInTime, held: tuple[int, int] | None, source: str) -> None:
     """Checks that a source holds a point in time.
 
     Args:
-        upto: the point in time; None is always held.
-        extent: what the source holds.
+        held: the first and the last offset or time in it; None: it has none.
         source: names it, as in `the journal of cluster a`.
 
     Raises:
         UsageError: the point in time lies outside.
     """
-    if upto is None:
-        return
-    if isinstance(upto, AtOffset):
-        first, last = extent.first_offset, extent.last_offset
-        asked: int = upto.offset
-    else:
-        first, last, asked = extent.first_ms, extent.last_ms, upto.at_ms
-    if first is None or last is None:
-        raise UsageError(f"--at {spelled(upto)}: {source} holds no metadata log")
-    if asked < first:
-        raise UsageError(f"--at {spelled(upto)}: {source} begins with {spelled(_like(upto, first))}")
-    if asked > last:
-        raise UsageError(f"--at {spelled(upto)}: {source} ends with {spelled(_like(upto, last))}")
 
+    def spelled(position: int) -> str:
+        return str(position) if isinstance(upto, AtOffset) else iso(Millis(position))
 
-def _like(moment: PointInTime, value: int) -> PointInTime:
-    return AtOffset(offset=Offset(value)) if isinstance(moment, AtOffset) else AtTime(at_ms=Millis(value))
-
-
-def spelled(moment: PointInTime) -> str:
-    """Returns a point in time as it is given on the command line."""
-    match moment:
-        case AtOffset(offset=offset):
-            return str(offset)
-        case AtTime(at_ms=at_ms):
-            return iso(at_ms)
+    wanted = wanted_position(upto)
+    if held is None:
+        raise UsageError(f"--at {spelled(wanted)}: {source} holds no metadata log")
+    if wanted < held[0]:
+        raise UsageError(f"--at {spelled(wanted)}: {source} begins with {spelled(held[0])}")
+    if wanted > held[1]:
+        raise UsageError(f"--at {spelled(wanted)}: {source} ends with {spelled(held[1])}")

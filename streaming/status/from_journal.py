@@ -2,10 +2,10 @@
 
 All log records that the journal holds are applied, and the polls and probes of its last day. The replay itself forgets
 older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week by
-default, so it may begin in the middle of the log: then `whole` is False.
+default, so it may begin in the middle of the log: then `missing` says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -23,8 +23,9 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
-from streaming.status.as_of import SourceExtent, events_upto, require_within
+from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
 from streaming.status.cluster_state import ClusterState
+from streaming.status.event_history import EventHistory
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import of_the_quorum
 from streaming.status.recording import Recording
@@ -36,46 +37,46 @@ _LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
 
 SettingsOf = Callable[[str], ClusterSettings | None]
 """Returns the settings of a cluster by its name; None: that cluster is not replayed."""
-AfterRow = Callable[[Machine, Sequence[Alert]], None]
 
 
 class ReplayedJournal:
     """One cluster's rows of a recording, replayed up to a point in time."""
 
-    def __init__(
-        self,
-        settings: ClusterSettings,
-        upto: PointInTime | None,
-        evaluates_from_ms: Millis | None,
-        after_row: AfterRow,
-    ) -> None:
+    def __init__(self, settings: ClusterSettings, upto: PointInTime | None, evaluates_from_ms: Millis | None) -> None:
         self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
-        self._after_row = after_row
+        self.history = EventHistory()
+        """What the rows brought about."""
         self.newest_ms = Millis(0)
         """observed_at of the newest row that was applied; 0 if there is none."""
         self.known_endpoints = KnownEndpoints()
         """The endpoints that its nodes were last reported at."""
         self._upto = upto
         self._ended = False
-        self._extent = SourceExtent()
+        self._held: tuple[int, int] | None = None
+        """The first and last offset or time of the rows, also of those after the point in time."""
 
     @property
     def machine(self) -> Machine:
         """The state after the rows."""
         return self.monitor.machine
 
-    def apply(self, row: Observation) -> None:
-        """Applies a row, unless it is later than the point in time. A row that raises is skipped, as in the job."""
-        if self._upto is not None:
-            self._extent = self._extent.with_row(row)
-            self._ended = self._ended or self._is_later(row, self._upto)
+    def apply(self, row: Observation) -> tuple[Alert, ...]:
+        """Applies a row, unless it is later than the point in time, and returns the alerts after it.
+
+        A row that raises is skipped, as in the job.
+        """
+        if self._upto is not None and (held := held_at(row, self._upto)):
+            ends = (*held, *(self._held or ()))
+            self._held = (min(ends), max(ends))
+            self._ended = self._ended or held[0] > wanted_position(self._upto)
         if self._ended:
-            return
+            return ()
         self.newest_ms = Millis(row.observed_at_ms)
         shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
-        outcome = self.monitor.apply((shown,))
-        self._after_row(self.machine, outcome.alerts)
+        alerts = self.monitor.apply((shown,)).alerts
+        self.history.add(self.machine, alerts)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+        return alerts
 
     def finish(self, source: str) -> None:
         """Skips rows after which the state cannot be stored, as in the job, and checks that the point in time is held.
@@ -84,22 +85,10 @@ class ReplayedJournal:
             UsageError: it is not.
         """
         self.monitor.apply((), store=True)
-        require_within(self._upto, self._extent, source)
+        if self._upto is not None:
+            require_within(self._upto, self._held, source)
         if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
             raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
-
-    def _is_later(self, row: Observation, upto: PointInTime) -> bool:
-        match upto:
-            case AtTime(at_ms=at_ms):
-                return row.observed_at_ms > at_ms
-            case AtOffset(offset=offset):
-                first = (row.base_offset or 0) - (row.kind is ObservationKind.SNAPSHOT)
-                return row.kind in _LOG_KINDS and first > offset
-
-    @property
-    def whole(self) -> bool:
-        """The journal reaches back to the log's beginning or to a whole snapshot."""
-        return self.machine.log.image.complete
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -111,6 +100,31 @@ class ReplayedJournal:
         return recorded_state(self.machine, self.newest_ms, self.monitor.settings.thresholds, missing=self.missing)
 
 
+def replayed(
+    rows: Iterable[Observation],
+    settings_of: SettingsOf,
+    *,
+    upto: PointInTime | None = None,
+    polls_since_ms: int = 0,
+    evaluates_from_ms: Millis | None,
+) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
+    """Applies each row, and yields its cluster with the alerts after the row.
+
+    Args:
+        upto: rows that are later are not applied.
+        polls_since_ms: older polls and probes are left out.
+        evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
+    """
+    clusters: dict[str, ReplayedJournal | None] = {}
+    for row in rows:
+        if row.cluster not in clusters:
+            settings = settings_of(row.cluster)
+            clusters[row.cluster] = None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms)
+        one = clusters[row.cluster]
+        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms):
+            yield one, one.apply(row)
+
+
 def replay_recording(
     recording: Recording,
     settings_of: SettingsOf,
@@ -118,7 +132,6 @@ def replay_recording(
     upto: PointInTime | None = None,
     since_ms: Millis | None = None,
     evaluates_from_ms: Millis | None = None,
-    after_row: AfterRow = lambda _machine, _alerts: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, ReplayedJournal]:
     """Replays what was recorded.
@@ -128,8 +141,7 @@ def replay_recording(
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
         since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
             journal those of the last day.
-        evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
-        after_row: receives a cluster's machine after each of its rows, which it must not change, and the alerts.
+        evaluates_from_ms: as of `replayed`.
         say: prints progress, every two seconds.
 
     Returns:
@@ -139,32 +151,24 @@ def replay_recording(
         UsageError: the recording cannot be read, or does not hold that point in time.
         JournalError: the journal is damaged.
     """
-    replays: dict[str, ReplayedJournal | None] = {}
     until_ms = upto.at_ms if isinstance(upto, AtTime) else None
     newest_ms = until_ms or recording.newest_ms()
-    polls_since_ms = newest_ms - _POLLS_MS
     if since_ms is None and not isinstance(upto, AtOffset):
         since_ms = Millis(newest_ms - _TOPIC_POLLS_MS)
-    for row in recording.rows(since_ms=since_ms, until_ms=until_ms, say=say):
-        if row.cluster not in replays:
-            settings = settings_of(row.cluster)
-            replays[row.cluster] = (
-                None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms, after_row)
-            )
-        one = replays[row.cluster]
-        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms or upto is not None):
-            one.apply(row)
-    endpoints = recording.endpoints()
-    replayed = {name: one for name, one in replays.items() if one is not None}
-    if isinstance(upto, AtOffset) and len(replayed) > 1:
+    rows = recording.rows(since_ms=since_ms, until_ms=until_ms, say=say)
+    polls_since_ms = newest_ms - _POLLS_MS if upto is None else 0
+    each = replayed(rows, settings_of, upto=upto, polls_since_ms=polls_since_ms, evaluates_from_ms=evaluates_from_ms)
+    found = {one.machine.cluster: one for one, _ in each}
+    if isinstance(upto, AtOffset) and len(found) > 1:
         raise UsageError(
-            f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(replayed)}: "
+            f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "
             "give a time"
         )
-    for name, one in replayed.items():
+    endpoints = recording.endpoints()
+    for name, one in found.items():
         one.finish(f"the {recording.kind} of cluster {name}")
         one.known_endpoints = stored_endpoints(endpoints.get(name))
-    return {name: one for name, one in replayed.items() if one.newest_ms}
+    return {name: one for name, one in found.items() if one.newest_ms}
 
 
 def recorded_state(

@@ -33,7 +33,7 @@ from rules.formatting import and_join
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.status.as_of import SourceExtent, events_upto, require_within
+from streaming.status.as_of import events_upto, require_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,8 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
                     _apply(machine, item, events_upto(item, upto))
         sets = voter_sets_in_files(files)
         log_from = Offset(files.segments[0].base_offset if files.segments else start.offset)
-        require_within(upto, _extent(files, machine, continues, newest_ms, upto), str(partition))
+        if upto is not None:
+            require_within(upto, _held(files, machine, continues, newest_ms, upto), str(partition))
     election = read_election_state(partition)
     if upto is None and isinstance(election, ElectionState):
         _apply_election(machine, election)
@@ -175,16 +176,15 @@ def _apply_election(machine: Machine, election: ElectionState) -> None:
         leadership.leader_id, leadership.epoch = election.leader_id, election.leader_epoch
 
 
-def _extent(
-    files: LogDirFiles, machine: Machine, continues: LogContinues | None, newest_ms: int, upto: PointInTime | None
-) -> SourceExtent:
-    """What the directory holds, as far as reading it up to that point in time showed."""
+def _held(
+    files: LogDirFiles, machine: Machine, continues: LogContinues | None, newest_ms: int, upto: PointInTime
+) -> tuple[int, int] | None:
+    """Returns the first and last time or offset of the directory, as far as reading it up to `upto` showed."""
     complete = machine.log.image.complete and machine.log.position >= 0
     if isinstance(upto, AtTime):
-        first_ms = upto.at_ms if complete else continues.timestamp_ms if continues else None
-        return SourceExtent(first_ms=first_ms, last_ms=upto.at_ms if continues else newest_ms)
-    oldest = min((snapshot.end_offset - 1 for snapshot in files.snapshots), default=None)
+        first = upto.at_ms if complete else continues.timestamp_ms if continues else None
+        return None if first is None else (first, upto.at_ms if continues else newest_ms)
+    first = min((snapshot.end_offset - 1 for snapshot in files.snapshots), default=None)
     if files.segments and files.segments[0].base_offset == 0:
-        oldest = 0
-    first = None if oldest is None else max(0, oldest)
-    return SourceExtent(first_offset=first, last_offset=machine.log.position if complete else first)
+        first = 0
+    return None if first is None else (max(0, first), machine.log.position if complete else max(0, first))

@@ -195,7 +195,7 @@ def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:
 def _monitors(target: QueryTarget) -> tuple[ClusterMonitor, ClusterMonitor | None]:
     """Returns the monitor to apply rows to, and the recorded one where its journal lacks the beginning of the log."""
     before = target.recorded
-    if before is not None and before.whole:
+    if before is not None and not before.missing:
         return before.monitor, None
     # The query has asked the nodes for an id that is not configured.
     settings = replace(target.settings, cluster_id=target.cluster.cluster_id)

@@ -6,7 +6,7 @@ Look-back, timeline, report, back-test and audit read it; what they need is the 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
@@ -16,54 +16,13 @@ from connectors.store.journal_reader import JournalReader
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
 
+if TYPE_CHECKING:
+    from connectors.relay.topic_recording import TopicRecording
+
+Recording: TypeAlias = "JournalRecording | TopicRecording"
+"""Rows of one or several clusters: both have the same methods."""
 _SAY_EVERY_S = 2.0
 _CLOCK_EVERY_ROWS = 1_000
-
-
-class Recording(Protocol):
-    """Rows of one or several clusters. The topic's implementation is `connectors.relay.topic_recording`."""
-
-    @property
-    def kind(self) -> str:
-        """`journal` or `topic`."""
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-
-    def newest_ms(self) -> Millis:
-        """Returns the time of the newest row; 0 if there is none.
-
-        Raises:
-            UsageError: it cannot be read.
-            JournalError: the journal is damaged.
-        """
-
-    def rows(
-        self,
-        *,
-        since_ms: Millis | None = None,
-        until_ms: Millis | None = None,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> Iterator[Observation]:
-        """Yields the rows, those of each cluster in order.
-
-        Args:
-            since_ms: the rows may begin where each log is read from its start or a snapshot before this time. None:
-                with the oldest rows with which a state is whole.
-            until_ms: the rows may end with the first one after this time.
-            say: prints progress, every two seconds.
-
-        Raises:
-            UsageError: it cannot be read.
-            JournalError: the journal is damaged.
-        """
-
-    def endpoints(self) -> Mapping[str, str]:
-        """Returns what the gatherer has stored of each cluster's endpoints, by cluster; none if it is not known."""
-
-    def restarts_logs(self, row: Observation) -> bool:
-        """Returns whether a log may be read again from the newest row on that was yielded."""
 
 
 class JournalRecording:
@@ -78,7 +37,11 @@ class JournalRecording:
         self._restarted_at = reader.restarted_at()
 
     def newest_ms(self) -> Millis:
-        """See `Recording`."""
+        """Returns the time of the newest row; 0 if there is none.
+
+        Raises:
+            JournalError: the journal is damaged.
+        """
         span = journal_span(self.reader)
         return Millis(0) if span is None else span[1]
 
@@ -89,7 +52,17 @@ class JournalRecording:
         until_ms: Millis | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> Iterator[Observation]:
-        """See `Recording`: all of them, but what a repair has made unnecessary; clusters share the sequence."""
+        """Yields all rows but those that a repair has made unnecessary; clusters share the sequence.
+
+        Args:
+            since_ms: the rows may begin where each log is read from its start or a snapshot before this time. None:
+                with the oldest rows with which a state is whole.
+            until_ms: the rows may end with the first one after this time; here they do not.
+            say: prints progress, every two seconds.
+
+        Raises:
+            JournalError: the journal is damaged.
+        """
         first, end = self._first(since_ms), self.reader.published_end()
         began = said_at = time.monotonic()
         for row in self.reader.read(first, end):
@@ -104,11 +77,11 @@ class JournalRecording:
             yield row
 
     def endpoints(self) -> Mapping[str, str]:
-        """See `Recording`."""
+        """Returns what the gatherer has stored of each cluster's endpoints, by cluster."""
         return self.reader.endpoints()
 
     def restarts_logs(self, row: Observation) -> bool:
-        """See `Recording`."""
+        """Returns whether a log may be read again from the newest row on that was yielded."""
         if self._restarted_at is None or row.sequence < self._restarted_at:
             return False
         self._restarted_at = None

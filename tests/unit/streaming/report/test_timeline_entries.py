@@ -10,9 +10,9 @@ from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis, NodeId
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.report.back_test import replayed
 from streaming.report.timeline_entries import EntryKind, TimelineEntry, timeline_entries
 from streaming.status.event_history import EventHistory
+from streaming.status.from_journal import replayed
 from streaming.status.recording import open_journal
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
@@ -31,11 +31,10 @@ class ObservedHistory:
 
 def observed(folder: Path) -> ObservedHistory:
     found = ObservedHistory()
-    for monitor, _ in replayed(
+    for one, _ in replayed(
         open_journal(folder).rows(), lambda name: ClusterSettings(name=name), evaluates_from_ms=None
     ):
-        found.machine = monitor.machine
-        found.events.add(monitor.machine)
+        found.machine, found.events = one.machine, one.history
     return found
 
 

@@ -32,6 +32,7 @@ from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_text
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
+from streaming.status.from_journal import replayed as replayed_rows
 from streaming.status.health import health
 from streaming.status.live import LiveCluster, QueryTarget
 from streaming.status.recording import has_journal, open_journal
@@ -266,16 +267,12 @@ def test_machine_after_each_row_up_to_a_time_is_passed_on(
     if fixture is not None:
         request.getfixturevalue(fixture)
     folder = journal(tmp_path, [observed(polled(epoch), 1_000 * epoch) for epoch in (7, 8, 9, 10)])
-    seen: list[tuple[int, int | None]] = []
+    upto = AtTime(at_ms=Millis(9_000))
 
-    replay_journal(
-        folder,
-        settings_of,
-        upto=AtTime(at_ms=Millis(9_000)),
-        after_row=lambda machine, _: seen.append((machine.sequence, machine.quorum().leader_epoch)),
-    )
+    each = replayed_rows(open_journal(folder).rows(), settings_of, upto=upto, evaluates_from_ms=None)
+    seen = [(one.machine.sequence, one.machine.quorum().leader_epoch) for one, _ in each]
 
-    assert seen == epochs, "after a row that raises: the state before it"
+    assert seen == [*epochs, epochs[-1]], "after a row that raises, and after a later one: the state before it"
 
 
 def replayed(tmp_path: Path, upto: PointInTime | None) -> ReplayedJournal:

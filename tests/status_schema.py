@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from streaming.status.status_json import status_adapter
+from streaming.status.cluster_status import status_adapter
 
 PATH = Path(__file__).parents[1] / "docs" / "status.schema.json"
 _HEAD = {

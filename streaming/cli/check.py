@@ -32,6 +32,7 @@ def check(opts: OfflineOptions) -> None:
     # Imported here: kafka-python takes a second to import.
     from streaming.cli import cluster_query
     from streaming.status import check_output
+    from streaming.status.build_status import cluster_status
     from streaming.status.health import health, worst
 
     states = cluster_query.query_once(opts)
@@ -40,7 +41,7 @@ def check(opts: OfflineOptions) -> None:
             print_json(check_output.check_json(one))
         else:
             _print(check_output.check_text(one))
-    raise typer.Exit(worst(health(one) for one in states).exit_code)
+    raise typer.Exit(worst(health(cluster_status(one)) for one in states).exit_code)
 
 
 @with_options(ClusterOptions)

@@ -24,7 +24,6 @@ from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.from_journal import ReplayedJournal, recorded_state, replay_recording
 from streaming.status.from_log_dir import replay_log_dir
-from streaming.status.health import Health, health
 from streaming.status.live import QueryTarget, query_clusters
 from streaming.status.recording import has_journal, open_journal, recorded_endpoints
 
@@ -32,7 +31,7 @@ INTERRUPTED = 130
 """The exit code of a query that ^C ended."""
 
 ToJson: TypeAlias = Callable[[ClusterStatus], dict[str, Plain]]
-ToTable: TypeAlias = Callable[[ClusterStatus, Health], RenderableType]
+ToTable: TypeAlias = Callable[[ClusterStatus], RenderableType]
 
 
 def query(
@@ -99,9 +98,7 @@ def print_status(
             for one in states:
                 print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
             return opts.watch
-        tables = Group(
-            *(to_table(cluster_status(one, recovering_limit=recovering_limit), health(one)) for one in states)
-        )
+        tables = Group(*(to_table(cluster_status(one, recovering_limit=recovering_limit)) for one in states))
         if live is None:
             console.print(tables)
         else:

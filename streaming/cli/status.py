@@ -27,7 +27,7 @@ def status(opts: StatusOptions) -> None:
       kraftwatch status --log-dir /var/lib/kafka/metadata
     """
     from streaming.cli import cluster_query
-    from streaming.status.status_json import status_json
+    from streaming.status.cluster_status import status_json
     from streaming.status.status_tables import status_table
 
     cluster_query.print_status(opts, status_json, status_table)
@@ -46,7 +46,7 @@ def replication(opts: StatusOptions) -> None:
       kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
     from streaming.cli import cluster_query
-    from streaming.status.status_json import replication_json
+    from streaming.status.cluster_status import replication_json
     from streaming.status.status_tables import replication_table
 
     cluster_query.print_status(opts, replication_json, replication_table)
@@ -65,7 +65,7 @@ def partitions(opts: StatusOptions) -> None:
       kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import cluster_query
-    from streaming.status.status_json import partitions_json
+    from streaming.status.cluster_status import partitions_json
     from streaming.status.status_tables import partitions_table
 
     cluster_query.print_status(opts, partitions_json, partitions_table, recovering_limit=None)

@@ -34,8 +34,7 @@ from streaming.pipeline.early_alerts import continued
 from streaming.pipeline.ledger_differences import LedgerDifferences
 from streaming.pipeline.output_rows import TOPIC, OutputKind
 from streaming.replay.contract_violations import failure_reason
-from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_json import from_json
+from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
 
 log = logging.getLogger(__name__)

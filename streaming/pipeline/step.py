@@ -47,7 +47,7 @@ from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.monitor_codec import readable_conditions, stored_references
 from streaming.replay.state_codec import DamagedStateError
 from streaming.status.build_status import job_cluster_status
-from streaming.status.status_json import to_bytes
+from streaming.status.cluster_status import to_bytes
 
 CHANGED_STATUS_MS = 1_000
 """A status follows the previous one after this long at the earliest; with an alert or a quarantined row at once."""

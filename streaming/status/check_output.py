@@ -1,9 +1,10 @@
 """What `check` and `safe-to-restart` print: plain data for `--json`, and text for people."""
 
+from dataclasses import asdict
+
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from connectors.store.stored_json import json_safe
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
@@ -11,9 +12,10 @@ from rules.finding import HOLD, Finding, Plain, Thresholds
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from streaming.status import status_tables
+from streaming.status.build_status import cluster_status
 from streaming.status.build_voters import ENDPOINT_RULE
 from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import StatusSource
+from streaming.status.cluster_status import StatusSource, selected_json
 from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
@@ -21,26 +23,23 @@ _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seco
 
 def check_json(state: ClusterState) -> dict[str, Plain]:
     """Returns the fields of `check --json`: every finding with evidence and remedy."""
-    verdict = health(state)
+    status = cluster_status(state)
+    verdict = health(status)
     return {
-        **_head(state),
+        **selected_json(status, ("cluster", "cluster_id")),
         "health": verdict.value,
         "exit_code": verdict.exit_code,
-        "observed_at": iso(state.quorum.now_ms) if state.quorum.now_ms else None,
         "holds_applied": False,
         "findings": [_finding(state, one) for one in worst_first(state.evaluation.findings)],
-        "cannot_tell": [{"rule": one.rule, "subject": one.subject, "why": one.why} for one in state.evaluation.unknown],
-        "not_applicable": [{"rule": one.rule, "why": one.why} for one in state.evaluation.not_applicable],
-        "missing": [*state.missing],
-        "source": state.source.value,
-        "age_ms": state.age_ms,
+        **selected_json(status, ("observed_at_ms", "unknown", "not_applicable", "missing", "source", "age_ms")),
     }
 
 
 def check_text(state: ClusterState) -> Text:
     """Returns the text of `check`."""
-    text = Text.assemble(status_tables.badge(health(state)), (f" {visible(state.quorum.cluster)}\n", "bold"))
-    evaluation, at_risk = state.evaluation, records_at_risk(state)
+    status, evaluation = cluster_status(state), state.evaluation
+    text = Text.assemble(status_tables.badge(health(status)), (f" {visible(status.cluster)}\n", "bold"))
+    at_risk = records_at_risk(status)
     if state.source is StatusSource.JOURNAL:
         text.append(f"  {status_tables.recorded_note(state.age_ms, state.missing)}\n", "bold magenta")
     if state.source is StatusSource.NONE:
@@ -86,15 +85,8 @@ def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
 
 def restart_json(state: ClusterState, answer: RestartSafety) -> dict[str, Plain]:
     """Returns the fields of `safe-to-restart --json`."""
-    return {
-        **_head(state),
-        "node": answer.node,
-        "safe": answer.safe,
-        "against": [*answer.against],
-        "notes": [*answer.notes],
-        "remaining": None if answer.remaining is None else [*answer.remaining],
-        "votes_needed": answer.votes_needed,
-    }
+    cluster = {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
+    return {**cluster, "safe": answer.safe, **asdict(answer)}
 
 
 def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
@@ -110,10 +102,6 @@ def restart_text(state: ClusterState, answer: RestartSafety) -> Text:
         text.append(f"  note: {visible(each)}\n", "dim")
     text.rstrip()
     return text
-
-
-def _head(state: ClusterState) -> dict[str, Plain]:
-    return {"cluster": state.quorum.cluster, "cluster_id": state.quorum.cluster_id}
 
 
 def _finding(state: ClusterState, one: Finding) -> dict[str, Plain]:

@@ -1,18 +1,21 @@
 """`ClusterStatus`: the state of one cluster's quorum, as the CLI, the page, the metrics and the API show it.
 
-`build_status.cluster_status` makes it; `status_json` turns it into JSON. Programs rely on the JSON names of its fields.
+`build_status.cluster_status` makes it. Programs rely on the JSON names of its fields: `status`, `replication` and
+`partitions --json`, `/api/clusters` and the step's output. The schema is docs/status.schema.json.
 Values that `kafka-metadata-quorum describe` prints have its name in snake_case and its meaning
 (MetadataQuorumCommand); its -1 is null here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from rules.finding import NotApplicable, Severity, UnknownResult
+from connectors.sinks.alert_json import iso
+from rules.finding import NotApplicable, Plain, Severity, UnknownResult
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.status.status_parts import (
@@ -221,3 +224,54 @@ class ClusterStatus:
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
     """Rules whose severity the configuration changes."""
+
+
+_HEAD = ("cluster", "cluster_id", "source", "age_ms", "observed_at_ms", "missing")
+"""Fields of `ClusterStatus` that `replication` and `partitions` share with `status`."""
+
+
+@cache
+def status_adapter() -> TypeAdapter[ClusterStatus]:
+    """Returns pydantic's adapter of `ClusterStatus`; making it takes some tens of milliseconds."""
+    return TypeAdapter(ClusterStatus)
+
+
+def status_json(status: ClusterStatus) -> dict[str, Plain]:
+    """Returns the whole status as plain data: `status --json` and `/api/clusters/NAME`."""
+    plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json")
+    return plain
+
+
+def selected_json(status: ClusterStatus, fields: Iterable[str]) -> dict[str, Plain]:
+    """Returns some fields of the status as plain data."""
+    plain: dict[str, Plain] = status_adapter().dump_python(status, mode="json", include=set(fields))
+    return plain
+
+
+def replication_json(status: ClusterStatus) -> dict[str, Plain]:
+    """Returns the fields of `replication --json`."""
+    described_at_ms = status.described_at_ms
+    return {
+        **selected_json(status, (*_HEAD, "leader_id", "leader_epoch")),
+        "described_at": None if described_at_ms is None else iso(described_at_ms),
+        **selected_json(status, ("replicas",)),
+    }
+
+
+def partitions_json(status: ClusterStatus) -> dict[str, Plain]:
+    """Returns the fields of `partitions --json`."""
+    return selected_json(status, (*_HEAD, "recovering"))
+
+
+def to_bytes(status: ClusterStatus) -> bytes:
+    """Returns the whole status as UTF-8 JSON."""
+    return status_adapter().dump_json(status)
+
+
+def from_json(body: str | bytes) -> ClusterStatus:
+    """Returns the status that `to_bytes` wrote.
+
+    Raises:
+        pydantic.ValidationError: it is not such an object.
+    """
+    return status_adapter().validate_json(body)

@@ -15,7 +15,7 @@ from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
-from rules.evaluate import evaluate
+from rules.evaluate import BLIND, evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -27,7 +27,6 @@ from streaming.status.as_of import events_upto, held_at, require_within, wanted_
 from streaming.status.cluster_state import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.from_log_dir import LogDirContents
-from streaming.status.health import of_the_quorum
 from streaming.status.recording import Recording
 
 _POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
@@ -188,7 +187,7 @@ def recorded_state(
     evaluation = evaluate(quorum, thresholds)
     if log_dir is not None:
         # `monitor-blind` would report that no node answered, but none was queried.
-        evaluation = replace(evaluation, findings=of_the_quorum(evaluation.findings))
+        evaluation = replace(evaluation, findings=tuple(one for one in evaluation.findings if one.rule != BLIND))
     return ClusterState(
         quorum=quorum,
         evaluation=evaluation,

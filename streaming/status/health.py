@@ -9,12 +9,10 @@ cluster in which acknowledged records may be lost is never healthy.
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from rules.analysis.leadership import current_leader
-from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT, observes_nothing
+from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
 from rules.evaluate import BLIND
 from rules.finding import Finding, Severity
 from rules.formatting import plural
-from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus, FindingStatus, StatusSource
 
 DATA_LOSS_RULES = frozenset(
@@ -38,16 +36,15 @@ class Health(StrEnum):
         return {Health.HEALTHY: 0, Health.WARNING: 1, Health.CRITICAL: 2, Health.UNKNOWN: 3}[self]
 
 
-def health(state: ClusterState) -> Health:
+def health(status: ClusterStatus) -> Health:
     """Returns the worst severity that was found, or unknown where not everything could be observed."""
-    findings = state.evaluation.findings
-    blind = any(one.rule == BLIND for one in findings)
-    unobserved = blind or state.evaluation.unknown or state.missing or state.source is StatusSource.NONE
+    blind = any(one.rule == BLIND for one in status.findings)
+    unobserved = blind or status.unknown or status.missing or status.source is StatusSource.NONE
     return health_of(
-        {one.severity for one in of_the_quorum(findings)},
-        records_at_risk=records_at_risk(state) is not None,
-        known=not unobserved and current_leader(state.quorum) is not None,
-        observed=not any(one.rule == BLIND and observes_nothing(one.evidence) for one in findings),
+        {one.severity for one in status.findings if one.rule != BLIND},
+        records_at_risk=records_at_risk(status) is not None,
+        known=not unobserved and status.leader_id is not None,
+        observed=not quorum_unobserved(status.findings),
     )
 
 
@@ -69,16 +66,12 @@ def health_of(severities: Collection[Severity], *, records_at_risk: bool, known:
     return Health.HEALTHY if known else Health.UNKNOWN
 
 
-def records_at_risk(state: ClusterState | ClusterStatus) -> str | None:
+def records_at_risk(status: ClusterStatus) -> str | None:
     """Returns, as a sentence, that acknowledged records may be lost; None if nothing indicates it."""
-    if isinstance(state, ClusterStatus):
-        recovering, rules = state.recovering_partitions or 0, {one.rule for one in state.findings}
-    else:
-        recovering, rules = len(state.quorum.recovering), {one.rule for one in state.evaluation.findings}
-    if recovering:
+    if recovering := status.recovering_partitions:
         verb = "is" if recovering == 1 else "are"
         return f"Acknowledged records may be lost: {plural(recovering, 'partition')} {verb} RECOVERING"
-    found = sorted(rules & DATA_LOSS_RULES)
+    found = sorted({one.rule for one in status.findings} & DATA_LOSS_RULES)
     return f"Acknowledged records may be lost: see {found[0]}" if found else None
 
 
@@ -98,8 +91,3 @@ def worst(each: Iterable[Health]) -> Health:
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Returns critical findings, then warnings, then infos; equal severities keep their order."""
     return tuple(sorted(findings, key=lambda one: list(Severity).index(one.severity)))
-
-
-def of_the_quorum(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Returns the findings without those about the monitor's own visibility."""
-    return tuple(one for one in findings if one.rule != BLIND)

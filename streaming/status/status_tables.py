@@ -18,7 +18,7 @@ from rules.evaluate import INHIBITED
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.health import Health, records_at_risk
+from streaming.status.health import Health, health, records_at_risk
 from streaming.status.log_dir_status import log_dir_lines
 from streaming.status.status_parts import BrokerCounts, PossibleVoter, ReplicaStatus
 
@@ -52,10 +52,10 @@ class _Node(Protocol):
     def id(self) -> int: ...
 
 
-def status_table(status: ClusterStatus, health: Health) -> RenderableType:
+def status_table(status: ClusterStatus) -> RenderableType:
     """Returns health and findings first, then the quorum's state, and one row for each voter."""
     return Group(
-        _headline(status, health),
+        _headline(status),
         *_findings(status),
         Text(),
         _grid(status_lines(status)),
@@ -68,7 +68,7 @@ def status_table(status: ClusterStatus, health: Health) -> RenderableType:
     )
 
 
-def replication_table(status: ClusterStatus, health: Health) -> RenderableType:
+def replication_table(status: ClusterStatus) -> RenderableType:
     """Returns one row for each replica: the order and columns of `describe --replication`, and three more columns."""
     names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Endpoint")
     table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
@@ -86,12 +86,12 @@ def replication_table(status: ClusterStatus, health: Health) -> RenderableType:
         )
     if not status.replicas:
         empty = Text("  DescribeQuorum was not answered: the replicas are unknown", style="magenta")
-        return Group(_headline(status, health), Text(), empty, Text())
+        return Group(_headline(status), Text(), empty, Text())
     source = f"reported by leader {status.leader_id} of epoch {or_unknown(status.leader_epoch)}"
     if status.leader_id is None:
         source = "reported by the last leader: no controller leads now"
     note = Text(f"  {source}; times by the leader's clock", style="dim")
-    return Group(_headline(status, health), Text(), table, note, Text())
+    return Group(_headline(status), Text(), table, note, Text())
 
 
 def _last_fetch(row: ReplicaStatus) -> Text:
@@ -99,11 +99,11 @@ def _last_fetch(row: ReplicaStatus) -> Text:
     return Text(age, _STYLES["silent"] if row.liveness is Liveness.NOT_FETCHING else "")
 
 
-def partitions_table(status: ClusterStatus, health: Health) -> RenderableType:
+def partitions_table(status: ClusterStatus) -> RenderableType:
     """Returns one row for each recovering partition, longest first."""
     if not status.recovering:
         none = "no partition is recovering" if _log_was_read(status) else "the metadata log was not read to its end"
-        return Group(_headline(status, health), Text(), Text(f"  {none}"), Text())
+        return Group(_headline(status), Text(), Text(f"  {none}"), Text())
     names = (
         *("Topic", "Partition", "For", "Since (UTC)", "Leader", "ISR", "Replicas", "Alive", "ISR before"),
         "ELR before",
@@ -123,7 +123,7 @@ def partitions_table(status: ClusterStatus, health: Health) -> RenderableType:
             node_ids(one.previous_isr),
             node_ids(one.previous_elr),
         )
-    return Group(_headline(status, health), Text(), table, Text())
+    return Group(_headline(status), Text(), table, Text())
 
 
 def unknown_lines(unknown: Iterable[tuple[str, str | None, str]], most: int = 20) -> Iterable[Text]:
@@ -161,9 +161,9 @@ def remedy_line(step: str) -> tuple[str, str]:
     return f"$ {visible(step, keep=chr(10))}", "green"
 
 
-def badge(health: Health) -> tuple[str, str]:
+def badge(verdict: Health) -> tuple[str, str]:
     """Returns the health in capitals, and its style."""
-    word, style = BADGES[health]
+    word, style = BADGES[verdict]
     return f" {word} ", style
 
 
@@ -173,8 +173,8 @@ def _log_dir(status: ClusterStatus) -> Iterable[RenderableType]:
         yield _grid(log_dir_lines(status.log_dir))
 
 
-def _headline(status: ClusterStatus, health: Health) -> Text:
-    text = Text.assemble(badge(health), (f" {visible(status.cluster)}", "bold"))
+def _headline(status: ClusterStatus) -> Text:
+    text = Text.assemble(badge(health(status)), (f" {visible(status.cluster)}", "bold"))
     observed = "" if status.observed_at_ms is None else iso(status.observed_at_ms)
     text.append(f"  {visible(status.cluster_id or 'cluster id unknown')}  {observed}\n", "dim")
     if status.source is StatusSource.JOURNAL:

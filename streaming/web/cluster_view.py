@@ -19,9 +19,8 @@ from rules.finding import Plain, Severity, UnknownResult
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
-from streaming.status.cluster_status import ClusterStatus, PendingCondition, StatusSource
+from streaming.status.cluster_status import ClusterStatus, PendingCondition, StatusSource, selected_json, status_json
 from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
-from streaming.status.status_json import selected_json, status_json
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 
 NO_LEADER = "no-leader"

@@ -18,8 +18,7 @@ from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import job_cluster_status
-from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_json import from_json, to_bytes
+from streaming.status.cluster_status import ClusterStatus, from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages

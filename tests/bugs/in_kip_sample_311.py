@@ -77,7 +77,7 @@ BUGS = (
         rows="D068",
     ),
     Bug(
-        "streaming/status/status_json.py",
+        "streaming/status/cluster_status.py",
         '(*_HEAD, "leader_id", "leader_epoch")',
         '(*_HEAD, "leader_id")',
         "tests/kips/test_whole_outputs.py::test_fields_of_status_and_replication_and_partitions",

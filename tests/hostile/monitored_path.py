@@ -32,8 +32,7 @@ from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
-from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_json import from_json
+from streaming.status.cluster_status import ClusterStatus, from_json
 from streaming.status.status_store import StatusStore
 from streaming.web.fleet_view import FleetView, api
 from streaming.web.pages import pages

@@ -17,7 +17,7 @@ RESPONSE_S = 60
 
 
 def cluster_status(job: JobProcess) -> dict[str, Any]:
-    """Returns the cluster's newest status as JSON (`streaming.status.status_json`); empty before the first one."""
+    """Returns the cluster's newest status as JSON (`streaming.status.cluster_status`); empty before the first one."""
     answer: dict[str, Any] = json.loads(_get(job, f"/api/clusters/{job.name}"))
     return answer["status"] or {}
 

@@ -22,8 +22,8 @@ from streaming.cli import app, cluster_query, options
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import partitions_json, replication_json, status_json
 from streaming.status.health import health
-from streaming.status.status_json import partitions_json, replication_json, status_json
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.lab import Lab
@@ -228,7 +228,7 @@ def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab
 
     def not_resolved() -> ClusterState:
         state = query(lab)
-        assert (health(state).exit_code, state.missing) == (1, ())
+        assert (health(cluster_status(state)).exit_code, state.missing) == (1, ())
         return state
 
     try:
@@ -260,7 +260,7 @@ def test_restart_is_unsafe_while_another_controller_is_down(lab: Lab) -> None:
         fields = status(state)
         assert (fields["voters_fetching"], fields["failures_left"]) == (2, 0)
         assert {one["id"]: one["verdict"] for one in fields["endpoints"]}[down] == "down"
-        assert health(state).exit_code == 1, "the hold of two minutes is not applied"
+        assert health(cluster_status(state)).exit_code == 1, "the hold of two minutes is not applied"
         return state
 
     try:

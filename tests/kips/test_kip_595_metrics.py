@@ -10,7 +10,7 @@ from rules.model.monitoring import Answer, Reason
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
-from streaming.status.status_json import replication_json
+from streaming.status.cluster_status import replication_json
 from tests.kips.test_kip_856_gauges import state_of, status
 from tests.unit.rules.situation import (
     endpoint,

@@ -10,7 +10,7 @@ from rules.finding import Finding
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
-from streaming.status.status_json import partitions_json
+from streaming.status.cluster_status import partitions_json
 from tests.kips.test_kip_856_gauges import state_of
 from tests.unit.rules.situation import findings, healthy
 from tests.unit.rules.situation import recovering as several_recovering

@@ -17,10 +17,10 @@ from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, Top
 from rules.model.monitoring import Answer, CertificateFault, Invariant
 from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
 from streaming.status.build_status import cluster_status
+from streaming.status.cluster_status import status_json
 from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.log_dir_status import log_dir_lines
-from streaming.status.status_json import status_json
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.rules.situation import (
     DAY_MS,

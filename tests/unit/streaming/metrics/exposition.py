@@ -18,7 +18,7 @@ from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import JobSources, job_registry
 from streaming.status.build_status import job_cluster_status
-from streaming.status.status_json import from_json, to_bytes
+from streaming.status.cluster_status import from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.rules.situation import NOW
 

@@ -26,7 +26,7 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.early_alerts import EarlyCluster, continued
 from streaming.pipeline.initial_alerts import initial_conditions
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.status_json import from_json
+from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert

@@ -20,8 +20,7 @@ from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.ledger_differences import HOLD_S, LedgerDifferences
 from streaming.pipeline.output_rows import OutputKind
-from streaming.status.cluster_status import ClusterStatus, FindingStatus
-from streaming.status.status_json import to_bytes
+from streaming.status.cluster_status import ClusterStatus, FindingStatus, to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.streaming.pipeline.test_deliver_containment import Batch, row

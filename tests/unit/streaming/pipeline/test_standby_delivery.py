@@ -23,8 +23,7 @@ from rules.notifications.notification import Notification
 from streaming.pipeline import deliver
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import OutputKind
-from streaming.status.cluster_status import FindingStatus
-from streaming.status.status_json import to_bytes
+from streaming.status.cluster_status import FindingStatus, to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 from tests.unit.streaming.pipeline.test_deliver_containment import Batch, refused, row

@@ -19,9 +19,8 @@ from streaming.dataframes.journal_dataframe import EVENT, arrow_rows
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import decode_observation
 from streaming.replay.machine import Machine
-from streaming.status import status_json
 from streaming.status.build_status import job_cluster_status
-from streaming.status.cluster_status import ClusterStatus
+from streaming.status.cluster_status import ClusterStatus, from_json, to_bytes
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
 
@@ -100,7 +99,7 @@ def test_no_record_stops_the_replay_the_rules_or_the_status(rows: list[Observati
         assert not [one.summary for one in evaluation.findings if one.rule == BLIND and "rule" in one.evidence]
         tracked, _ = advance(tracked, evaluation, quorum, THRESHOLDS)
         status = job_cluster_status(quorum, THRESHOLDS, evaluation, tracked)
-        assert status_json.from_json(status_json.to_bytes(status)) == status
+        assert from_json(to_bytes(status)) == status
         assert isinstance(status, ClusterStatus)
         for at in times(quorum):
             iso(Millis((at or 0) + 86_400_000))

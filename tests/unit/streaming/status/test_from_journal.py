@@ -33,7 +33,6 @@ from streaming.status.check_output import check_text
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
 from streaming.status.from_journal import replayed as replayed_rows
-from streaming.status.health import health
 from streaming.status.live import LiveCluster, QueryTarget
 from streaming.status.recording import has_journal, open_journal
 from streaming.status.status_tables import status_table
@@ -188,7 +187,7 @@ def test_what_a_journal_no_longer_holds_is_no_answer_that_is_missing(tmp_path: P
 
     for one, why in ((state, "no node was queried"), (queried, "no leader answered now")):
         console = Console(width=200, file=StringIO(), record=True)
-        console.print(check_text(one), status_table(cluster_status(one), health(one)))
+        console.print(check_text(one), status_table(cluster_status(one)))
         assert console.export_text().count(f" old: {why}") == 2
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
+from streaming.status.build_status import cluster_status
 from streaming.status.health import Health, health, worst
 from tests.unit.rules.situation import (
     all_refuse,
@@ -43,13 +44,14 @@ def lost_committed(quorum: Quorum) -> Quorum:
     ],
 )
 def test_health_and_its_exit_code(situation: Callable[[Quorum], Quorum], verdict: Health, code: int) -> None:
-    found = health(state_of(situation(healthy(3))))
+    found = health(cluster_status(state_of(situation(healthy(3)))))
 
     assert (found, found.exit_code) == (verdict, code)
 
 
 def test_missing_data_is_unknown_health() -> None:
-    assert health(replace(state_of(healthy(3)), missing=("DescribeQuorum was not answered",))) is Health.UNKNOWN
+    state = replace(state_of(healthy(3)), missing=("DescribeQuorum was not answered",))
+    assert health(cluster_status(state)) is Health.UNKNOWN
 
 
 def test_worst_health_of_several_clusters() -> None:

@@ -9,7 +9,7 @@ from rules.lifecycle import TrackedCondition, TrackedConditions, advance
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
-from streaming.status.status_json import from_json, to_bytes
+from streaming.status.cluster_status import from_json, to_bytes
 from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, voter_not_fetching
 from tests.unit.streaming.status.statuses import job_status
 

@@ -11,7 +11,6 @@ from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
-from streaming.status.health import health
 from tests.unit.rules.situation import (
     healthy,
     key,
@@ -58,7 +57,7 @@ def printed(quorum: Quorum, what: str = "status", *, width: int = 220, **more: A
     state = state_of(quorum, **more)
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(getattr(status_tables, f"{what}_table")(cluster_status(state), health(state)))
+        console.print(getattr(status_tables, f"{what}_table")(cluster_status(state)))
     return capture.get()
 
 

@@ -51,7 +51,7 @@ def printed_status(quorum: Quorum, **more: int) -> str:
     state = state_of(quorum, live=not more, **more)
     console = Console(width=200, file=io.StringIO())
     with console.capture() as shown:
-        console.print(status_table(cluster_status(state), health(state)))
+        console.print(status_table(cluster_status(state)))
     return shown.get()
 
 
@@ -64,8 +64,8 @@ def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callabl
     without_findings = replace(state, evaluation=replace(state.evaluation, findings=()))
     if quorum.recovering:
         # Also if its rule is turned off.
-        assert health(without_findings) is Health.WARNING
-    assert health(state).exit_code in (1, 2)
+        assert health(cluster_status(without_findings)) is Health.WARNING
+    assert health(cluster_status(state)).exit_code in (1, 2)
     assert "Acknowledged records may be lost" in check_text(state).plain
     assert "Acknowledged records may be lost" in printed_status(quorum)
     before_the_hold = page(quorum)
@@ -75,7 +75,7 @@ def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callabl
 
 def test_no_view_is_healthy_without_a_leader() -> None:
     quorum = replace(healthy(), leader_id=None)
-    assert health(state_of(quorum)) is Health.UNKNOWN
+    assert health(cluster_status(state_of(quorum))) is Health.UNKNOWN
     assert page(quorum).health is Health.UNKNOWN
     assert page(quorum).headline == "No controller is known to lead the quorum now"
 
@@ -146,7 +146,7 @@ def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
     assert "what to do: kraftwatch doctor, with the same options" in check_text(nothing).plain
     console = Console(width=200, file=io.StringIO())
     with console.capture() as shown:
-        console.print(status_table(cluster_status(nothing), health(nothing)))
+        console.print(status_table(cluster_status(nothing)))
     assert "what to do: kraftwatch doctor, with the same options" in shown.get()
     assert "kraftwatch doctor" not in printed_status(healthy())
 
@@ -211,7 +211,12 @@ def test_no_view_shows_an_old_warning_as_the_state_of_a_cluster_of_which_nothing
     view = page(blind, history=history)
     assert (view.health, view.headline) == (Health.UNKNOWN, blindness.summary)
     assert view.row_json()["health"] == "unknown"
-    assert health(replace(state, evaluation=replace(state.evaluation, findings=(warning, blindness)))).exit_code == 3
+    assert (
+        health(
+            cluster_status(replace(state, evaluation=replace(state.evaluation, findings=(warning, blindness))))
+        ).exit_code
+        == 3
+    )
     critical = replace(history[0], severity=Severity.CRITICAL)
     assert page(blind, history=(critical, *history[1:])).health is Health.CRITICAL
 

@@ -13,8 +13,6 @@ import typer
 from connectors.errors import KraftwatchError, UsageError
 from streaming.cli import (
     audit,
-    bundle,
-    check,
     checkpoint,
     config,
     decode,
@@ -24,14 +22,12 @@ from streaming.cli import (
     export,
     lab,
     quarantine,
-    relay,
     replay,
     report,
     rescue,
     run,
     silence,
     status,
-    timeline,
     what_if,
 )
 from streaming.cli.output import apply_help_format, print_message
@@ -97,21 +93,21 @@ app.add_typer(lab.app, name="lab", rich_help_panel=_TRY)
 app.command("status", rich_help_panel=_ON_CALL)(status.status)
 app.command("replication", rich_help_panel=_ON_CALL)(status.replication)
 app.command("partitions", rich_help_panel=_ON_CALL)(status.partitions)
-app.command("check", rich_help_panel=_ON_CALL)(check.check)
-app.command("safe-to-restart", rich_help_panel=_ON_CALL)(check.safe_to_restart)
+app.command("check", rich_help_panel=_ON_CALL)(status.check)
+app.command("safe-to-restart", rich_help_panel=_ON_CALL)(status.safe_to_restart)
 app.command("what-if", rich_help_panel=_ON_CALL)(what_if.what_if)
 app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
 app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
 app.command("run", rich_help_panel=_MONITOR)(run.run)
-app.command("relay", rich_help_panel=_MONITOR)(relay.relay)
+app.command("relay", rich_help_panel=_MONITOR)(run.relay)
 app.command("doctor", rich_help_panel=_MONITOR)(doctor.doctor)
 app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
 app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)
 app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=_MONITOR)
 app.command("report", rich_help_panel=_RECORDED)(report.report)
-app.command("timeline", rich_help_panel=_RECORDED)(timeline.timeline)
+app.command("timeline", rich_help_panel=_RECORDED)(replay.timeline)
 app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
-app.command("bundle", rich_help_panel=_RECORDED)(bundle.bundle)
+app.command("bundle", rich_help_panel=_RECORDED)(report.bundle)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.command("export", rich_help_panel=_RECORDED)(export.export)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)

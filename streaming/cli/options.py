@@ -113,24 +113,8 @@ At: TypeAlias = Annotated[
         metavar="OFFSET|TIME",
     ),
 ]
-RecordedJournal: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal",
-        help="The --checkpoint folder of `kraftwatch run`, or the journal in it; default: what the job of --config "
-        "recorded, with `source: kafka` in the relays' topic.",
-        metavar="DIR",
-    ),
-]
-RecordedLogDir: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--log-dir", help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR"),
-]
 FromTime: TypeAlias = Annotated[
     str | None, typer.Option("--from", help="The first time, ISO 8601; default: the beginning.", metavar="TIME")
-]
-ToTime: TypeAlias = Annotated[
-    str | None, typer.Option("--to", help="The last time, ISO 8601; default: the end.", metavar="TIME")
 ]
 Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Refresh every second until ^C.")]
 
@@ -194,6 +178,32 @@ class StatusOptions(OfflineOptions):
     watch: Watch = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordedOptions:
+    """The options of verbs that evaluate what was recorded."""
+
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            help="The --checkpoint folder of `kraftwatch run`, or the journal in it; default: what the job of --config "
+            "recorded, with `source: kafka` in the relays' topic.",
+            metavar="DIR",
+        ),
+    ] = None
+    log_dir: Annotated[
+        Path | None,
+        typer.Option("--log-dir", help="A controller's metadata.log.dir: what its log alone shows.", metavar="DIR"),
+    ] = None
+    from_: FromTime = None
+    to: Annotated[
+        str | None, typer.Option("--to", help="The last time, ISO 8601; default: the end.", metavar="TIME")
+    ] = None
+    config: ConfigFile = None
+    setting: Settings = None
+    as_json: AsJson = False
+
+
 WORK_DIR = "give the job's work_dir instead"
 
 
@@ -253,7 +263,7 @@ def job_store(checkpoint: str | None, config: Path | None) -> "StorePlace":
     return folder
 
 
-OptionsT = TypeVar("OptionsT", bound=ClusterOptions)
+OptionsT = TypeVar("OptionsT", bound=ClusterOptions | RecordedOptions)
 
 
 def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,7 +1,7 @@
 """The configuration with which recorded data is evaluated: the one of `--config`, of a bundle, or the defaults."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from connectors.store.bundle_file import bundled_config
 from rules.evaluate import RuleOverride, with_overrides
 from rules.model.identifiers import Millis
 from streaming.cli import config_from_options
+from streaming.cli.options import RecordedOptions, parse_time_option
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
@@ -72,26 +73,22 @@ def recording(config: Path | None, journal: Path | None, only: Sequence[str] = (
     return TopicRecording(resolved.relay.recorded_topics(ids))
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecordedRows:
     """The rows that a verb evaluates: of a log directory, a journal, or the job of a configuration."""
 
-    config: Path | None
-    journal: Path | None
-    log_dir: Path | None
-    only: Sequence[str] = ()
-    """Of a topic, only the rows of these clusters are read: names or patterns."""
-    from_ms: Millis | None = None
-    to_ms: Millis | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, opts: RecordedOptions, only: Sequence[str]) -> None:
         """Checks that there is one place, and that the time does not end before it begins.
 
+        Args:
+            only: of a topic, only the rows of these clusters are read: names or patterns.
+
         Raises:
-            UsageError: there is none, or there are two; or it does.
+            UsageError: there is none, or there are two; or it does; or an option is no time.
         """
-        places = [self.journal, self.log_dir].count(None)
-        if places == 0 or (places == 2 and self.config is None):
+        self._opts, self._only = opts, only
+        self.from_ms, self.to_ms = parse_time_option("--from", opts.from_), parse_time_option("--to", opts.to)
+        places = [opts.journal, opts.log_dir].count(None)
+        if places == 0 or (places == 2 and opts.config is None):
             raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
         if self.from_ms is not None and self.to_ms is not None and self.from_ms > self.to_ms:
             raise UsageError(f"--from {iso(self.from_ms)}: the start must be before the end, {iso(self.to_ms)}")
@@ -99,7 +96,7 @@ class RecordedRows:
     @property
     def place(self) -> str:
         """Where the rows are, for messages."""
-        return str(self.log_dir or self.journal or f"what the job of {self.config} recorded")
+        return str(self._opts.log_dir or self._opts.journal or f"what the job of {self._opts.config} recorded")
 
     def read(self, say: Callable[[str], None]) -> "Iterator[Observation]":
         """Yields the rows of the time and, before them, what a state of that time needs.
@@ -110,10 +107,10 @@ class RecordedRows:
         """
         from streaming.report.back_test import EVALUATE_BEFORE_MS, log_dir_rows
 
-        if self.log_dir is not None:
-            return log_dir_rows(self.log_dir)
+        if self._opts.log_dir is not None:
+            return log_dir_rows(self._opts.log_dir)
         since_ms = None if self.from_ms is None else Millis(self.from_ms - EVALUATE_BEFORE_MS)
-        recorded = recording(self.config, self.journal, self.only)
+        recorded = recording(self._opts.config, self._opts.journal, self._only)
         return recorded.rows(since_ms=since_ms, until_ms=self.to_ms, say=say)
 
     def settings_of(self, config: Path | None, setting: Sequence[str]) -> "SettingsOf":
@@ -122,9 +119,9 @@ class RecordedRows:
         Raises:
             UsageError: the configuration or a setting is invalid.
         """
-        resolved = recorded_config(config, setting, self.journal)
+        resolved = recorded_config(config, setting, self._opts.journal)
         of_any, watched = _settings_of(resolved, setting), () if resolved is None else resolved.watched
-        if self.log_dir is None:
+        if self._opts.log_dir is None:
             names = {section.name for section in watched}
             return lambda name: of_any(name) if resolved is None or name in names else None
         # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It

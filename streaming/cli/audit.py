@@ -72,8 +72,14 @@ def audit(
         raise UsageError("--record is for an audit of everything: give --checkpoint, without --cluster and --alerts")
     found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
     if record:
+        from connectors.store.audit_results import AuditResults
+        from connectors.store.tables import job_database
+        from connectors.wall_clock import wall_ms
+
         assert store is not None
-        _record(found, store)
+        if isinstance(store, Path):
+            refuse_root_for_other_owner(store)
+        AuditResults(job_database(store)).add(found.results(wall_ms()))
     page = None if docs is None else _write_page(docs, found)
     if as_json:
         broken = [one.plain() for one in found.broken]
@@ -138,16 +144,6 @@ def _run_audit(
     if alerts is not None:
         run.alerts(of_clusters(jsonl_alerts(alerts)))
     return run
-
-
-def _record(found: "Audit", store: "StorePlace") -> None:
-    from connectors.store.audit_results import AuditResults
-    from connectors.store.tables import job_database
-    from connectors.wall_clock import wall_ms
-
-    if isinstance(store, Path):
-        refuse_root_for_other_owner(store)
-    AuditResults(job_database(store)).add(found.results(wall_ms()))
 
 
 def _rows(recorded: "Recording", clusters: frozenset[str], from_ms: Millis | None) -> "Iterator[Observation]":

@@ -24,7 +24,6 @@ from connectors.metadata.dump_log import (
     dump_records,
     dump_texts,
 )
-from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import kafka_versions
 from connectors.sinks.alert_json import iso
 from connectors.sinks.sink import LATEST_MS
@@ -33,11 +32,10 @@ from rules.model.identifiers import Millis
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _encode_field = json.JSONEncoder().encode
 _UNCOLORED = "%10s  %6s  %-24s  %-34s  %2s  %s\n"
-_PLAIN = Style()
-_DIM = Style(dim=True)
-_OFFSET = Style(color="cyan")
-_TYPE = Style(bold=True)
-_NOT_DECODED = Style(color="yellow")
+_WIDTHS = (">10", ">6", "<24", "<34", ">2", "")
+_PLAIN, _DIM, _NOT_DECODED = Style(), Style(dim=True), Style(color="yellow")
+_STYLES = (Style(color="cyan"), _PLAIN, _DIM, Style(bold=True), _DIM)
+"""Of all columns but the last one."""
 EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
 """Prints or counts one record; a gap is only counted."""
 
@@ -84,13 +82,21 @@ def decode(
       kraftwatch decode 00000000000000000000.log --json
       kraftwatch decode 00000000000000024001-0000000042.checkpoint --summary
     """
-    _check_kafka(kafka, summarize=summarize)
+    if kafka is not None and kafka not in kafka_versions():
+        raise UsageError(f"--kafka {kafka}: unknown version; known versions: {', '.join(kafka_versions())}")
+    if kafka is not None and summarize:
+        raise UsageError("--kafka and --summary cannot be combined: omit --kafka")
     segment = _read_log(path)
     complete = True
     summary = LogSummary()
     try:
         write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
-        entries = _entries(segment, kafka, "json" if as_json else "text", secrets=show_secrets)
+        # With the schemas of any Kafka, the frequent records are read as text.
+        entries: Iterator[DumpEntry | RecordText] = (
+            dump_texts(segment, style="json" if as_json else "text", secrets=show_secrets)
+            if kafka is None
+            else dump_records(segment, kafka=kafka, secrets=show_secrets)
+        )
         complete = _write_entries(path, entries, write)
         if summarize:
             _print_summary(path.name, segment, summary, as_json=as_json)
@@ -99,16 +105,6 @@ def decode(
         # The reader has closed the pipe. Python flushes stdout again at exit; /dev/null lets that succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(0 if complete else 1)
-
-
-def _entries(
-    segment: bytes, kafka: str | None, style: FieldStyle, *, secrets: bool
-) -> Iterator[DumpEntry | RecordText]:
-    """Yields the records of a file; with the schemas of any Kafka, the frequent ones as text."""
-    if kafka is None:
-        yield from dump_texts(segment, style=style, secrets=secrets)
-    else:
-        yield from dump_records(segment, kafka=kafka, secrets=secrets)
 
 
 def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
@@ -124,24 +120,7 @@ def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write:
     return complete
 
 
-def _check_kafka(kafka: str | None, *, summarize: bool) -> None:
-    """Checks the option --kafka.
-
-    Raises:
-        UsageError: the version is unknown, or the option does not go with --summary.
-    """
-    if kafka is not None and kafka not in kafka_versions():
-        raise UsageError(f"--kafka {kafka}: unknown version; known versions: {', '.join(kafka_versions())}")
-    if kafka is not None and summarize:
-        raise UsageError("--kafka and --summary cannot be combined: omit --kafka")
-
-
 def _read_log(path: Path) -> bytes:
-    """Returns the content of a file of the metadata log.
-
-    Raises:
-        UsageError: it cannot be read, or it is not such a file.
-    """
     try:
         if path.exists() and not path.is_dir():
             require_regular_file(path)
@@ -199,7 +178,6 @@ def _json_line(record: DumpedRecord | RecordText) -> str:
 
 
 def _text_line(colors: ColorSystem | None, record: DumpedRecord | RecordText) -> str:
-    """Returns the line of one record for people."""
     when = _time(record.timestamp)
     if isinstance(record, RecordText):
         offset, epoch, _, name, number, fields = record
@@ -216,31 +194,17 @@ def _text_line(colors: ColorSystem | None, record: DumpedRecord | RecordText) ->
         # JSON escapes control characters in names, which a terminal would interpret.
         texts = (f"{name}={_encode_field(value)}" for name, value in record.data.items() if name != "version")
         rest, style = " ".join(texts), _PLAIN
-    return _columns(colors, record.offset, record.epoch, when, type_, version, rest, style)
+    return _columns(colors, record.offset, record.epoch, when, type_, version, rest, style=style)
 
 
-def _columns(
-    colors: ColorSystem | None,
-    offset: object,
-    epoch: object,
-    when: str,
-    type_: str,
-    version: object,
-    rest: str,
-    style: Style = _PLAIN,
-) -> str:
+def _columns(colors: ColorSystem | None, *cells: object, style: Style = _PLAIN) -> str:
+    """Returns a line; `style` is that of the last cell."""
     if colors is None:
-        line = _UNCOLORED % (offset, epoch, when, type_, version, rest)
+        line = _UNCOLORED % cells
     else:
+        texts = [f"{cell:{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)]
         line = "  ".join(
-            (
-                _OFFSET.render(f"{offset:>10}", color_system=colors),
-                _PLAIN.render(f"{epoch:>6}", color_system=colors),
-                _DIM.render(f"{when:<24}", color_system=colors),
-                _TYPE.render(f"{type_:<34}", color_system=colors),
-                _DIM.render(f"{version:>2}", color_system=colors),
-                style.render(rest, color_system=colors),
-            )
+            each.render(text, color_system=colors) for each, text in zip((*_STYLES, style), texts, strict=True)
         )
     return line.rstrip() + "\n"
 

@@ -2,7 +2,7 @@
 
 import difflib
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,13 +73,17 @@ def explain(
 def _rule_list() -> RenderableType:
     from rules.evaluate import RULES
 
+    hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
+    return Group(_grid([(one.id, one.title) for one in RULES.values()]), Text(hint, "dim"))
+
+
+def _grid(rows: Iterable[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="cyan")
     grid.add_column()
-    for one in RULES.values():
-        grid.add_row(one.id, one.title)
-    hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
-    return Group(grid, Text(hint, "dim"))
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def _page(rule: "Rule") -> RenderableType:
@@ -108,12 +112,7 @@ def _glossary() -> RenderableType:
     """Returns the tables of docs/glossary.md."""
     parts: list[RenderableType] = []
     for heading, terms in _glossary_sections():
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="cyan")
-        grid.add_column()
-        for term, meaning in terms:
-            grid.add_row(Text(term), Text(meaning))
-        parts += [Text(heading, "bold"), grid, Text()]
+        parts += [Text(heading, "bold"), _grid(terms), Text()]
     return Group(*parts[:-1])
 
 
@@ -128,14 +127,10 @@ def _meaning(name: str) -> Text | None:
 
 def _glossary_sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Returns each heading of docs/glossary.md with its terms and their meanings."""
-    for section in _glossary_text().split("\n## ")[1:]:
-        heading, *lines = section.splitlines()
-        rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
-        yield heading, [(term.strip(), meaning.strip().replace("`", "")) for term, meaning in rows[1:]]
-
-
-def _glossary_text() -> str:
     packaged = files("streaming.cli").joinpath("glossary.md")
     # The wheel has a copy; in a checkout the page itself is read.
     file = packaged if packaged.is_file() else Path(__file__).parents[2] / "docs" / "glossary.md"
-    return file.read_text(encoding="utf-8")
+    for section in file.read_text(encoding="utf-8").split("\n## ")[1:]:
+        heading, *lines = section.splitlines()
+        rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+        yield heading, [(term.strip(), meaning.strip().replace("`", "")) for term, meaning in rows[1:]]

@@ -98,7 +98,11 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    _silences(store).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
+    each = (
+        replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
+        for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns))
+    )
+    _silences(store).add(*each, now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
@@ -165,18 +169,8 @@ def end(
     print_message(f"silence ended: {_matchers(ended)}")
 
 
-def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Iterable[Silence]:
-    """Yields the silence for each combination of a cluster, a rule, a subject and a severity; all have its id."""
-    for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns)):
-        yield replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
-
-
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
-    """Rejects a pattern that matches no known value: the silence would have no effect.
-
-    Raises:
-        UsageError: a pattern matches none of the known values.
-    """
+    """Rejects a pattern that matches no known value: the silence would have no effect."""
     from streaming.config.cross_checks import unmatched
 
     for pattern in patterns or ():
@@ -187,12 +181,15 @@ def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collecti
 
 
 def _check_clusters(patterns: Sequence[str], store: "StorePlace", config: Path | None) -> None:
-    """Rejects a pattern that matches no cluster of the job.
+    """Rejects a pattern that matches no cluster of the checkpoint or the configuration, nor alerts about the job."""
+    from streaming.config import load
+    from streaming.pipeline.checkpoint import Checkpoint
 
-    Raises:
-        UsageError: a pattern matches no cluster, or the job has no cluster yet.
-    """
-    known = _known_clusters(store, config)
+    known = {JOB_CLUSTER_ID}
+    if isinstance(store, Path):
+        known |= {*Checkpoint(folder=store).cluster_ids()}
+    if config is not None:
+        known |= {section.name for section in load(config).clusters}
     for pattern in patterns:
         if pattern != JOB_CLUSTER_ID and known == {JOB_CLUSTER_ID}:
             raise UsageError(
@@ -200,17 +197,6 @@ def _check_clusters(patterns: Sequence[str], store: "StorePlace", config: Path |
                 "give --config FILE, or start the job first"
             )
     _check_patterns("cluster", patterns, known)
-
-
-def _known_clusters(store: "StorePlace", config: Path | None) -> Collection[str]:
-    """Returns the clusters of the checkpoint and of the configuration, and the name in alerts about the job itself."""
-    from streaming.config import load
-    from streaming.pipeline.checkpoint import Checkpoint
-
-    names = {*Checkpoint(folder=store).cluster_ids()} if isinstance(store, Path) else set()
-    if config is not None:
-        names |= {section.name for section in load(config).clusters}
-    return {*names, JOB_CLUSTER_ID}
 
 
 def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":

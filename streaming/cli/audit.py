@@ -8,9 +8,10 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
+from connectors.wall_clock import wall_ms
 from rules.formatting import plural
 from rules.model.identifiers import Millis
-from streaming.cli.checkpoint import refuse_root_for_other_owner
+from streaming.cli.checkpoint import database_to_write
 from streaming.cli.options import AsJson, ConfigFile, FromTime, parse_time_option
 from streaming.cli.output import print_json, print_message, print_progress
 
@@ -73,13 +74,9 @@ def audit(
     found = _run_audit(recorded, store, alerts, frozenset(cluster or ()), from_ms)
     if record:
         from connectors.store.audit_results import AuditResults
-        from connectors.store.tables import job_database
-        from connectors.wall_clock import wall_ms
 
         assert store is not None
-        if isinstance(store, Path):
-            refuse_root_for_other_owner(store)
-        AuditResults(job_database(store)).add(found.results(wall_ms()))
+        AuditResults(database_to_write(store)).add(found.results(wall_ms()))
     page = None if docs is None else _write_page(docs, found)
     if as_json:
         broken = [one.plain() for one in found.broken]

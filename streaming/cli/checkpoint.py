@@ -16,6 +16,8 @@ from streaming.cli.output import print_json, print_message, print_progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from connectors.store.database import Database
+    from connectors.store.store_place import StorePlace
     from streaming.pipeline.checkpoint import Checkpoint
 
 _BEGINS_AGAIN = (
@@ -143,16 +145,25 @@ def _spark(folder: "Checkpoint", stack: ExitStack) -> "SparkSession":
 
 def _existing(checkpoint: str | None, remote: str) -> Path:
     folder = existing_checkpoint(checkpoint, remote=remote).absolute()
-    refuse_root_for_other_owner(folder)
+    _refuse_root_for_other_owner(folder)
     return folder
 
 
-def refuse_root_for_other_owner(checkpoint: Path) -> None:
-    """Checks that what this process writes to an existing checkpoint folder can be read by its owner.
+def database_to_write(store: "StorePlace") -> "Database":
+    """Returns a job's database.
 
     Raises:
         UsageError: this process runs as root, and the folder belongs to another user.
     """
+    from connectors.store.tables import job_database
+
+    if isinstance(store, Path):
+        _refuse_root_for_other_owner(store)
+    return job_database(store)
+
+
+def _refuse_root_for_other_owner(checkpoint: Path) -> None:
+    """Checks that what this process writes to an existing checkpoint folder can be read by its owner."""
     owner = checkpoint.stat().st_uid
     if os.geteuid() != 0 or owner == 0:
         return

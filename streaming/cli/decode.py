@@ -24,6 +24,7 @@ from connectors.metadata.dump_log import (
     dump_records,
     dump_texts,
 )
+from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import kafka_versions
 from connectors.sinks.alert_json import iso
 from connectors.sinks.sink import LATEST_MS
@@ -91,12 +92,7 @@ def decode(
     summary = LogSummary()
     try:
         write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
-        # With the schemas of any Kafka, the frequent records are read as text.
-        entries: Iterator[DumpEntry | RecordText] = (
-            dump_texts(segment, style="json" if as_json else "text", secrets=show_secrets)
-            if kafka is None
-            else dump_records(segment, kafka=kafka, secrets=show_secrets)
-        )
+        entries = _entries(segment, kafka, "json" if as_json else "text", secrets=show_secrets)
         complete = _write_entries(path, entries, write)
         if summarize:
             _print_summary(path.name, segment, summary, as_json=as_json)
@@ -105,6 +101,15 @@ def decode(
         # The reader has closed the pipe. Python flushes stdout again at exit; /dev/null lets that succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(0 if complete else 1)
+
+
+def _entries(
+    segment: bytes, kafka: str | None, style: FieldStyle, *, secrets: bool
+) -> Iterator[DumpEntry | RecordText]:
+    """Returns the records of a file; with the schemas of any Kafka, the frequent ones as text."""
+    if kafka is None:
+        return dump_texts(segment, style=style, secrets=secrets)
+    return dump_records(segment, kafka=kafka, secrets=secrets)
 
 
 def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:

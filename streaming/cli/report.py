@@ -69,17 +69,18 @@ def report(
     folder = _folder(checkpoint, journal, config)
     from connectors.sinks.alert_json import iso
     from streaming.cli.recorded_config import recorded_database, recorded_settings, recording
-    from streaming.report.incident_report import ReportRequest, make_report
+    from streaming.report.incident_report import make_report
 
-    begin, end = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
-    request = ReportRequest(
-        recording=recording(config, folder, [cluster] if cluster else ()),
-        database=recorded_database(config, folder),
+    from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
+    made = make_report(
+        recording(config, folder, [cluster] if cluster else ()),
+        recorded_database(config, folder),
+        recorded_settings(config, setting or (), folder),
         cluster=cluster,
-        from_ms=begin,
-        to_ms=end,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        say=print_progress,
     )
-    made = make_report(request, recorded_settings(config, setting or (), folder), say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)
     typer.echo(str(path))

@@ -23,7 +23,7 @@ from rules.finding import Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID, Silence
-from streaming.cli.checkpoint import refuse_root_for_other_owner
+from streaming.cli.checkpoint import database_to_write
 from streaming.cli.explain import rule_ids
 from streaming.cli.options import AsJson, CheckpointFolder, ConfigFile, job_store, parse_time_option
 from streaming.cli.output import print_json, print_message, stdout_console
@@ -98,11 +98,7 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    each = (
-        replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
-        for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns))
-    )
-    _silences(store).add(*each, now_ms=now_ms)
+    _silences(store).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     place = "" if checkpoint is None else f" --checkpoint {shlex.quote(checkpoint)}"
@@ -169,6 +165,12 @@ def end(
     print_message(f"silence ended: {_matchers(ended)}")
 
 
+def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Iterable[Silence]:
+    """Yields the silence for each combination of a cluster, a rule, a subject and a severity; all have its id."""
+    for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns)):
+        yield replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
+
+
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
     """Rejects a pattern that matches no known value: the silence would have no effect."""
     from streaming.config.cross_checks import unmatched
@@ -206,12 +208,10 @@ def _store(checkpoint: str | None, config: Path | None) -> "StorePlace":
 
 
 def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore":
-    if isinstance(store, Path) and not read_only:
-        refuse_root_for_other_owner(store)
     from connectors.store.collection import SilenceStore
     from connectors.store.tables import job_database
 
-    return SilenceStore(job_database(store, read_only=read_only))
+    return SilenceStore(job_database(store, read_only=True) if read_only else database_to_write(store))
 
 
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:

@@ -4,7 +4,7 @@ It uses the templates of the job's page. Style and script are inline; the Conten
 so the browser runs nothing else and loads nothing, whatever the names in the file contain.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -17,6 +17,7 @@ from connectors.store.database import Database
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
+from rules.notifications.route import Silence
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
@@ -30,20 +31,8 @@ DEFAULT_SPAN_MS = Millis(3_600_000)
 """The length of a report without --from, unless the journal begins later."""
 BEFORE_JOURNAL_MS = Millis(60_000)
 """A report begins this long before the journal: the log holds records of that time."""
+_NO_LEDGER = "there is no ledger beside the journal: the alerts were evaluated again, with the rules of this version"
 _LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000, "partitions_shown": 2_000}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRequest:
-    """The options of a report."""
-
-    recording: Recording
-    database: Database
-    """With the alerts; it may be missing."""
-    cluster: str | None
-    """The cluster's name; None where the journal holds only one."""
-    from_ms: Millis | None
-    to_ms: Millis | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,33 +46,41 @@ class IncidentReport:
 
 
 def make_report(
-    request: ReportRequest,
+    recording: Recording,
+    database: Database,
     settings_of: Callable[[str], ClusterSettings],
     *,
+    cluster: str | None = None,
+    from_ms: Millis | None = None,
+    to_ms: Millis | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> IncidentReport:
     """Replays what was recorded and renders the report.
+
+    Args:
+        database: with the alerts; it may be missing.
+        cluster: its name; None where the recording holds only one.
+        from_ms: the start; None: an hour before the end.
+        to_ms: the end; None: the newest row.
 
     Raises:
         UsageError: it cannot be read, or does not hold that cluster or that time.
         StoreError: the ledger beside it cannot be read.
         JournalError: the journal is damaged.
     """
-    recorded_alerts = stored_alerts(request.database) if request.database.exists else None
-    begins = request.from_ms or (request.to_ms or request.recording.newest_ms()) - DEFAULT_SPAN_MS
-    since_ms = Millis(begins - EVALUATE_BEFORE_MS)
+    recorded_alerts = stored_alerts(database) if database.exists else None
+    since_ms = Millis((from_ms or (to_ms or recording.newest_ms()) - DEFAULT_SPAN_MS) - EVALUATE_BEFORE_MS)
     names: list[str] = []
 
     def settings_of_wanted(name: str) -> ClusterSettings | None:
         names.append(name)
-        return settings_of(name) if request.cluster in (None, name) else None
+        return settings_of(name) if cluster in (None, name) else None
 
-    upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
         replayed = replay_recording(
-            request.recording,
+            recording,
             settings_of_wanted,
-            upto=upto,
+            upto=None if to_ms is None else AtTime(at_ms=to_ms),
             since_ms=since_ms,
             evaluates_from_ms=since_ms if recorded_alerts is None else None,
             say=say,
@@ -91,42 +88,28 @@ def make_report(
     except UsageError as problem:
         # The replay names the option of `kraftwatch status`.
         raise UsageError(str(problem).replace("--at ", "--to ", 1)) from None
-    name = _the_cluster(request, replayed, names)
-    one = replayed[name]
-    to_ms, history = request.to_ms or one.newest_ms, one.history
-    from_ms = request.from_ms or Millis(max(to_ms - DEFAULT_SPAN_MS, (history.began_ms or 0) - BEFORE_JOURNAL_MS))
+    held = ", ".join(sorted(names)) or "nothing"
+    if cluster is not None and cluster not in replayed:
+        raise UsageError(f"{recording.place} holds nothing of cluster {cluster}; it holds: {held}")
+    if len(replayed) != 1:
+        raise UsageError(
+            f"a report covers one cluster, but {recording.place} holds {held}: select one with --only NAME"
+        )
+    ((name, one),) = replayed.items()
+    to_ms = to_ms or one.newest_ms
+    from_ms = from_ms or Millis(max(to_ms - DEFAULT_SPAN_MS, (one.history.began_ms or 0) - BEFORE_JOURNAL_MS))
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
-    alerts = history.alerts if recorded_alerts is None else recorded_alerts
-    view = _view(request, one, alerts, to_ms=to_ms)
-    absent = [*one.missing, *_absent(recorded_alerts)]
+    absent = [*one.missing, *(() if recorded_alerts is not None else (_NO_LEDGER,))]
+    alerts = one.history.alerts if recorded_alerts is None else recorded_alerts
+    view = _view(one, alerts, SilenceStore(database).read(), to_ms=to_ms)
     html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
     return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)
 
 
-def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal], names: Sequence[str]) -> str:
-    held = ", ".join(sorted(names)) or "nothing"
-    if request.cluster is not None:
-        if request.cluster not in replayed:
-            raise UsageError(f"{request.recording.place} holds nothing of cluster {request.cluster}; it holds: {held}")
-        return request.cluster
-    if len(replayed) != 1:
-        raise UsageError(
-            f"a report covers one cluster, but {request.recording.place} holds {held}: select one with --only NAME"
-        )
-    return next(iter(replayed))
-
-
-def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
-    if recorded_alerts is not None:
-        return ()
-    return ("there is no ledger beside the journal: the alerts were evaluated again, with the rules of this version",)
-
-
-def _view(request: ReportRequest, one: ReplayedJournal, alerts: Sequence[Alert], *, to_ms: Millis) -> ClusterView:
+def _view(one: ReplayedJournal, alerts: Sequence[Alert], silences: Sequence[Silence], *, to_ms: Millis) -> ClusterView:
     name, quorum, thresholds = one.machine.cluster, one.machine.quorum(), one.monitor.settings.thresholds
     status = job_cluster_status(one.history.added_to(quorum), thresholds, evaluate(quorum, thresholds))
-    stored = SilenceStore(request.database)
     return ClusterView(
         name=name,
         now_ms=to_ms,
@@ -136,7 +119,7 @@ def _view(request: ReportRequest, one: ReplayedJournal, alerts: Sequence[Alert],
             ended_recoveries=tuple(one.history.ended_recoveries),
         ),
         history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
-        silences=[each for each in stored.read() if each.starts_at_ms <= to_ms and fnmatchcase(name, each.cluster)],
+        silences=[each for each in silences if each.starts_at_ms <= to_ms and fnmatchcase(name, each.cluster)],
         recorded=True,
     )
 

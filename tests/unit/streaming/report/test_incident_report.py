@@ -21,7 +21,7 @@ from streaming.cli import app
 from streaming.cli.recorded_config import recorded_database
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.report.incident_report import IncidentReport, ReportRequest, make_report
+from streaming.report.incident_report import IncidentReport, make_report
 from streaming.status.recording import open_journal
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
@@ -62,14 +62,14 @@ def written(
     folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None
 ) -> IncidentReport:
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
-    request = ReportRequest(
-        recording=open_journal(folder),
-        database=recorded_database(None, folder),
+    return make_report(
+        open_journal(folder),
+        recorded_database(None, folder),
+        lambda name: ClusterSettings(name=name),
         cluster=cluster,
         from_ms=from_ms,
         to_ms=to_ms,
     )
-    return make_report(request, lambda name: ClusterSettings(name=name))
 
 
 def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:

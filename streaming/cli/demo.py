@@ -29,10 +29,6 @@ UNCLEAN_S = 30.0
 """How long unclean-election fires: the demo waits for its end."""
 
 
-class DemoError(KraftwatchError):
-    """The demo could not run."""
-
-
 def demo(
     *,
     picture: Annotated[Path | None, typer.Option(help="Save the output as an SVG picture.", metavar="FILE.svg")] = None,
@@ -112,4 +108,4 @@ def _run(console: Console, folder: Path, started: float) -> bool:
             runner.report()
             return runner.good
     except (JobProcessError, LabError) as problem:
-        raise DemoError(str(problem)) from None
+        raise KraftwatchError(str(problem)) from None

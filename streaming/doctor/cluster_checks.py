@@ -165,7 +165,7 @@ class ClusterChecks:
         return (*hint, *commands, *((LEGEND,) if section.access.secured else ()))
 
     def _cluster_id(self, answering: Sequence[ConnectivityCheck]) -> CheckResult:
-        reported = sorted({one.cluster.cluster_id for one in answering if isinstance(one.cluster, ClusterDescription)})
+        reported = sorted(self.reported_ids)
         if len(reported) > 1:
             owners = ", ".join(
                 f"{one.address} to {one.cluster.cluster_id}"
@@ -269,8 +269,7 @@ def _release(level: int | None) -> str:
         return "Kafka version unknown"
     if level >= NEWEST[0]:
         return f"Kafka {NEWEST[1]}{'' if level == NEWEST[0] else ' or newer'}"
-    release = next((name for newest, name in RELEASES.items() if level <= newest), NEWEST[1])
-    return f"Kafka {release}"
+    return f"Kafka {next((name for newest, name in RELEASES.items() if level <= newest), NEWEST[1])}"
 
 
 def _settings(section: ClusterSection) -> ClusterSettings:

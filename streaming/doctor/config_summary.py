@@ -15,7 +15,7 @@ from rules.finding import Plain, Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
-from streaming.config.cluster_section import RuleSection
+from streaming.config.cluster_section import RuleSection, flattened
 from streaming.config.maintenance import MaintenanceSection
 from streaming.doctor.sink_check import SinkCheck
 
@@ -80,7 +80,7 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
 
 
 def _rules(rules: Mapping[str, RuleSection]) -> dict[str, Plain]:
-    return {rule: {"severity": each.severity, "enabled": each.enabled} for rule, each in rules.items()}
+    return {rule: each.model_dump(mode="json", include={"severity", "enabled"}) for rule, each in rules.items()}
 
 
 def _rule_texts(rules: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -94,17 +94,11 @@ def _rule_texts(rules: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _cluster(section: ClusterSection) -> dict[str, Plain]:
+    shown = {"name", "bootstrap", "security_protocol", "sasl_mechanism", "metadata_log", "vantage"}
     return {
-        "name": section.name,
-        "bootstrap": [*section.bootstrap],
-        "security_protocol": section.security_protocol,
-        "sasl_mechanism": section.sasl_mechanism,
+        **section.model_dump(mode="json", include=shown),
         "principal": section.access.principal,
-        "metadata_log": section.metadata_log,
-        "vantage": section.vantage.value,
-        "thresholds": {
-            f"{rule}.{name}": value for rule, each in section.thresholds.items() for name, value in each.items()
-        },
+        "thresholds": {**flattened(section.thresholds)},
         "rules": _rules(section.rules),
     }
 
@@ -143,19 +137,14 @@ def _sink_row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _window(section: MaintenanceSection, now_ms: Millis) -> dict[str, Plain]:
-    spans = section.spans(now_ms)
+    (starts_ms, ends_ms), *_ = section.spans(now_ms)
     return {
-        "clusters": [*section.clusters],
-        "rules": [*section.rules],
-        "subjects": [*section.subjects],
-        "days": [*section.days],
+        **section.model_dump(mode="json", include={"clusters", "rules", "subjects", "days", "timezone", "comment"}),
         "from": section.from_.isoformat("minutes"),
         "for_s": section.for_,
-        "timezone": section.timezone,
-        "comment": section.comment,
-        "in_force": spans[0][0] <= now_ms,
-        "next_starts_at": iso(spans[0][0]),
-        "next_ends_at": iso(spans[0][1]),
+        "in_force": starts_ms <= now_ms,
+        "next_starts_at": iso(starts_ms),
+        "next_ends_at": iso(ends_ms),
     }
 
 

@@ -8,7 +8,7 @@ from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, late_text, ms_text, plural, topic_text
-from rules.model.history import Interruption, RecentHistory, Recovery
+from rules.model.history import ControllerStart, Election, Interruption, RecentHistory, Recovery, VoterChange
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status.event_history import EventHistory
@@ -68,28 +68,21 @@ def timeline_entries(
 
 
 def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
+    def entry(one: Election | VoterChange | ControllerStart, kind: EntryKind, text: str) -> TimelineEntry:
+        return TimelineEntry(at_ms=one.timestamp_ms, kind=kind, text=text, offset=one.offset)
+
     for election in kept.elections:
         votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
-        yield TimelineEntry(
-            at_ms=election.timestamp_ms,
-            kind=EntryKind.ELECTION,
-            text=f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}",
-            offset=election.offset,
-        )
+        text = f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}"
+        yield entry(election, EntryKind.ELECTION, text)
     forced = {one.offset for one in kept.reconfigurations}
     for change in kept.voter_changes:
         parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
         parts += [f"endpoint of {node} changed" for node in change.moved]
-        yield TimelineEntry(
-            at_ms=change.timestamp_ms,
-            kind=EntryKind.FORCED_CHANGE if change.offset in forced else EntryKind.VOTER_CHANGE,
-            text=f"voter set changed: {and_join(parts, 8)}",
-            offset=change.offset,
-        )
+        kind = EntryKind.FORCED_CHANGE if change.offset in forced else EntryKind.VOTER_CHANGE
+        yield entry(change, kind, f"voter set changed: {and_join(parts, 8)}")
     for start in kept.starts:
-        yield TimelineEntry(
-            at_ms=start.timestamp_ms, kind=EntryKind.START, text=f"controller {start.id} started", offset=start.offset
-        )
+        yield entry(start, EntryKind.START, f"controller {start.id} started")
     for one in kept.interruptions:
         yield from _fencing(one)
     for unclean in kept.unclean:

@@ -95,7 +95,7 @@ def apply_voters(
     Raises:
         UsageError: the node runs, the list may not be applied, or a file cannot be read or written.
     """
-    class_path = None if kafka_home is None else kafka_jars(kafka_home)
+    class_path = None if kafka_home is None else _kafka_jars(kafka_home)
     partition = find_partition(log_dir)
     with locked(partition.parent, create=write):
         plan = make_plan([replay_log_dir(partition)], wanted)
@@ -119,7 +119,7 @@ def apply_voters(
             raise UsageError(
                 f"--backup {place} is inside of the log directory, in which Kafka refuses unknown folders: name another"
             )
-        notes = (*_ignored(log), *_unchecked(class_path, plan_file))
+        notes = tuple(_notes(log, class_path, plan_file))
         if write:
             make_backup(partition, place, name, content)
             _write(partition / name, content, log, voters, class_path)
@@ -192,7 +192,7 @@ def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_p
         try:
             _require_same(part, path.name, log, voters)
             if class_path is not None:
-                _require_kafka_reads(part, path.name, log, class_path)
+                _require_kafka_reads(part, path.name, log.records + _CONTROL_RECORDS, class_path)
             publish_part(part)
         except BaseException:
             with suppress(OSError):
@@ -204,32 +204,22 @@ def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_p
 
 def _require_same(part: Path, name: str, log: CompleteLog, voters: Values) -> None:
     """Reads the written file back: every record of the log, and the wanted voters."""
+
+    def bodies(one: CompleteLog) -> Sequence[bytes]:
+        # Without base offset, length and epoch, which depend on the batch's place.
+        return [batch.content[16:] for batch in one.batches]
+
     file = io.BytesIO(part.read_bytes())
     snapshot = SnapshotFile(name=name, end_offset=Offset(log.end_offset), epoch=Epoch(log.epoch), file=file)
     found = read_complete_log(LogDirFiles(segments=(), snapshots=(snapshot,)))
     same = (found.end_offset, found.epoch, found.kraft_version) == (log.end_offset, log.epoch, log.kraft_version)
-    if not same or found.voters != voters or _bodies(found) != _bodies(log):
+    if not same or found.voters != voters or bodies(found) != bodies(log):
         raise UsageError(f"{part} was not read back as it was written: the disk may be faulty; nothing was changed")
 
 
-def _require_kafka_reads(part: Path, name: str, log: CompleteLog, class_path: str) -> None:
-    found, expected = records_read_by_kafka(part, name, class_path), log.records + _CONTROL_RECORDS
-    if found != expected:
-        raise UsageError(f"Kafka's own reader finds {found} of {expected} records in {part}: nothing was changed")
-
-
-def _bodies(log: CompleteLog) -> Sequence[bytes]:
-    """The batches without base offset, length and epoch, which depend on their place."""
-    return [batch.content[16:] for batch in log.batches]
-
-
-def _ignored(log: CompleteLog) -> tuple[str, ...]:
-    return tuple(
-        f"{one.file} is ignored from byte {one.position} on, as Kafka would do: {one.reason}" for one in log.damaged
-    )
-
-
-def _unchecked(class_path: str | None, plan_file: Path | None) -> Iterable[str]:
+def _notes(log: CompleteLog, class_path: str | None, plan_file: Path | None) -> Iterable[str]:
+    for one in log.damaged:
+        yield f"{one.file} is ignored from byte {one.position} on, as Kafka would do: {one.reason}"
     if class_path is None:
         yield "Kafka's own reader does not check the snapshot: --kafka-home was not given"
     if plan_file is None:
@@ -241,9 +231,6 @@ def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, pro
 
     `rescue plan --json` wrote the file. A node alone does not know the other logs. The plan does: which node is left as
     it is, and which log is more complete.
-
-    Raises:
-        UsageError: it is not, the plan refuses the rescue, or the file is no plan.
     """
     try:
         plan = parse_json(file.read_bytes())
@@ -253,7 +240,8 @@ def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, pro
             raise UsageError(f"{file}: the plan refuses the rescue: {plan['refused']}")
         if plan["wanted"] != initial_controllers(provided):
             raise UsageError(f"{file} is a plan for other voters: {plan['wanted']}; make the plan again for this list")
-        planned = [one for one in plan["disks"] if _is_planned(one, disk)]
+        node = (disk.key.id, disk.key.directory_id)
+        planned = [one for one in plan["disks"] if (one["node_id"], one["directory_id"]) == node]
         if not planned:
             raise UsageError(f"{file} does not have node {disk.key}: make the plan again with its log directory")
         _require_unchanged(file, planned[0], disk)
@@ -261,10 +249,6 @@ def _require_planned(file: Path, disk: AssessedDisk, cluster_id: str | None, pro
         raise UsageError(f"cannot read the plan {file}: {(problem.strerror or str(problem)).lower()}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{file} is not a plan: write it with `kraftwatch rescue plan --json`") from None
-
-
-def _is_planned(planned: dict[str, Any], disk: AssessedDisk) -> bool:
-    return (planned["node_id"], planned["directory_id"]) == (disk.key.id, disk.key.directory_id)
 
 
 def _require_unchanged(file: Path, planned: dict[str, Any], disk: AssessedDisk) -> None:
@@ -314,41 +298,31 @@ def result_json(result: RescueResult) -> dict[str, Plain]:
     }
 
 
-def kafka_jars(home: Path) -> str:
-    """Returns the Java class path of a Kafka installation.
-
-    Raises:
-        UsageError: there are no jars in the folder.
-    """
+def _kafka_jars(home: Path) -> str:
+    """Returns the Java class path of a Kafka installation."""
     for folder in (home / "libs", home):
         if any(folder.glob("*.jar")):
             return f"{folder}/*"
     raise UsageError(f"--kafka-home {home}: neither it nor {home / 'libs'} holds Kafka's jars")
 
 
-def records_read_by_kafka(snapshot: Path, name: str, class_path: str) -> int:
-    """Returns how many records Kafka's reader finds in a snapshot, control records included.
-
-    Args:
-        name: the name that Kafka must see: it reads a `.checkpoint` differently.
-
-    Raises:
-        UsageError: Java cannot be started, or Kafka's reader refuses the file.
-    """
+def _require_kafka_reads(snapshot: Path, name: str, records: int, class_path: str) -> None:
+    """Reads a snapshot with Kafka's reader, which must see `name`: it reads a `.checkpoint` differently."""
     with TemporaryDirectory(prefix="kraftwatch-") as folder:
         link = Path(folder) / name
         link.symlink_to(snapshot.resolve())
-        newest, *older = (
-            ["java", "-cp", class_path, name_, "--cluster-metadata-decoder", "--files", str(link)] for name_ in _CLASSES
+        newest, older = (
+            ["java", "-cp", class_path, each, "--cluster-metadata-decoder", "--files", str(link)] for each in _CLASSES
         )
         ended = _run(newest)
-        for command in older:
-            if "ClassNotFoundException" in ended.stderr:
-                ended = _run(command)
+        if "ClassNotFoundException" in ended.stderr:
+            ended = _run(older)
         if ended.returncode != 0 or _INVALID in ended.stdout:
             reason = (ended.stderr.strip().splitlines() or ["a batch is not valid"])[0]
             raise UsageError(f"Kafka's own reader refuses the snapshot that would be written: {reason}")
-        return len(_RECORD.findall(ended.stdout))
+        found = len(_RECORD.findall(ended.stdout))
+    if found != records:
+        raise UsageError(f"Kafka's own reader finds {found} of {records} records in {snapshot}: nothing was changed")
 
 
 def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":

@@ -107,7 +107,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
     quorum, poll, newest_ms = state.quorum, state.quorum.poll, state.quorum.newest_timestamp_ms
     endpoints = build_voters.analysed_endpoints(state)
     lag, lag_time_ms = build_voters.max_follower_lag(state)
-    votes = build_voters.votes(state)
+    voters, needed, fetching = build_voters.votes(state)
     return ClusterStatus(
         cluster=quorum.cluster,
         cluster_id=quorum.cluster_id,
@@ -129,11 +129,11 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         endpoints=tuple(build_voters.endpoint_status(each) for each in endpoints),
         certificates=build_voters.certificates(quorum),
         registrations_without_voter=build_voters.registrations_without_voter(quorum),
-        voters=votes.voters,
-        votes_needed=votes.needed,
-        voters_fetching=votes.fetching,
-        failures_tolerated=votes.failures_tolerated,
-        failures_left=votes.failures_left,
+        voters=voters,
+        votes_needed=needed,
+        voters_fetching=fetching,
+        failures_tolerated=None if voters is None or needed is None else voters - needed,
+        failures_left=None if needed is None or fetching is None else fetching - needed,
         electable=_electable(state, endpoints),
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=build_voters.broker_counts(quorum),

@@ -1,7 +1,7 @@
 """The voters, observers, endpoints and votes of a `ClusterStatus`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rules.analysis.electability import (
@@ -51,34 +51,18 @@ def copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
     return kind(**others, **{each.name: getattr(one, each.name) for each in fields(kind) if each.name not in others})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Votes:
-    """How many voters there are, and how many fetch; None where that is unknown."""
+def votes(state: ClusterState) -> tuple[int | None, int | None, int | None]:
+    """Returns how many voters the committed set has, the votes needed, and how many voters fetch; None if unknown.
 
-    voters: int | None
-    needed: int | None
-    fetching: int | None
-
-    @property
-    def failures_tolerated(self) -> int | None:
-        """How many voters may fail when all are active."""
-        return None if self.voters is None or self.needed is None else self.voters - self.needed
-
-    @property
-    def failures_left(self) -> int | None:
-        """How many more voters may fail now."""
-        return None if self.needed is None or self.fetching is None else self.fetching - self.needed
-
-
-def votes(state: ClusterState) -> Votes:
-    """Returns the voters of the committed set, or of the leader's where the log holds none."""
+    Where the log holds no voter set, the leader's counts.
+    """
     quorum, thresholds = state.quorum, state.thresholds[ENDPOINT_RULE]
     poll = fresh_poll(quorum, thresholds)
     keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
     fetching = None
     if (present := _present_poll(state)) is not None and present.leader is not None:
         fetching = sum(liveness(quorum, present, key, thresholds) is Liveness.FETCHING for key in keys)
-    return Votes(voters=len(keys) or None, needed=majority(len(keys)) if keys else None, fetching=fetching)
+    return len(keys) or None, majority(len(keys)) if keys else None, fetching
 
 
 def _present_poll(state: ClusterState) -> Poll | None:

@@ -20,7 +20,7 @@ from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, health, records_at_risk
 from streaming.status.log_dir_status import log_dir_lines
-from streaming.status.status_parts import BrokerCounts, PossibleVoter, ReplicaStatus
+from streaming.status.status_parts import BrokerCounts, PossibleVoter
 
 NONE = "–"
 BADGES = {
@@ -59,7 +59,7 @@ def status_table(status: ClusterStatus) -> RenderableType:
         *_findings(status),
         Text(),
         _grid(status_lines(status)),
-        *_log_dir(status),
+        *(() if status.log_dir is None else (Text(), _grid(log_dir_lines(status.log_dir)))),
         Text(),
         _voters(status),
         *_other_replicas(status),
@@ -73,17 +73,11 @@ def replication_table(status: ClusterStatus) -> RenderableType:
     names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Endpoint")
     table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
     for row in status.replicas:
-        _row(
-            table,
-            row.node_id,
-            row.directory_id,
-            row.log_end_offset,
-            row.lag,
-            row.status,
-            duration_text(row.lag_time_ms),
-            _last_fetch(row),
-            row.endpoint,
-        )
+        age = NONE if row.fetch_age_ms is None else f"{duration_text(row.fetch_age_ms)} ago"
+        fetched = Text(age, _STYLES["silent"] if row.liveness is Liveness.NOT_FETCHING else "")
+        lag_time = duration_text(row.lag_time_ms)
+        cells = (row.node_id, row.directory_id, row.log_end_offset, row.lag, row.status, lag_time, fetched)
+        _row(table, *cells, row.endpoint)
     if not status.replicas:
         empty = Text("  DescribeQuorum was not answered: the replicas are unknown", style="magenta")
         return Group(_headline(status), Text(), empty, Text())
@@ -94,15 +88,11 @@ def replication_table(status: ClusterStatus) -> RenderableType:
     return Group(_headline(status), Text(), table, note, Text())
 
 
-def _last_fetch(row: ReplicaStatus) -> Text:
-    age = NONE if row.fetch_age_ms is None else f"{duration_text(row.fetch_age_ms)} ago"
-    return Text(age, _STYLES["silent"] if row.liveness is Liveness.NOT_FETCHING else "")
-
-
 def partitions_table(status: ClusterStatus) -> RenderableType:
     """Returns one row for each recovering partition, longest first."""
     if not status.recovering:
-        none = "no partition is recovering" if _log_was_read(status) else "the metadata log was not read to its end"
+        unread = status.source is StatusSource.NONE or any("metadata log" in each for each in status.missing)
+        none = "the metadata log was not read to its end" if unread else "no partition is recovering"
         return Group(_headline(status), Text(), Text(f"  {none}"), Text())
     names = (
         *("Topic", "Partition", "For", "Since (UTC)", "Leader", "ISR", "Replicas", "Alive", "ISR before"),
@@ -165,12 +155,6 @@ def badge(verdict: Health) -> tuple[str, str]:
     """Returns the health in capitals, and its style."""
     word, style = BADGES[verdict]
     return f" {word} ", style
-
-
-def _log_dir(status: ClusterStatus) -> Iterable[RenderableType]:
-    if status.log_dir is not None:
-        yield Text()
-        yield _grid(log_dir_lines(status.log_dir))
 
 
 def _headline(status: ClusterStatus) -> Text:
@@ -292,16 +276,8 @@ def _table(names: Sequence[str], *, right: Sequence[str] = ()) -> Table:
 
 
 def _row(table: Table, *cells: object) -> None:
-    table.add_row(" ", *(cell if isinstance(cell, Text) else _cell(cell) for cell in cells))
-
-
-def _cell(value: object) -> Text:
-    word = NONE if value is None else visible(str(value))
-    return Text(word, _STYLES.get(word, ""))
-
-
-def _log_was_read(status: ClusterStatus) -> bool:
-    return status.source is not StatusSource.NONE and not any("metadata log" in each for each in status.missing)
+    words = (cell if isinstance(cell, Text) else NONE if cell is None else visible(str(cell)) for cell in cells)
+    table.add_row(" ", *(word if isinstance(word, Text) else Text(word, _STYLES.get(word, "")) for word in words))
 
 
 def status_lines(status: ClusterStatus) -> Iterable[tuple[str, str | Text]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import ElectionState
 from connectors.sinks.evidence_format import visible
 from rules.analysis.electability import voter_standings
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
@@ -60,17 +59,20 @@ class Controllers:
 class WhatIf:
     """The answer."""
 
-    cluster: str
+    controllers: Controllers
+    """Before the change."""
     electable: bool | None
     """Whether the quorum has or elects a leader after the change; None if unknown."""
-    majority: int | None
-    """Votes needed in the newest voter set; None if no voter set is known."""
     leader_stays: NodeId | None
     """The leader that is neither restarted nor lost and keeps a majority; None if there has to be an election."""
     forecast: ElectionForecast
-    assumed: tuple[str, ...]
     unknown: str | None = None
     """Why the outcome is not certain, as a sentence; None if it is, or if the quorum has no voter set."""
+
+    @property
+    def majority(self) -> int | None:
+        """Votes needed in the newest voter set; None if no voter set is known."""
+        return None if self.controllers.voters is None else self.controllers.voters.majority
 
 
 def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
@@ -91,18 +93,19 @@ def controllers_of_disks(disks: Sequence[LogDirContents]) -> Controllers:
             raise UsageError(f"two of the disks are of node {key.id}: give each node once")
         if quorum.committed is None:
             continue
-        position = (disk.epoch or 0, disk.end_offset)
+        position = (disk.epoch or Epoch(0), disk.end_offset)
         if position > best:
             best, newest = position, quorum.committed
             registered = {node: one.endpoints for node, one in quorum.controllers.items()}
-        epoch = Epoch(0) if disk.epoch is None else disk.epoch
+        read = disk.election
+        last = None if isinstance(read, str) else LastElection(epoch=read.leader_epoch, leader=read.leader_id)
         found[key.id] = RestartedController(
             key=key,
             alive=True,
             endpoint=None,
-            position=(epoch, disk.end_offset),
+            position=position,
             voters=quorum.committed,
-            last_election=_last_election(disk.election),
+            last_election=last,
         )
     if newest is None:
         return Controllers(cluster=cluster, members=(), voters=None, leader=None)
@@ -157,12 +160,10 @@ def what_if(controllers: Controllers, change: Change) -> WhatIf:
     if unknown is None and stays is None:
         unknown = _unknown(forecast, after) or _undecided(forecast, controllers, after)
     return WhatIf(
-        cluster=controllers.cluster,
+        controllers=controllers,
         electable=(stays is not None or forecast.electable) if controllers.members and unknown is None else None,
-        majority=None if controllers.voters is None else controllers.voters.majority,
         leader_stays=stays,
         forecast=forecast,
-        assumed=controllers.assumed,
         unknown=unknown,
     )
 
@@ -194,22 +195,16 @@ def _undecided(
     return f"the monitor does not accept the certificates of {nodes}: whether the other controllers do is unknown"
 
 
-def _last_election(read: ElectionState | str) -> LastElection | None:
-    return None if isinstance(read, str) else LastElection(epoch=read.leader_epoch, leader=read.leader_id)
-
-
 def _changed(one: RestartedController, change: Change) -> RestartedController:
     if one.key.id in change.lost:
         return replace(one, alive=False)
-    moved = change.moved.get(one.key.id)
-    if moved is None:
+    if one.key.id not in change.moved:
         return one
-    listener = one.voters.voters[0].endpoints[0].listener if one.voters.voters[0].endpoints else "CONTROLLER"
-    host, port = moved
+    endpoints = one.voters.voters[0].endpoints
+    host, port = change.moved[one.key.id]
+    endpoint = Endpoint(listener=endpoints[0].listener if endpoints else "CONTROLLER", host=host, port=port)
     # A controller that is moved listens at the new endpoint, whatever was wrong with the old one, but its certificate.
-    return replace(
-        one, alive=True, unreachable=not one.can_lead, endpoint=Endpoint(listener=listener, host=host, port=port)
-    )
+    return replace(one, alive=True, unreachable=not one.can_lead, endpoint=endpoint)
 
 
 def _staying_leader(controllers: Controllers, change: Change, after: Sequence[RestartedController]) -> NodeId | None:
@@ -242,11 +237,8 @@ def _with_missing(
             absent.append(voter.key.id)
             one = RestartedController(key=voter.key, alive=True, endpoint=None, position=None, voters=newest)
         members.append(replace(one, endpoint=endpoint))
-    assumed = (
-        (f"the disks of {and_join(absent)} were not given: assumed to be there, with logs that are not ahead",)
-        if absent
-        else ()
-    )
+    sentence = f"the disks of {and_join(absent)} were not given: assumed to be there, with logs that are not ahead"
+    assumed = (sentence,) if absent else ()
     return Controllers(cluster=cluster, members=tuple(members), voters=newest, leader=None, assumed=assumed)
 
 
@@ -261,21 +253,21 @@ def _assumed(members: Iterable[RestartedController], statuses: Iterable[Endpoint
 
 def what_if_text(result: WhatIf) -> Text:
     """Returns the answer, each candidate with its votes, and what was assumed."""
-    out = Text()
+    out, cluster = Text(), visible(result.controllers.cluster)
     match result.electable:
         case None:
             out.append(" UNKNOWN ", "bold black on yellow")
             if result.unknown is None:
-                out.append(f" {visible(result.cluster)}: no VotersRecord is known. A static quorum has none.")
+                out.append(f" {cluster}: no VotersRecord is known. A static quorum has none.")
                 return out
         case True:
             out.append(" ELECTABLE ", "bold black on green")
         case False:
             out.append(" NOT ELECTABLE ", "bold white on red")
-    out.append(f" {visible(result.cluster)}: {_conclusion(result)}\n", "bold")
+    out.append(f" {cluster}: {_conclusion(result)}\n", "bold")
     for one in result.forecast.candidates:
         out.append(f"  {visible(_candidate(one))}\n", "" if one.wins else "dim")
-    for sentence in result.assumed:
+    for sentence in result.controllers.assumed:
         out.append(f"  assumption: {visible(sentence)}\n", "yellow")
     out.rstrip()
     return out
@@ -284,7 +276,7 @@ def what_if_text(result: WhatIf) -> Text:
 def what_if_json(result: WhatIf) -> dict[str, Plain]:
     """Returns the fields of `what-if --json`."""
     return {
-        "cluster": result.cluster,
+        "cluster": result.controllers.cluster,
         "electable": result.electable,
         "majority": result.majority,
         "unknown": result.unknown,
@@ -302,7 +294,7 @@ def what_if_json(result: WhatIf) -> dict[str, Plain]:
             }
             for one in result.forecast.candidates
         ],
-        "assumed": [*result.assumed],
+        "assumed": [*result.controllers.assumed],
     }
 
 

@@ -106,7 +106,7 @@ BUGS = (
     ),
     Bug(
         "streaming/status/log_dir_status.py",
-        "voted_directory_id=election.voted.directory_id if election.voted else None,",
+        "voted_directory_id=voted.directory_id if voted else None,",
         "voted_directory_id=None,",
         "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",
         rows="A018",
@@ -343,8 +343,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/status_tables.py",
-        ("            row.node_id,\n            row.directory_id,\n            row.log_end_offset,"),
-        ("            row.node_id,\n            None,\n            row.log_end_offset,"),
+        "cells = (row.node_id, row.directory_id, row",
+        "cells = (row.node_id, None, row",
         "tests/unit/streaming/status/test_status_tables.py::test_every_replica_is_shown_with_its_directory_id",
         rows="A098 A108 D099",
     ),

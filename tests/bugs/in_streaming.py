@@ -77,8 +77,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/status_store.py",
-        "            self._blind &= self._received.keys()\n",
-        "",
+        "for name, one in self._received.items() if name in set(names)}",
+        "for name, one in self._received.items()}",
         "tests/unit/streaming/status/test_status_store.py::test_a_cluster_that_was_removed_while_it_was_blind_is_not_blind_when_it_is_added_again",
     ),
     Bug(
@@ -191,8 +191,8 @@ BUGS = (
     ),
     Bug(
         "streaming/report/back_test.py",
-        "elif key not in open_:",
-        "else:",
+        "fired_at_ms = open_[key].fired_at_ms if key in open_ else alert.observed_at_ms",
+        "fired_at_ms = alert.observed_at_ms",
         "tests/unit/streaming/report/test_alert_comparison.py::test_a_change_of_severity_begins_no_second_alert",
     ),
     Bug(

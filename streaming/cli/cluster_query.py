@@ -20,8 +20,7 @@ from streaming.cli.recorded_config import recorded_settings, recording
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import ClusterStatus
+from streaming.status.cluster_status import ClusterState, ClusterStatus
 from streaming.status.from_journal import ReplayedJournal, recorded_state, replay_recording
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.live import QueryTarget, query_clusters

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from connectors.logdir.log_dir_files import ElectionState
+from connectors.logdir.log_dir_reader import VoterSetInFile
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
@@ -15,26 +17,30 @@ from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
 from streaming.status import build_voters
-from streaming.status.build_voters import copied
-from streaming.status.cluster_state import ClusterState
+from streaming.status.build_voters import copied, recorded_voters
 from streaming.status.cluster_status import (
     ChangedSeverity,
+    ClusterState,
     ClusterStatus,
     FailingObservation,
     FindingStatus,
     PendingCondition,
     QuorumMode,
 )
+from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import worst_first
-from streaming.status.log_dir_status import log_dir_status
 from streaming.status.status_parts import (
     ControllerStartStatus,
     ElectionStatus,
     ForcedReconfigurationStatus,
+    LogDirStatus,
+    QuorumStateFile,
     RecoveringPartition,
     TopicRecovery,
     UncleanElectionStatus,
+    UnreadBytes,
     VoterChangeStatus,
+    VotersRecordStatus,
 )
 
 RECOVERING_LIMIT = 2_000
@@ -220,3 +226,42 @@ def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
 def _alive(quorum: Quorum, node: NodeId) -> bool:
     broker = quorum.brokers.get(node)
     return broker is not None and broker.alive
+
+
+def log_dir_status(contents: LogDirContents) -> LogDirStatus:
+    """Returns the `log_dir` of a cluster status."""
+    meta, election = contents.meta_properties, contents.election
+    return copied(
+        LogDirStatus,
+        contents,
+        folder=str(contents.folder),
+        node_id=meta.node_id if meta else None,
+        directory_id=meta.directory_id if meta else None,
+        quorum_state=None if isinstance(election, str) else _quorum_state(election),
+        log_end_offset=contents.end_offset,
+        last_epoch=contents.epoch,
+        voter_sets=tuple(_voter_set(one) for one in contents.voter_sets),
+        not_read=tuple(copied(UnreadBytes, one) for one in contents.damaged),
+    )
+
+
+def _quorum_state(election: ElectionState) -> QuorumStateFile:
+    voted = election.voted
+    return copied(
+        QuorumStateFile,
+        election,
+        voted_id=voted.id if voted else None,
+        voted_directory_id=voted.directory_id if voted else None,
+    )
+
+
+def _voter_set(one: VoterSetInFile) -> VotersRecordStatus:
+    recorded = one.voters
+    return copied(
+        VotersRecordStatus,
+        one,
+        offset=recorded.offset,
+        leader_epoch=recorded.leader_epoch,
+        written_at_ms=recorded.timestamp_ms,
+        voters=recorded_voters(recorded),
+    )

@@ -23,7 +23,7 @@ from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum, Replica
-from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterState
 from streaming.status.status_parts import (
     BrokerCounts,
     CertificateStatus,

@@ -14,8 +14,7 @@ from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
 from streaming.status.build_voters import ENDPOINT_RULE
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import StatusSource, selected_json
+from streaming.status.cluster_status import ClusterState, StatusSource, selected_json
 from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"

@@ -1,23 +1,24 @@
 """`ClusterStatus`: the state of one cluster's quorum, as the CLI, the page, the metrics and the API show it.
 
-`build_status.cluster_status` makes it. Programs rely on the JSON names of its fields: `status`, `replication` and
-`partitions --json`, `/api/clusters` and the step's output. The schema is docs/status.schema.json.
+`build_status.cluster_status` makes it from a `ClusterState`. Programs rely on its JSON: that of `status`,
+`replication` and `partitions --json`, `/api/clusters` and the step's output. The schema is docs/status.schema.json.
 Values that `kafka-metadata-quorum describe` prints have its name in snake_case and its meaning
 (MetadataQuorumCommand); its -1 is null here.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from connectors.sinks.alert_json import iso
-from rules.finding import NotApplicable, Plain, Severity, UnknownResult
+from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds, UnknownResult
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
+from rules.model.quorum import Quorum
 from streaming.status.status_parts import (
     BrokerCounts,
     CertificateStatus,
@@ -38,6 +39,9 @@ from streaming.status.status_parts import (
     VoterEndpoints,
     VoterEndpointStatus,
 )
+
+if TYPE_CHECKING:
+    from streaming.status.from_log_dir import LogDirContents
 
 
 class StatusSource(StrEnum):
@@ -224,6 +228,49 @@ class ClusterStatus:
     """Rules that do not apply to this cluster, or that the configuration disables."""
     changed_severities: tuple[ChangedSeverity, ...] = ()
     """Rules whose severity the configuration changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """One cluster at one time: its quorum, the evaluation of it, and how much of it was observed."""
+
+    quorum: Quorum
+    evaluation: Evaluation
+    thresholds: Mapping[str, Thresholds] = field(repr=False)
+    """By rule id."""
+    taken_at_ms: Millis
+    """When the state was taken, by the wall clock."""
+    queried_since_ms: Millis | None
+    """When the query of the cluster began; None for a recorded state."""
+    recorded_at_ms: Millis | None
+    """Time of the newest recorded row; None where no journal was read."""
+    missing: tuple[str, ...]
+    """Data that was requested and did not arrive, as text."""
+    log_dir: "LogDirContents | None" = None
+    """The log directory that was read; None where a cluster was queried or a journal was read."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether a leader answered the log or DescribeQuorum since the query began."""
+        since, quorum = self.queried_since_ms, self.quorum
+        answers = (quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None)
+        return since is not None and any(at is not None and at >= since for at in answers)
+
+    @property
+    def source(self) -> StatusSource:
+        """Where the state comes from."""
+        if self.answered:
+            return StatusSource.LIVE
+        if self.log_dir is not None:
+            return StatusSource.LOG_DIR
+        return StatusSource.NONE if self.recorded_at_ms is None else StatusSource.JOURNAL
+
+    @property
+    def age_ms(self) -> Millis:
+        """Age of the state; 0 for a live one."""
+        if self.answered or self.recorded_at_ms is None:
+            return Millis(0)
+        return Millis(max(0, self.taken_at_ms - self.recorded_at_ms))
 
 
 _HEAD = ("cluster", "cluster_id", "source", "age_ms", "observed_at_ms", "missing")

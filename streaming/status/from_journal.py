@@ -24,7 +24,7 @@ from streaming.replay.decoded_row import decoded_row
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
 from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
-from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterState
 from streaming.status.event_history import EventHistory
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.recording import Recording

@@ -30,7 +30,7 @@ from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.probe_state import FAILURE_MS
-from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterState
 from streaming.status.from_journal import ReplayedJournal
 
 _LEADERLESS_MS = 5_000

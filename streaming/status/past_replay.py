@@ -28,8 +28,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.build_status import LIVE_MS, cluster_status, job_cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import ClusterStatus
+from streaming.status.cluster_status import ClusterState, ClusterStatus
 from streaming.status.event_history import EventHistory
 from streaming.status.from_journal import missing_of
 from streaming.status.status_store import EndedRecovery

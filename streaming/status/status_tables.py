@@ -16,11 +16,10 @@ from connectors.sinks.evidence_format import duration, visible
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
 from rules.formatting import and_join, ms_text, plural
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health, health, records_at_risk
-from streaming.status.log_dir_status import log_dir_lines
-from streaming.status.status_parts import BrokerCounts, PossibleVoter
+from streaming.status.status_parts import BrokerCounts, LogDirStatus, PossibleVoter, QuorumStateFile, VoterEndpoints
 
 NONE = "–"
 BADGES = {
@@ -43,6 +42,8 @@ _STYLES = {
 }
 _LIVENESS = {Liveness.FETCHING: "fetching", Liveness.NOT_FETCHING: "not fetching"}
 ASK_DOCTOR = "  what to do: kraftwatch doctor, with the same options, says what fails at each address and how to fix it"
+_VOTER_SETS_SHOWN = 4
+"""How many voter sets of a log directory are printed, the newest ones."""
 _MULTILINE = frozenset({"Probe result", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
 """Columns whose cells may take several lines."""
 
@@ -331,6 +332,40 @@ def _election(status: ClusterStatus) -> str | Text:
         f"votes are needed; connections are refused by {node_ids(refusing)}",
         "bold red",
     )
+
+
+def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
+    """Yields name and value of each line that `status --log-dir` prints."""
+    node = "unknown" if status.node_id is None else f"{status.node_id}-{status.directory_id or 'no directory id'}"
+    yield "Disk of", visible(f"{node} ({status.folder})")
+    yield "Quorum state", _last_vote(status.quorum_state)
+    ends = f"offsets {status.first_offset} to {status.log_end_offset - 1}, epoch {or_unknown(status.last_epoch)}"
+    yield "Log", f"{ends}, after {status.snapshot}" if status.snapshot else ends
+    below = status.committed_below
+    committed = f"records below offset {below}, by the snapshot; of the others" if below else "of this log's records"
+    yield "Committed", Text(f"{committed} unknown from one disk", "magenta")
+    sets = status.voter_sets
+    yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1].offset}" if sets else "none"
+    for one in sets[-_VOTER_SETS_SHOWN:]:
+        where = f"{one.file}, up to offset" if one.in_snapshot else "offset"
+        voters = and_join((_voter(voter) for voter in one.voters), 9)
+        yield "", visible(f"{where} {one.offset}, epoch {or_unknown(one.leader_epoch)}: {voters}")
+
+
+def _voter(voter: VoterEndpoints) -> str:
+    key = ReplicaKey(id=voter.id, directory_id=voter.directory_id)
+    return f"{key} at {voter.endpoints[0].partition('://')[2]}" if voter.endpoints else str(key)
+
+
+def _last_vote(state: QuorumStateFile | None) -> str:
+    if state is None:
+        return "unknown"
+    leader = "no leader known" if state.leader_id is None else f"leader {state.leader_id}"
+    voted = "no vote"
+    if state.voted_id is not None:
+        voted = f"voted for {ReplicaKey(id=state.voted_id, directory_id=state.voted_directory_id)}"
+    static = f", voters by its configuration: {and_join(state.static_voters)}" if state.static_voters else ""
+    return f"epoch {state.leader_epoch}, {leader}, {voted}{static} (version {state.version})"
 
 
 def or_unknown(value: object) -> str:

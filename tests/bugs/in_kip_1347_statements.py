@@ -244,7 +244,7 @@ BUGS = (
         rows="E079",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/status_tables.py",
         '    yield "Voter sets", f"{len(sets)} on this disk',
         '    yield "Voter sets", f"{len(sets[-_VOTER_SETS_SHOWN:])} on this disk',
         "tests/unit/streaming/status/test_from_log_dir.py::test_all_voter_sets_of_a_log_directory_are_counted",

@@ -84,7 +84,7 @@ BUGS = (
         rows="D025",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/status_tables.py",
         "ReplicaKey(id=state.voted_id, directory_id=state.voted_directory_id)",
         "state.voted_id",
         "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",

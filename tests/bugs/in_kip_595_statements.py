@@ -81,7 +81,7 @@ BUGS = (
         rows="D022",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/status_tables.py",
         "    if state.voted_id is not None:\n",
         "    if state.voted_id:\n",
         "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",

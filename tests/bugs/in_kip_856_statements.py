@@ -84,7 +84,7 @@ BUGS = (
         rows="A011",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/build_status.py",
         "directory_id=meta.directory_id if meta else None,",
         "directory_id=None,",
         "tests/kips/test_kip_856_names.py::test_meta_properties_identify_a_metadata_log_dir",
@@ -105,7 +105,7 @@ BUGS = (
         rows="A018",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/build_status.py",
         "voted_directory_id=voted.directory_id if voted else None,",
         "voted_directory_id=None,",
         "tests/kips/test_kip_595_observed_elections.py::test_the_vote_on_a_disk_is_shown_with_its_epoch",

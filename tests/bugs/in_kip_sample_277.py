@@ -28,9 +28,9 @@ BUGS = (
         rows="A048",
     ),
     Bug(
-        "streaming/status/log_dir_status.py",
+        "streaming/status/build_status.py",
         "        election,\n        voted_id=",
-        "        election,\n        static_voters=() if election.leader_id is None else (election.leader_id,),\n        voted_id=",
+        "        election,\n        static_voters=(),\n        voted_id=",
         "tests/unit/streaming/status/test_from_log_dir.py::test_quorum_in_a_log_directory",
         rows="A064",
     ),

@@ -21,8 +21,7 @@ from rules.analysis.safe_to_restart import RestartSafety
 from streaming.cli import app, cluster_query, options
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import partitions_json, replication_json, status_json
+from streaming.status.cluster_status import ClusterState, partitions_json, replication_json, status_json
 from streaming.status.health import health
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer

@@ -14,8 +14,9 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
-from streaming.status.log_dir_status import log_dir_lines, log_dir_status
+from streaming.status.status_tables import log_dir_lines
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, CHECK_QUORUM_MS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir, write_quorum_state
 from tests.unit.rules.situation import findings

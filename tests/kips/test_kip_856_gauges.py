@@ -13,8 +13,7 @@ from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum, Replica
 from rules.remedies.remedy_commands import add_controller, describe_status, remove_controller, wait_for_pending_change
 from streaming.status.build_status import cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import replication_json, status_json
+from streaming.status.cluster_status import ClusterState, replication_json, status_json
 from tests.unit.rules.situation import (
     NOW,
     failing,

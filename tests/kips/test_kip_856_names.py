@@ -14,8 +14,8 @@ from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import VotersReplaced
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.rescue.rescue_plan import make_plan
+from streaming.status.build_status import log_dir_status
 from streaming.status.from_log_dir import replay_log_dir
-from streaming.status.log_dir_status import log_dir_status
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import decoded
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum

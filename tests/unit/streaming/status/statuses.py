@@ -8,8 +8,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status, job_cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import ClusterStatus, partitions_json, replication_json, status_json
+from streaming.status.cluster_status import ClusterState, ClusterStatus, partitions_json, replication_json, status_json
 from streaming.status.status_parts import ReplicaRole, ReplicaStatus
 from tests.unit.rules.situation import NOW
 

@@ -30,7 +30,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_text
-from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterState
 from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
 from streaming.status.from_journal import replayed as replayed_rows
 from streaming.status.live import LiveCluster, QueryTarget

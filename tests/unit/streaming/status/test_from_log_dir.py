@@ -12,13 +12,12 @@ from connectors.observations.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from streaming.status import check_output
-from streaming.status.build_status import cluster_status
-from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import status_json
+from streaming.status.build_status import cluster_status, log_dir_status
+from streaming.status.cluster_status import ClusterState, status_json
 from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
-from streaming.status.log_dir_status import log_dir_lines, log_dir_status
+from streaming.status.status_tables import log_dir_lines
 from tests.unit.connectors.logdir.log_dirs import (
     AT,
     leader_change,

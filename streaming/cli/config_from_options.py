@@ -37,9 +37,12 @@ def resolve_config(
     Raises:
         UsageError: no cluster is given, or a value is invalid.
     """
-    from streaming.config import checked
+    from streaming.config import checked, load
 
-    data = _from_file(config, complete=not cluster)
+    data: dict[str, Any] = {}
+    if config is not None:
+        data = load(config, complete=not cluster).model_dump(exclude_unset=True, by_alias=True)
+        data["clusters"] = [dict(section) for section in data["clusters"]]
     data["clusters"] = [*data.get("clusters", []), *[_cluster(text) for text in cluster or []]]
     if not data["clusters"]:
         raise UsageError("no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE")
@@ -56,18 +59,6 @@ def resolve_config(
         data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
     data.update({key: value for key, value in (more or {}).items() if value})
     return checked(data, "options" if config is None else f"{config} and options")
-
-
-def _from_file(path: Path | None, *, complete: bool) -> dict[str, Any]:
-    """Returns the file's settings as plain data, to which options can be applied."""
-    if path is None:
-        return {}
-    from streaming.config import load
-
-    config = load(path, complete=complete)
-    data = config.model_dump(exclude_unset=True, by_alias=True)
-    data["clusters"] = [dict(section) for section in data["clusters"]]
-    return data
 
 
 def patterns(only: Sequence[str] | None) -> list[str]:

@@ -83,7 +83,10 @@ def _export(
 
     print_progress("starting Spark")
     own = {} if config is None else spark_settings(config)
-    settings = {**EXPORT_SETTINGS, "spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}", **own}
+    # Others read an export, unlike a checkpoint.
+    umask = os.umask(0o077)
+    os.umask(umask)
+    settings = {**EXPORT_SETTINGS, "spark.hadoop.fs.permissions.umask-mode": f"{umask:03o}", **own}
     with tempfile.TemporaryDirectory(prefix="kraftwatch-") as logs:
         spark: SparkSession = start_spark(master="local[2]", logs=Path(logs), settings=settings)
         try:
@@ -126,10 +129,3 @@ def _place(to: str) -> str:
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--to {to}: permission denied; give a writable folder")
     return f"file://{folder}"
-
-
-def _umask() -> int:
-    """Returns the mode bits that this user withholds from new files: others read an export, unlike a checkpoint."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask

@@ -17,7 +17,6 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 if TYPE_CHECKING:
     from rules.alert import Alert
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.report.back_test import AlertComparison
     from streaming.report.timeline_entries import TimelineEntry
 
 
@@ -63,7 +62,12 @@ def replay(
     if compare is None:
         _print(now, as_json=opts.as_json)
         return
-    _print_comparison(compare_alerts([*now], [*alerts(compare, ())]), as_json=opts.as_json)
+    comparison = compare_alerts([*now], [*alerts(compare, ())])
+    if opts.as_json:
+        print_json(comparison.as_json())
+        return
+    for sentence in comparison.sentences():
+        stdout_console().print(Text(visible(f"{sentence[0].upper()}{sentence[1:]}")), soft_wrap=True)
 
 
 def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
@@ -78,14 +82,6 @@ def _print(alerts: "Iterator[Alert]", *, as_json: bool) -> None:
         else:
             stdout_console().print(rendered(alert), soft_wrap=True)
     print_progress(f"{count} alert transitions")
-
-
-def _print_comparison(comparison: "AlertComparison", *, as_json: bool) -> None:
-    if as_json:
-        print_json(comparison.as_json())
-        return
-    for sentence in comparison.sentences():
-        stdout_console().print(Text(visible(f"{sentence[0].upper()}{sentence[1:]}")), soft_wrap=True)
 
 
 @options.with_options(options.RecordedOptions)

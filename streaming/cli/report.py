@@ -81,8 +81,12 @@ def report(
         to_ms=to_ms,
         say=print_progress,
     )
-    path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
-    _write(path, made.html)
+    name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
+    path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
+    try:
+        path.write_text(made.html, encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(f"--out {path}: {(problem.strerror or 'cannot be written').lower()}") from None
     typer.echo(str(path))
 
 
@@ -129,15 +133,3 @@ def _folder(checkpoint: Path | None, journal: Path | None, config: Path | None) 
     if checkpoint is not None and not has_journal(checkpoint):
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     return checkpoint or journal
-
-
-def _default_name(cluster: str, end: str) -> str:
-    name = "".join(each if each.isalnum() or each in "-_." else "_" for each in cluster)
-    return f"kraftwatch-{name}-{end[:19].replace(':', '')}.html"
-
-
-def _write(path: Path, html: str) -> None:
-    try:
-        path.write_text(html, encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"--out {path}: {(problem.strerror or 'cannot be written').lower()}") from None

@@ -215,27 +215,24 @@ def _silences(store: "StorePlace", *, read_only: bool = False) -> "SilenceStore"
 
 
 def _end_time(for_: str | None, until: str | None, now_ms: Millis) -> Millis:
+    from connectors.settings import parse_seconds
+
     if (for_ is None) == (until is None):
         raise UsageError("give --for DURATION or --until TIME: every silence must end")
-    given = parse_time_option("--until", until)
-    ends_at_ms = _add_duration(for_ or "", now_ms) if given is None else given
+    ends_at_ms = parse_time_option("--until", until)
+    if ends_at_ms is None:
+        try:
+            seconds = parse_seconds(for_ or "")
+        except ValueError as problem:
+            raise UsageError(f"--for: {problem}") from None
+        if not seconds:
+            raise UsageError(f"--for: invalid value '{for_}': expected more than 0 seconds")
+        ends_at_ms = Millis(now_ms + round(seconds * 1_000))
     if ends_at_ms <= now_ms:
         raise UsageError(f"--until {until}: this time is in the past")
     if ends_at_ms - now_ms > _LONGEST_MS:
         raise UsageError("a silence may last at most 366 days: to silence a rule for longer, change its thresholds")
     return ends_at_ms
-
-
-def _add_duration(duration: str, now_ms: Millis) -> Millis:
-    from connectors.settings import parse_seconds
-
-    try:
-        seconds = parse_seconds(duration)
-    except ValueError as problem:
-        raise UsageError(f"--for: {problem}") from None
-    if not seconds:
-        raise UsageError(f"--for: invalid value '{duration}': expected more than 0 seconds")
-    return Millis(now_ms + round(seconds * 1_000))
 
 
 def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:

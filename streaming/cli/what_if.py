@@ -13,7 +13,6 @@ from streaming.cli.options import At, ClusterOptions, Journal, StatusOptions, wi
 from streaming.cli.output import print_json, stdout_console
 
 if TYPE_CHECKING:
-    from rules.model.identifiers import NodeId
     from streaming.status.what_if import Change, Controllers
 
 _MOVE = re.compile(r"(?P<node>\d+)=(?P<host>\[[^\]]+\]|[^:\[\]@,\s=]+):(?P<port>\d{1,5})")
@@ -118,15 +117,11 @@ def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
     both = sorted({*moved} & {*lose})
     if both:
         raise UsageError(f"controller {both[0]} cannot be moved and lost")
-    return Change(moved=moved, lost=frozenset(NodeId(node) for node in lose), restarted=_restarted(restart))
-
-
-def _restarted(text: str) -> "frozenset[NodeId] | None":
-    from rules.model.identifiers import NodeId
-
-    if text == _ALL:
-        return None
-    nodes = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in nodes):
-        raise UsageError(f"--restart {text}: expected all, or node ids separated by commas, such as 1,2")
-    return frozenset(NodeId(int(part)) for part in nodes)
+    restarted = None if restart == _ALL else [part.strip() for part in restart.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in restarted or ()):
+        raise UsageError(f"--restart {restart}: expected all, or node ids separated by commas, such as 1,2")
+    return Change(
+        moved=moved,
+        lost=frozenset(map(NodeId, lose)),
+        restarted=None if restarted is None else frozenset(NodeId(int(part)) for part in restarted),
+    )

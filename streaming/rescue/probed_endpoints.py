@@ -85,13 +85,12 @@ def probed_endpoints(
         found = probe_once(cluster, targets, within_s=within_s)
     finally:
         timer.cancel()
-    return tuple(_probed(target, found.get(target)) for target in targets)
-
-
-def _probed(target: ProbeTarget, probe: EndpointProbed | None) -> ProbedEndpoint:
-    result, text = _result(target.node, probe)
-    return ProbedEndpoint(
-        node=target.node, endpoint=target.endpoint, result=result, text=f"{target.endpoint} of {target.node} {text}"
+    results = ((target, *_result(target.node, found.get(target))) for target in targets)
+    return tuple(
+        ProbedEndpoint(
+            node=target.node, endpoint=target.endpoint, result=result, text=f"{target.endpoint} of {target.node} {text}"
+        )
+        for target, result, text in results
     )
 
 

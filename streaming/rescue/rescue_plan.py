@@ -137,7 +137,10 @@ def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan
     if twice:
         raise UsageError(f"{and_join(twice)} is given twice: give each disk once")
     listener = voter_sets[0].voters[0].endpoints[0].listener
-    provided = None if wanted is None else _provided(wanted, listener)
+    try:
+        provided = None if wanted is None else parse_controllers(wanted, listener)
+    except ValueError as problem:
+        raise UsageError(f"--initial-controllers: {problem}") from None
     assessed = tuple(
         assess(read, voters, None if provided is None else compare(voters.voters, provided))
         for read, voters in zip(disks, voter_sets, strict=True)
@@ -146,6 +149,8 @@ def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan
     order = (OverrideOutcome.REJECTED, OverrideOutcome.PASSED, OverrideOutcome.NO_CHANGE)
     survived = disk_survival(assessed)
     best = max(assessed, key=lambda one: one.position)
+    recorded = best.voters.voters
+    registered = registered_voters(recorded, best.disk.machine.quorum().controllers)
     return RescuePlan(
         cluster_id=cluster_id,
         disks=assessed,
@@ -154,7 +159,7 @@ def make_plan(disks: Sequence[LogDirContents], wanted: str | None) -> RescuePlan
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
         warnings=tuple(_warnings(assessed, survived, provided)),
         decisions=node_decisions(assessed, best.voters),
-        proposed=None if provided is not None else _proposed(best),
+        proposed=registered if provided is None and registered != recorded else None,
     )
 
 
@@ -188,18 +193,6 @@ def _voters(read: LogDirContents) -> VoterSet:
     if quorum.committed is None or not all(voter.endpoints for voter in quorum.committed.voters):
         raise UsageError(f"{folder} holds no voter set with endpoints: it cannot be assessed")
     return quorum.committed
-
-
-def _proposed(disk: AssessedDisk) -> tuple[Voter, ...] | None:
-    voters = registered_voters(disk.voters.voters, disk.disk.machine.quorum().controllers)
-    return voters if voters != disk.voters.voters else None
-
-
-def _provided(text: str, listener: str) -> tuple[Voter, ...]:
-    try:
-        return parse_controllers(text, listener)
-    except ValueError as problem:
-        raise UsageError(f"--initial-controllers: {problem}") from None
 
 
 def _warnings(
@@ -268,7 +261,8 @@ def _of_disk(one: AssessedDisk) -> Iterable[str]:
         where = f"{node}'s snapshot that ends at offset {change.after.offset + 1}"
         if change.identities_changed:
             what = "holds other voters than the log below it, by id or directory id"
-            yield f"CRITICAL: {where} {what}: {_sets(change.before, change.after)}"
+            before, after = (and_join(sorted(each.keys), 20) for each in (change.before, change.after))
+            yield f"CRITICAL: {where} {what}: {before} became {after}"
         else:
             yield f"{where} holds other endpoints than the log below it: an override was done already"
     for each in disk.damaged:
@@ -278,7 +272,3 @@ def _of_disk(one: AssessedDisk) -> Iterable[str]:
     for voter, lost in sorted(one.difference.lost_listeners.items()) if one.difference else ():
         names = and_join(each.listener for each in lost)
         yield f"{node}: voter {voter} would lose its listeners {names}: the list holds one endpoint for each voter"
-
-
-def _sets(before: VoterSet, after: VoterSet) -> str:
-    return f"{and_join(sorted(before.keys), 20)} became {and_join(sorted(after.keys), 20)}"

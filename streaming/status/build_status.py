@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from connectors.logdir.log_dir_files import ElectionState
 from connectors.logdir.log_dir_reader import VoterSetInFile
-from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
 from rules.finding import HOLD, Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
 from rules.model.history import Reconfiguration, Recovery, UncleanElections
-from rules.model.identifiers import Millis, NodeId
+from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
@@ -114,6 +113,7 @@ def _present_state(state: ClusterState) -> ClusterStatus:
     endpoints = build_voters.analysed_endpoints(state)
     lag, lag_time_ms = build_voters.max_follower_lag(state)
     voters, needed, fetching = build_voters.votes(state)
+    kraft = quorum.kraft_version
     return ClusterStatus(
         cluster=quorum.cluster,
         cluster_id=quorum.cluster_id,
@@ -140,11 +140,12 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         voters_fetching=fetching,
         failures_tolerated=None if voters is None or needed is None else voters - needed,
         failures_left=None if needed is None or fetching is None else fetching - needed,
-        electable=_electable(state, endpoints),
+        # A log directory holds no probes, so it cannot show whether the endpoints work.
+        electable=build_voters.electable(quorum, endpoints) if endpoints and state.log_dir is None else None,
         recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
         brokers=build_voters.broker_counts(quorum),
-        mode=_mode(quorum),
-        kraft_version=quorum.kraft_version,
+        mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC,
+        kraft_version=kraft,
         metadata_version=quorum.metadata_version,
         last_offset=quorum.last_offset,
         log_dir=None if state.log_dir is None else log_dir_status(state.log_dir),
@@ -156,17 +157,6 @@ def _present_state(state: ClusterState) -> ClusterStatus:
         registered_at_ms={node: one.timestamp_ms for node, one in quorum.controllers.items()},
         replicas=build_voters.replicas(state),
     )
-
-
-def _electable(state: ClusterState, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
-    """A log directory holds no probes, so it cannot show whether the endpoints work."""
-    return build_voters.electable(state.quorum, endpoints) if endpoints and state.log_dir is None else None
-
-
-def _mode(quorum: Quorum) -> QuorumMode | None:
-    if quorum.kraft_version is None:
-        return None
-    return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC
 
 
 def _failing(quorum: Quorum) -> tuple[FailingObservation, ...]:
@@ -208,7 +198,7 @@ def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
         one,
         since_ms=one.since_timestamp_ms,
         for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
-        replicas_alive=tuple(node for node in one.replicas if _alive(quorum, node)),
+        replicas_alive=tuple(node for node in one.replicas if node in quorum.brokers and quorum.brokers[node].alive),
     )
 
 
@@ -221,11 +211,6 @@ def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
         copied(TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
         for one in [*oldest.values()][:TOPIC_LIMIT]
     )
-
-
-def _alive(quorum: Quorum, node: NodeId) -> bool:
-    broker = quorum.brokers.get(node)
-    return broker is not None and broker.alive
 
 
 def log_dir_status(contents: LogDirContents) -> LogDirStatus:

@@ -123,9 +123,11 @@ class LiveCluster:
         quorum = self._monitor.machine.quorum()
         if self.missing():
             self._complete_at_ms = None
-            no_leader = leaderless(quorum)
+            if leaderless(quorum) is None:
+                return False
             # Failures of all nodes at the same time may be a reconnection; the oldest failure gives the duration.
-            return no_leader is not None and quorum.now_ms - self._leaderless_since(quorum) >= _LEADERLESS_MS
+            first_ms = min(failure.first_at_ms for failure in quorum.failures)
+            return quorum.now_ms - max(first_ms, self._since_ms) >= _LEADERLESS_MS
         if self._complete_at_ms is None:
             self._complete_at_ms = quorum.now_ms
         return not self._monitor.evaluation().unknown or quorum.now_ms - self._complete_at_ms >= _DECIDE_MS
@@ -181,10 +183,6 @@ class LiveCluster:
             yield "the metadata log was not answered"
         elif machine.behind or quorum.last_offset is None:
             yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
-
-    def _leaderless_since(self, quorum: Quorum) -> Millis:
-        first = min(failure.first_at_ms for failure in quorum.failures)
-        return max(first, self._since_ms)
 
 
 def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:

@@ -36,12 +36,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_status.py",
-        (
-            "    if quorum.kraft_version is None:\n"
-            "        return None\n"
-            "    return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC"
-        ),
-        "    return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC",
+        "mode=None if kraft is None else QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC",
+        "mode=QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_a_static_quorum_has_no_recorded_endpoints",
         rows="E012",
     ),

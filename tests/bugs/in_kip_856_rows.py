@@ -104,8 +104,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_status.py",
-        "return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC",
-        "return QuorumMode.DYNAMIC",
+        "QuorumMode.DYNAMIC if kraft else QuorumMode.STATIC",
+        "QuorumMode.DYNAMIC",
         "tests/kips/test_kip_853_voter_endpoints.py::test_a_static_quorum_has_the_voters_of_the_polls_and_a_dynamic_one_those_of_its_record",
         rows="A030",
     ),

@@ -167,8 +167,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_status.py",
-        "return broker is not None and broker.alive",
-        "return broker is not None",
+        "if node in quorum.brokers and quorum.brokers[node].alive)",
+        "if node in quorum.brokers)",
         "tests/unit/streaming/status/test_status_fields.py::test_a_fenced_replica_is_not_alive",
     ),
     Bug(

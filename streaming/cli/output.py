@@ -53,20 +53,23 @@ def _stderr(text: object, style: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(shown, markup=False, style=style)
 
 
-class CliCommand(TyperCommand):
+class _WithoutFlagTypes:
+    """The help shows no type for an option that is a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in params:
+            if isinstance(each, TyperOption) and each.is_flag:
+                each.metavar = ""
+        return params
+
+
+class CliCommand(_WithoutFlagTypes, TyperCommand):
     """A verb."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Returns its options and arguments."""
-        return _without_flag_types(super().get_params(ctx))
 
-
-class CliGroup(TyperGroup):
+class CliGroup(_WithoutFlagTypes, TyperGroup):
     """A verb that has verbs, such as `kraftwatch silence`."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Returns its options."""
-        return _without_flag_types(super().get_params(ctx))
 
 
 def apply_help_format(app: typer.Typer) -> None:
@@ -77,10 +80,3 @@ def apply_help_format(app: typer.Typer) -> None:
     for group in app.registered_groups:
         if group.typer_instance is not None:
             apply_help_format(group.typer_instance)
-
-
-def _without_flag_types(params: list[Any]) -> list[Any]:
-    for each in params:
-        if isinstance(each, TyperOption) and each.is_flag:
-            each.metavar = ""
-    return params

@@ -22,6 +22,9 @@ class CheckStatus(StrEnum):
         return (CheckStatus.OK, CheckStatus.WARNING, CheckStatus.FAILS).index(self)
 
 
+OK, WARNING, FAILS = CheckStatus
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """One line of the table. No text contains a secret."""

@@ -15,7 +15,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
-from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
+from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, CheckStatus, check_result
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 
@@ -67,7 +67,7 @@ class ClusterChecks:
         """Yields name resolution, connection and login, until the first failure."""
         address = str(one.address)
         # If another address answers, the job starts. Addresses that the quorum reports are not needed for the start.
-        failed = CheckStatus.FAILS if one.configured and not self._answering() else CheckStatus.WARNING
+        failed = FAILS if one.configured and not self._answering() else WARNING
         for name, outcome in (("dns", one.addresses), ("connection", one.transport), ("login", one.api_versions)):
             match outcome:
                 case None:
@@ -78,15 +78,15 @@ class ClusterChecks:
                 case TransportCheck(certificate_expires_at=expires_at):
                     yield self._connection(address, expires_at)
                 case ApiVersionsCheck(metadata_version=level):
-                    yield self._result(address, name, CheckStatus.OK, f"{self._login()}; {_release(level)}")
+                    yield self._result(address, name, OK, f"{self._login()}; {_release(level)}")
                 case _:
-                    yield self._result(address, name, CheckStatus.OK, ", ".join(outcome))
+                    yield self._result(address, name, OK, ", ".join(outcome))
 
     def _connection(self, address: str, expires_at: float | None) -> CheckResult:
         tls = self.section.security_protocol in ("SSL", "SASL_SSL")
         if expires_at is None:
             message = "TCP and TLS" if tls else "TCP, without TLS"
-            return self._result(address, "connection", CheckStatus.OK, message)
+            return self._result(address, "connection", OK, message)
         fix = "renew the node's certificate before it expires"
         return self._expiry(address, "connection", "TCP and TLS; the node's certificate", expires_at, fix)
 
@@ -94,8 +94,8 @@ class ClusterChecks:
         days = int((expires_at - time.time()) // _DAY_S)
         message = f"{certificate} is valid for {days} days"
         if days >= CERTIFICATE_DAYS:
-            return self._result(subject, name, CheckStatus.OK, message)
-        return self._result(subject, name, CheckStatus.WARNING, message, fix)
+            return self._result(subject, name, OK, message)
+        return self._result(subject, name, WARNING, message, fix)
 
     def _client_certificate(self) -> Iterator[CheckResult]:
         """Yields when the client certificate expires; once it has expired, the connection check reports it."""
@@ -120,19 +120,15 @@ class ClusterChecks:
         answering = self._answering()
         if not answering:
             message = "no address answers: the job would observe nothing"
-            yield self._result(
-                "CLUSTER", "permission", CheckStatus.FAILS, message, "fix the connection to one address first"
-            )
+            yield self._result("CLUSTER", "permission", FAILS, message, "fix the connection to one address first")
             return
         polls = [one.quorum for one in answering]
-        yield self._permission(
-            "DescribeQuorum", "Describe", polls, CheckStatus.FAILS, "leader, voters, observers and lag"
-        )
+        yield self._permission("DescribeQuorum", "Describe", polls, FAILS, "leader, voters, observers and lag")
         if self.section.metadata_log:
             fetches = [one.fetch for one in answering]
-            yield self._permission("Fetch", "ClusterAction", fetches, CheckStatus.WARNING, "the metadata log")
+            yield self._permission("Fetch", "ClusterAction", fetches, WARNING, "the metadata log")
         else:
-            yield self._result("Fetch", "permission", CheckStatus.OK, "not needed: metadata_log is false")
+            yield self._result("Fetch", "permission", OK, "not needed: metadata_log is false")
         yield self._cluster_id(answering)
         yield from self._unknown_rules(answering)
 
@@ -149,7 +145,7 @@ class ClusterChecks:
             if request == "Fetch":
                 fix = "give the addresses of the controllers, if a firewall permits it: brokers do not serve the log"
             return self._result(request, "permission", failed, str(errors[0]), fix)
-        return self._result(request, "permission", CheckStatus.OK, f"permitted: {what}")
+        return self._result(request, "permission", OK, f"permitted: {what}")
 
     def _acl_commands(self, operation: str) -> tuple[str, ...]:
         section = self.section
@@ -173,22 +169,21 @@ class ClusterChecks:
                 if one.configured and isinstance(one.cluster, ClusterDescription)
             )
             message = f"the addresses belong to different clusters: {owners}"
-            return self._result("DescribeCluster", "identity", CheckStatus.FAILS, message, _ONE_CLUSTER)
+            return self._result("DescribeCluster", "identity", FAILS, message, _ONE_CLUSTER)
         known = {"cluster_id": self.section.cluster_id, "the checkpoint": self.recorded_id}
         for source, expected in known.items():
             if expected is not None and reported and reported != [expected]:
                 message = f"it is cluster {reported[0]}, but {source} names {expected}"
-                fix = _FIXES[Reason.WRONG_CLUSTER]
-                return self._result("DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
+                return self._result("DescribeCluster", "identity", FAILS, message, _FIXES[Reason.WRONG_CLUSTER])
         if reported:
-            return self._result("DescribeCluster", "identity", CheckStatus.OK, f"cluster {reported[0]}")
+            return self._result("DescribeCluster", "identity", OK, f"cluster {reported[0]}")
         for source, expected in known.items():
             if expected is not None:
                 message = f"not reported and not needed: {source} names {expected}"
-                return self._result("DescribeCluster", "identity", CheckStatus.OK, message)
+                return self._result("DescribeCluster", "identity", OK, message)
         fix = "set cluster_id in the cluster's section; it is in the meta.properties of every node"
         message = "the cluster id is unknown (DescribeCluster is denied): the job cannot create a checkpoint"
-        return self._result("DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
+        return self._result("DescribeCluster", "identity", FAILS, message, fix)
 
     def _unknown_rules(self, answering: Sequence[ConnectivityCheck]) -> Iterator[CheckResult]:
         """Yields which rules cannot be evaluated without a leader, or without the metadata log."""
@@ -199,15 +194,15 @@ class ClusterChecks:
             answer = f"{len(answering)} of {len(self.connectivity)} addresses answer"
             message = f"no leader answers ({answer}): these rules cannot be evaluated: {', '.join(rules)}"
             fix = "start the controllers that do not run: a leader needs the majority of the voters"
-            yield self._result("rules", "observability", CheckStatus.WARNING, message, fix)
+            yield self._result("rules", "observability", WARNING, message, fix)
             return
         if any(isinstance(one.fetch, FetchResult) for one in answering) and self.section.metadata_log:
-            yield self._result("rules", "observability", CheckStatus.OK, "all rules can be evaluated")
+            yield self._result("rules", "observability", OK, "all rules can be evaluated")
             return
         access = replace(self.section.access, log=False)
         machine = Machine(replace(_settings(self.section), access=access))
         unknown = [one.rule for one in evaluate(machine.quorum(), thresholds_for({})).not_applicable]
-        status = CheckStatus.WARNING if self.section.metadata_log else CheckStatus.OK
+        status = WARNING if self.section.metadata_log else OK
         message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
         yield self._result("rules", "observability", status, message)
 
@@ -231,18 +226,17 @@ class ClusterChecks:
         if not polls:
             outcomes = [one.quorum for one in self.connectivity]
             if any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes):
-                message = "none of the nodes that answer is the leader"
-                yield self._result("quorum", "leader", CheckStatus.WARNING, message)
+                yield self._result("quorum", "leader", WARNING, "none of the nodes that answer is the leader")
             return
         members = [frozenset(row.key for row in polled.voters) for _, polled in polls]
         if any(not one & other for one, other in combinations(members, 2)):
             led = ", ".join(f"{one.address} is controller {polled.leader_id}" for one, polled in polls)
             message = f"the addresses have leaders of different voters, so of different clusters: {led}"
-            yield self._result("quorum", "identity", CheckStatus.FAILS, message, _ONE_CLUSTER)
+            yield self._result("quorum", "identity", FAILS, message, _ONE_CLUSTER)
             return
         one, polled = max(polls, key=lambda each: each[1].leader_epoch)
         message = f"controller {polled.leader_id} leads in epoch {polled.leader_epoch}, {len(polled.voters)} voters"
-        yield self._result("quorum", "leader", CheckStatus.OK, message)
+        yield self._result("quorum", "leader", OK, message)
         if one.skew_ms is not None:
             yield self._clock(one.skew_ms)
 
@@ -250,9 +244,9 @@ class ClusterChecks:
         side = "ahead of" if skew_ms > 0 else "behind"
         message = f"the leader's clock is {abs(skew_ms) / 1000:.1f} s {side} this machine's clock"
         if abs(skew_ms) <= SKEW_MS:
-            return self._result("quorum", "clock", CheckStatus.OK, message)
+            return self._result("quorum", "clock", OK, message)
         fix = "synchronize both clocks (NTP): the ages of fetches and answers are computed from them"
-        return self._result("quorum", "clock", CheckStatus.WARNING, message, fix)
+        return self._result("quorum", "clock", WARNING, message, fix)
 
 
 def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
@@ -261,7 +255,7 @@ def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
     for name, cluster_id, first in repeated_ids(ids):
         message = f"it is cluster {cluster_id}, as cluster {first} is: every alert would be sent twice"
         fix = "give each section the controllers of its own cluster in bootstrap"
-        yield check_result(name, "DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
+        yield check_result(name, "DescribeCluster", "identity", FAILS, message, fix)
 
 
 def _release(level: int | None) -> str:

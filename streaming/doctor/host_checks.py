@@ -22,7 +22,7 @@ from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
 from streaming.config.exposure import exposures, unreadable
-from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
+from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, CheckStatus, check_result
 from streaming.doctor.sink_check import check_sink
 from streaming.pipeline.checkpoint import Checkpoint
 
@@ -40,7 +40,7 @@ _SINK_FIX = "correct the address, or permit connections from this machine to it:
 
 def check_host(config: Config) -> Iterator[CheckResult]:
     """Yields whether the job can run on this machine."""
-    yield _result("python", "version", CheckStatus.OK, f"{platform.python_version()} at {sys.executable}")
+    yield _result("python", "version", OK, f"{platform.python_version()} at {sys.executable}")
     yield _java()
     yield _spark()
     yield _descriptors(len(config.watched))
@@ -65,11 +65,11 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
     """Yields whether the files of the sinks can be read, and each sink can be opened and reached; sends nothing."""
     for sentence in unreadable(config):
         subject, _, message = sentence.partition(": ")
-        yield check_result(SINKS, subject, "file", CheckStatus.FAILS, message)
+        yield check_result(SINKS, subject, "file", FAILS, message)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
         for spec in config.sink_specs():
             one = check_sink(spec, store=Path(folder))
-            status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
+            status = OK if one.problem is None else FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield check_result(SINKS, one.name, "sink", status, message)
             if one.problem is None:
@@ -83,15 +83,15 @@ def check_heartbeat(config: Config) -> Iterator[CheckResult]:
     try:
         server = url_server(config.heartbeat.schedule().url)
     except UsageError as error:
-        yield _result("heartbeat", "url", CheckStatus.FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
+        yield _result("heartbeat", "url", FAILS, str(error), "correct heartbeat.url or heartbeat.url_file")
         return
-    yield _reached(MACHINE, "heartbeat", server, server.problem(), CheckStatus.FAILS, _HEARTBEAT_FIX)
+    yield _reached(MACHINE, "heartbeat", server, server.problem(), FAILS, _HEARTBEAT_FIX)
 
 
 def _connections(section: SinkSection, name: str) -> Iterator[CheckResult]:
     """Yields whether each server of the sink can be reached; one broker is enough for a topic."""
     found = [(server, server.problem()) for server in section.servers()]
-    failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
+    failed = FAILS if all(problem is not None for _, problem in found) else WARNING
     for server, problem in found:
         yield _reached(SINKS, name, server, problem, failed, _SINK_FIX)
 
@@ -102,7 +102,7 @@ def _reached(
     if problem is not None:
         return check_result(scope, subject, "connection", failed, f"{server}: {problem}", fix)
     reached = "TCP and TLS" if server.tls else "TCP"
-    return check_result(scope, subject, "connection", CheckStatus.OK, f"{server}: {reached}")
+    return check_result(scope, subject, "connection", OK, f"{server}: {reached}")
 
 
 def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
@@ -114,7 +114,7 @@ def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
     for sentence in exposures(config, file):
         subject, _, message = sentence.partition(": ")
         message, _, fix = message.rpartition(": ")
-        yield _result(subject, "exposure", CheckStatus.WARNING, message, fix)
+        yield _result(subject, "exposure", WARNING, message, fix)
 
 
 _result = partial(check_result, MACHINE)
@@ -125,25 +125,25 @@ def _java() -> CheckResult:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     fix = f"install a JDK {JAVA} or newer, and set JAVA_HOME to it"
     if java is None:
-        return _result("java", "version", CheckStatus.FAILS, "no java on the PATH", fix)
+        return _result("java", "version", FAILS, "no java on the PATH", fix)
     try:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
     except (OSError, subprocess.SubprocessError):
-        return _result("java", "version", CheckStatus.FAILS, f"{java} does not run", fix)
+        return _result("java", "version", FAILS, f"{java} does not run", fix)
     found = re.search(r'version "([^"]+)"', output)
     number = found[1] if found else "of unknown version"
     major = re.match(r"(?:1\.)?(\d+)", number)
     if major is None or int(major[1]) < JAVA:
-        return _result("java", "version", CheckStatus.FAILS, f"{number} at {java}: Spark needs {JAVA} or newer", fix)
-    return _result("java", "version", CheckStatus.OK, f"{number} at {java}")
+        return _result("java", "version", FAILS, f"{number} at {java}: Spark needs {JAVA} or newer", fix)
+    return _result("java", "version", OK, f"{number} at {java}")
 
 
 def _spark() -> CheckResult:
     try:
-        return _result("spark", "version", CheckStatus.OK, f"pyspark {version('pyspark')}")
+        return _result("spark", "version", OK, f"pyspark {version('pyspark')}")
     except PackageNotFoundError:
         fix = "install kraftwatch with its locked dependencies"
-        return _result("spark", "version", CheckStatus.FAILS, "pyspark is not installed", fix)
+        return _result("spark", "version", FAILS, "pyspark is not installed", fix)
 
 
 def _descriptors(clusters: int) -> CheckResult:
@@ -151,11 +151,9 @@ def _descriptors(clusters: int) -> CheckResult:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = max(DESCRIPTORS, 32 * clusters)
     if most in (resource.RLIM_INFINITY, -1) or most >= needed:
-        return _result("descriptors", "limit", CheckStatus.OK, "the limit of open files is high enough")
+        return _result("descriptors", "limit", OK, "the limit of open files is high enough")
     message = f"at most {most} files may be open; {plural(clusters, 'cluster')} may need {needed}"
-    return _result(
-        "descriptors", "limit", CheckStatus.WARNING, message, "raise the hard limit (ulimit -Hn, LimitNOFILE=)"
-    )
+    return _result("descriptors", "limit", WARNING, message, "raise the hard limit (ulimit -Hn, LimitNOFILE=)")
 
 
 def _listen(config: Config) -> Iterator[CheckResult]:
@@ -164,22 +162,20 @@ def _listen(config: Config) -> Iterator[CheckResult]:
         return
     error = _bind_problem(*host_port(config.listen))
     if error is None:
-        yield _result("listen", "address", CheckStatus.OK, f"{config.listen} can be bound")
+        yield _result("listen", "address", OK, f"{config.listen} can be bound")
     elif error.errno != errno.EADDRINUSE:
         message = f"{config.listen} cannot be bound: {network_error(error)}"
         fix = "set listen to an address of this machine; a port below 1024 needs a privilege"
-        yield _result("listen", "address", CheckStatus.FAILS, message, fix)
+        yield _result("listen", "address", FAILS, message, fix)
     elif held := job_checkpoint(config).is_held():
         message = f"{config.listen} is in use, and so is the checkpoint: the job is running"
-        yield _result("listen", "address", CheckStatus.OK, message)
+        yield _result("listen", "address", OK, message)
     elif held is None:
         message = f"{config.listen} is in use, by the job or another process: the checkpoint is closed to this user"
-        yield _result("listen", "address", CheckStatus.WARNING, message, "run as the job's user")
+        yield _result("listen", "address", WARNING, message, "run as the job's user")
     else:
         message = f"{config.listen} is used by another process"
-        yield _result(
-            "listen", "address", CheckStatus.FAILS, message, "stop that process, or set another port in listen"
-        )
+        yield _result("listen", "address", FAILS, message, "stop that process, or set another port in listen")
 
 
 def _bind_problem(host: str, port: int) -> OSError | None:
@@ -199,9 +195,7 @@ def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult
     existing = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110
     if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
         message = f"{existing} is not writable for this user"
-        yield _result(
-            subject, "checkpoint", CheckStatus.FAILS, message, "run as the job's user, or use another --checkpoint"
-        )
+        yield _result(subject, "checkpoint", FAILS, message, "run as the job's user, or use another --checkpoint")
         return
     try:
         known = ", ".join(checkpoint.cluster_ids())
@@ -212,19 +206,13 @@ def _checkpoint(checkpoint: Checkpoint, partitions: int) -> Iterator[CheckResult
             if checkpoint.store is None:
                 checkpoint.check_database()
     except (UsageError, StoreError) as problem:
-        yield _result(subject, "checkpoint", CheckStatus.FAILS, str(problem))
+        yield _result(subject, "checkpoint", FAILS, str(problem))
         return
-    yield _result(subject, "checkpoint", CheckStatus.OK, f"belongs to {known}" if known else "new")
+    yield _result(subject, "checkpoint", OK, f"belongs to {known}" if known else "new")
     if folder.exists() and is_open_to_others(folder):
         message = "other users have access to it; the job denies it at its start if it owns the folder"
-        yield _result(subject, "exposure", CheckStatus.WARNING, message, f"chmod 700 {folder}")
+        yield _result(subject, "exposure", WARNING, message, f"chmod 700 {folder}")
     free = shutil.disk_usage(existing).free
-    status = (
-        CheckStatus.FAILS
-        if free < FAILING_FREE_BYTES
-        else CheckStatus.WARNING
-        if free < WARNING_FREE_BYTES
-        else CheckStatus.OK
-    )
-    remedy = () if status is CheckStatus.OK else ("free disk space: a full disk stops the job",)
+    status = FAILS if free < FAILING_FREE_BYTES else WARNING if free < WARNING_FREE_BYTES else OK
+    remedy = () if status is OK else ("free disk space: a full disk stops the job",)
     yield _result(subject, "disk", status, f"{free / (1 << 30):.1f} GiB are free; the journal needs some GiB", *remedy)

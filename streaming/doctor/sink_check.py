@@ -50,14 +50,15 @@ def check_sink(
     """
     section = spec.section
     try:
-        file = section.created_file()
-        if file is not None and not send_test:
-            # Not created here: the file would belong to the current user, and the job might not be able to write it.
-            return SinkCheck(name=section.name or section.default_name(), problem=_not_writable(file))
-        if file is not None and _root_in_the_folder_of_another_user(file):
-            # The job, which runs as the owner of the folder, would not start any more.
-            reason = f"root would create {file}, which the job's user could not write: run the test as that user"
-            return SinkCheck(name=section.name or section.default_name(), test_error=reason)
+        if (file := section.created_file()) is not None:
+            name, folder = section.name or section.default_name(), file.resolve().parent
+            if not send_test:
+                # Not created here: the file would belong to the current user, and the job may be unable to write it.
+                return SinkCheck(name=name, problem=_not_writable(folder))
+            if os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0:
+                # The job, which runs as the owner of the folder, would not start any more.
+                reason = f"root would create {file}, which the job's user could not write: run the test as that user"
+                return SinkCheck(name=name, test_error=reason)
         sink = open_sink(spec, store=store)
     except UsageError as problem:
         return SinkCheck(name=section.name or section.kind, problem=str(problem))
@@ -72,13 +73,7 @@ def check_sink(
     return SinkCheck(name=name, test_error=error, expect=None if error else section.expectation(name, severity))
 
 
-def _root_in_the_folder_of_another_user(file: Path) -> bool:
-    folder = file.resolve().parent
-    return os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0
-
-
-def _not_writable(file: Path) -> str | None:
-    folder = file.resolve().parent
+def _not_writable(folder: Path) -> str | None:
     if not folder.is_dir():
         return f"the folder {folder} does not exist: create it, or name another file"
     return None if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable for this user"
@@ -95,8 +90,7 @@ def _send_test(sink: Sink, spec: SinkSpec, severity: Severity) -> str | None:
     if error is not None or not spec.section.test_resolves:
         return error
     try:
-        if spec.section.test_open_s:
-            time.sleep(spec.section.test_open_s)
+        time.sleep(spec.section.test_open_s)
     finally:
         # Also after ^C, so that no incident stays open in a pager.
         error = _send(sink, _alert(AlertState.RESOLVED, severity, now_ms))

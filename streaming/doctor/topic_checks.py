@@ -10,7 +10,7 @@ from connectors.store.journal_reader import JournalReader
 from rules.formatting import ms_text, plural
 from streaming.config import Config
 from streaming.config.relay_section import RelaySection
-from streaming.doctor.check_result import CheckResult, CheckStatus, check_result
+from streaming.doctor.check_result import FAILS, OK, WARNING, CheckResult, check_result
 
 RELAY: Final = "relay"
 _result = partial(check_result, RELAY)
@@ -28,7 +28,7 @@ def check_topics(config: Config) -> Iterator[CheckResult]:
         of_topic = section.with_topic(topic)
         readable = _readable(config, of_topic)
         yield readable
-        if readable.status is not CheckStatus.FAILS:
+        if readable.status is not FAILS:
             yield from _described(config, of_topic)
     yield from _waiting(section)
 
@@ -41,12 +41,12 @@ def _readable(config: Config, section: RelaySection) -> CheckResult:
     try:
         append_time = survey_topic(section, {}, within_s=_SURVEY_S).append_time
     except KraftwatchError as problem:
-        return _result(topic, "topic", CheckStatus.FAILS if job else CheckStatus.WARNING, str(problem))
+        return _result(topic, "topic", FAILS if job else WARNING, str(problem))
     if append_time is False:
         fix = _alter(section, "message.timestamp.type=LogAppendTime")
-        return _result(topic, "topic", CheckStatus.WARNING, append_time_advice(topic), fix)
+        return _result(topic, "topic", WARNING, append_time_advice(topic), fix)
     message = "has no messages" if append_time is None else "the brokers set the times of its messages"
-    return _result(topic, "topic", CheckStatus.OK, message)
+    return _result(topic, "topic", OK, message)
 
 
 def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
@@ -64,7 +64,7 @@ def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=_SURVEY_S
         )[topic].result(_SURVEY_S)
     except KafkaException as problem:
-        yield _result(topic, "permissions", CheckStatus.WARNING, reason(problem.args[0], section))
+        yield _result(topic, "permissions", WARNING, reason(problem.args[0], section))
         return
     yield _permissions(config, section, {one.name for one in described.authorized_operations or ()})
     place = ConfigResource(ResourceType.TOPIC, topic)
@@ -72,7 +72,7 @@ def _described(config: Config, section: RelaySection) -> Iterator[CheckResult]:
         found = admin.describe_configs([place], request_timeout=_SURVEY_S)[place].result(_SURVEY_S)
     except KafkaException:
         message = "cannot be checked: the login has no DESCRIBE_CONFIGS on the topic, which neither relay nor job needs"
-        yield _result(topic, "settings", CheckStatus.OK, message)
+        yield _result(topic, "settings", OK, message)
         return
     yield from _settings(section, len(described.partitions), found)
 
@@ -82,14 +82,14 @@ def _permissions(config: Config, section: RelaySection, allowed: set[str]) -> Ch
     missing = [each for each in needed if allowed and each not in allowed and "ALL" not in allowed]
     who = "the job" if config.source == "kafka" else "a relay"
     if not missing:
-        return _result(section.topic, "permissions", CheckStatus.OK, f"{who} needs {', '.join(needed)}")
+        return _result(section.topic, "permissions", OK, f"{who} needs {', '.join(needed)}")
     operations = " ".join(f"--operation {each.capitalize()}" for each in missing)
     fix = (
         f"kafka-acls.sh --bootstrap-server {section.bootstrap[0]} --add --allow-principal User:"
         f"{section.sasl_plain_username or 'NAME'} {operations} --topic {section.topic}"
     )
     message = f"the login lacks {', '.join(missing)}; {who} needs {', '.join(needed)}"
-    return _result(section.topic, "permissions", CheckStatus.FAILS, message, fix)
+    return _result(section.topic, "permissions", FAILS, message, fix)
 
 
 def _settings(section: RelaySection, partitions: int, found: Mapping[str, Any]) -> Iterator[CheckResult]:
@@ -99,7 +99,7 @@ def _settings(section: RelaySection, partitions: int, found: Mapping[str, Any]) 
     topic, restate_ms = section.topic, round(1_000 * section.restate_every)
     retention_ms, largest = int(values["retention.ms"]), int(values["max.message.bytes"])
     if 0 <= retention_ms < 2 * restate_ms:
-        status = CheckStatus.FAILS if retention_ms <= restate_ms else CheckStatus.WARNING
+        status = FAILS if retention_ms <= restate_ms else WARNING
         message = (
             f"retention.ms is {ms_text(retention_ms)}, and each log is written every {ms_text(restate_ms)}: a job "
         )
@@ -107,14 +107,14 @@ def _settings(section: RelaySection, partitions: int, found: Mapping[str, Any]) 
         yield _result(topic, "retention", status, message, _alter(section, f"retention.ms={168 * restate_ms}"))
     if "delete" not in values["cleanup.policy"] or "compact" in values["cleanup.policy"]:
         message = f"cleanup.policy is {values['cleanup.policy']}: compaction removes rows of the logs"
-        yield _result(topic, "cleanup", CheckStatus.FAILS, message, _alter(section, "cleanup.policy=delete"))
+        yield _result(topic, "cleanup", FAILS, message, _alter(section, "cleanup.policy=delete"))
     if largest < MESSAGE_BYTES_MAX:
         message = f"max.message.bytes is {largest}: a piece of a large snapshot may not fit"
         fix = _alter(section, f"max.message.bytes={MESSAGE_BYTES_MAX}")
-        yield _result(topic, "message size", CheckStatus.WARNING, message, fix)
+        yield _result(topic, "message size", WARNING, message, fix)
     kept = "for ever" if retention_ms < 0 else ms_text(retention_ms)
     message = f"{plural(partitions, 'partition')}, rows are kept {kept}, messages of up to {largest} bytes"
-    yield _result(topic, "settings", CheckStatus.OK, message)
+    yield _result(topic, "settings", OK, message)
 
 
 def _waiting(section: RelaySection) -> Iterator[CheckResult]:
@@ -125,14 +125,14 @@ def _waiting(section: RelaySection) -> Iterator[CheckResult]:
             return
         rows = journal.published_end() - max(journal.committed_end(), journal.first_sequence())
     except JournalError as problem:
-        yield _result(subject, "waiting rows", CheckStatus.FAILS, str(problem))
+        yield _result(subject, "waiting rows", FAILS, str(problem))
         return
     message = f"{plural(rows, 'row')} wait for the topic"
     if rows <= _MANY_ROWS:
-        yield _result(subject, "waiting rows", CheckStatus.OK, message)
+        yield _result(subject, "waiting rows", OK, message)
         return
     fix = "read log/driver.log in the folder: it says why the topic does not get them"
-    yield _result(subject, "waiting rows", CheckStatus.WARNING, message, fix)
+    yield _result(subject, "waiting rows", WARNING, message, fix)
 
 
 def _alter(section: RelaySection, setting: str) -> str:

@@ -52,7 +52,7 @@ def check_text(state: ClusterState) -> Text:
         for step in one.remedy:
             line, style = status_tables.remedy_line(step)
             text.append(f"    {line}\n", style)
-    for unknown in status_tables.unknown_lines((one.rule, one.subject, one.why) for one in evaluation.unknown):
+    for unknown in status_tables.unknown_lines(evaluation.unknown):
         text.append_text(unknown).append("\n")
     for each in state.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")

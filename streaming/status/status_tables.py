@@ -4,7 +4,7 @@ Text from outside is printed as data: never as markup, never as a terminal's con
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,6 +15,7 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, visible
 from rules.analysis.replica_lag import Liveness
 from rules.evaluate import INHIBITED
+from rules.finding import UnknownResult
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey
 from streaming.status.cluster_status import ClusterStatus, StatusSource
@@ -48,11 +49,6 @@ _MULTILINE = frozenset({"Probe result", "Topic", "For", "Since (UTC)", "ISR befo
 """Columns whose cells may take several lines."""
 
 
-class _Node(Protocol):
-    @property
-    def id(self) -> int: ...
-
-
 def status_table(status: ClusterStatus) -> RenderableType:
     """Returns health and findings first, then the quorum's state, and one row for each voter."""
     return Group(
@@ -64,7 +60,7 @@ def status_table(status: ClusterStatus) -> RenderableType:
         Text(),
         _voters(status),
         *_other_replicas(status),
-        *unknown_lines(((one.rule, one.subject, one.why) for one in status.unknown), most=4),
+        *unknown_lines(status.unknown, most=4),
         Text(),
     )
 
@@ -117,20 +113,20 @@ def partitions_table(status: ClusterStatus) -> RenderableType:
     return Group(_headline(status), Text(), table, Text())
 
 
-def unknown_lines(unknown: Iterable[tuple[str, str | None, str]], most: int = 20) -> Iterable[Text]:
+def unknown_lines(unknown: Iterable[UnknownResult], most: int = 20) -> Iterable[Text]:
     """Yields one line for each reason that rules are unknown.
 
     Args:
-        unknown: (rule, subject, why); of each rule and subject the first one counts.
+        unknown: of each rule and subject the first one counts.
         most: how many rules a line names.
     """
     by_why: dict[str, list[str]] = {}
     listed_already: set[str] = set()
-    for rule, subject, why in unknown:
-        name = f"{rule} ({subject})" if subject else rule
+    for one in unknown:
+        name = f"{one.rule} ({one.subject})" if one.subject else one.rule
         if name not in listed_already:
             listed_already.add(name)
-            by_why.setdefault(why, []).append(name)
+            by_why.setdefault(one.why, []).append(name)
     # What another finding explains is no gap in what is observed.
     for why, names in sorted(by_why.items(), key=lambda each: each[0].startswith(INHIBITED)):
         if why.startswith(INHIBITED):
@@ -211,7 +207,7 @@ def _voters(status: ClusterStatus) -> RenderableType:
 
 def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
     pending = status.pending_voters
-    lists: tuple[tuple[str, Sequence[_Node], str], ...] = (
+    lists: tuple[tuple[str, Sequence[Any], str], ...] = (
         ("observers", status.current_observers, ""),
         ("could be voters", status.could_be_voters, "yellow"),
         ("voters to be added, not committed yet", pending.added if pending else (), "yellow"),
@@ -227,7 +223,7 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
         yield Text(f"  the recorded voters as --initial-controllers: {visible(status.initial_controllers)}")
 
 
-def _replica(row: _Node) -> str:
+def _replica(row: Any) -> str:
     silent = isinstance(row, PossibleVoter) and row.liveness is Liveness.NOT_FETCHING
     directory_id = getattr(row, "directory_id", None)
     key = visible(f"{row.id}-{directory_id}") if directory_id else str(row.id)

@@ -21,10 +21,16 @@ from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus
-from streaming.status.from_journal import ReplayedJournal, recorded_state, replay_recording
 from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.live import QueryTarget, query_clusters
-from streaming.status.recording import has_journal, open_journal, recorded_endpoints
+from streaming.status.recording import (
+    ReplayedJournal,
+    has_journal,
+    open_journal,
+    recorded_endpoints,
+    recorded_state,
+    replay_recording,
+)
 
 INTERRUPTED = 130
 """The exit code of a query that ^C ended."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from connectors.store.database import Database
     from streaming.config import Config
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.status.from_journal import SettingsOf
-    from streaming.status.recording import Recording
+    from streaming.status.recording import Recording, SettingsOf
 
 
 def recorded_config(config: Path | None, setting: Sequence[str], recorded: Path | None) -> "Config | None":

@@ -110,7 +110,7 @@ def timeline(
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.report.timeline_entries import timeline_entries
-    from streaming.status.from_journal import replayed
+    from streaming.status.recording import replayed
 
     rows = RecordedRows(opts, [cluster] if cluster else ())
     from_ms = rows.from_ms

@@ -114,8 +114,7 @@ def bundle(
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
     from streaming.status.cluster_status import status_json
-    from streaming.status.from_journal import replay_recording
-    from streaming.status.recording import open_journal
+    from streaming.status.recording import open_journal, replay_recording
 
     resolved = None if config is None else resolve_config(config=config)
     replayed = replay_recording(open_journal(checkpoint), recorded_settings(config, (), None), say=print_progress)

@@ -22,7 +22,7 @@ from rules.finding import Plain
 from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ALWAYS
-from streaming.status.from_journal import SettingsOf, replayed
+from streaming.status.recording import SettingsOf, replayed
 
 EVALUATE_BEFORE_MS = Millis(600_000)
 """Evaluation begins this long before the first time of interest, so that alerts that fired already are found."""

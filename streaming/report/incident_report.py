@@ -21,8 +21,7 @@ from rules.notifications.route import Silence
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.report.back_test import EVALUATE_BEFORE_MS
 from streaming.status.build_status import job_cluster_status
-from streaming.status.from_journal import ReplayedJournal, replay_recording
-from streaming.status.recording import Recording
+from streaming.status.recording import Recording, ReplayedJournal, replay_recording
 from streaming.status.status_store import ReceivedStatus
 from streaming.web.cluster_view import ClusterView
 from streaming.web.templating import asset, digest, inline, render, render_cluster

@@ -3,7 +3,6 @@
 A node does not report its directory id. It reports its node id, and whether it is of this cluster.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +21,6 @@ from streaming.rescue.rescue_plan import RescuePlan
 WITHIN_S: Final = 5.0
 """All endpoints are probed at the same time, and no longer than this."""
 _CONNECT_MS: Final = 2_000
-_REPORT_AFTER_S: Final = 2.0
 
 
 class EndpointResult(StrEnum):
@@ -78,13 +76,8 @@ def probed_endpoints(
         cluster_id=cluster_id,
         request_timeout_ms=_CONNECT_MS,
     )
-    waiting = f"probing {len(targets)} endpoints for up to {within_s:g} s; --no-probe leaves this out"
-    timer = threading.Timer(_REPORT_AFTER_S, say, [waiting])
-    timer.start()
-    try:
-        found = probe_once(cluster, targets, within_s=within_s)
-    finally:
-        timer.cancel()
+    say(f"probing {len(targets)} endpoints for up to {within_s:g} s; --no-probe leaves this out")
+    found = probe_once(cluster, targets, within_s=within_s)
     results = ((target, *_result(target.node, found.get(target))) for target in targets)
     return tuple(
         ProbedEndpoint(

@@ -31,7 +31,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.probe_state import FAILURE_MS
 from streaming.status.cluster_status import ClusterState
-from streaming.status.from_journal import ReplayedJournal
+from streaming.status.recording import ReplayedJournal
 
 _LEADERLESS_MS = 5_000
 """An election takes one or two seconds: the default hold of `no-leader`."""

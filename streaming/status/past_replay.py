@@ -30,7 +30,7 @@ from streaming.replay.machine import Machine
 from streaming.status.build_status import LIVE_MS, cluster_status, job_cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus
 from streaming.status.event_history import EventHistory
-from streaming.status.from_journal import missing_of
+from streaming.status.recording import missing_of
 from streaming.status.status_store import EndedRecovery
 
 KEPT_BYTES = 64 << 20

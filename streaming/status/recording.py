@@ -1,20 +1,39 @@
-"""Recording: observations that were recorded, by time: in the journal of a job, or by relays in a topic.
+"""Recordings: observations by time, in the journal of a job or by relays in a topic; replayed without Spark or a lock.
 
-Look-back, timeline, report, back-test and audit read it; what they need is the same in both.
+Look-back, timeline, report, back-test and audit read them; what they need is the same in both. For the recorded state
+of a cluster all log records of the recording are applied, and the polls and probes of its last day. The replay itself
+forgets older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week
+by default, so it may begin in the middle of the log: then `missing` says so.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints, stored_endpoints
-from connectors.observations.observation import Observation
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
 from connectors.store.bundle_file import unpacked_bundle
 from connectors.store.journal_reader import JournalReader
+from connectors.wall_clock import wall_ms
+from rules.alert import Alert
+from rules.evaluate import BLIND, evaluate
+from rules.finding import Thresholds
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
+from streaming.replay.cluster_monitor import ClusterMonitor
+from streaming.replay.cluster_settings import ClusterSettings
+from streaming.replay.decoded_row import decoded_row
+from streaming.replay.machine import Machine
+from streaming.replay.poll_history import VOTER_REMEMBERED_MS
+from streaming.status.as_of import events_upto, held_at, require_within, wanted_position
+from streaming.status.cluster_status import ClusterState
+from streaming.status.event_history import EventHistory
+from streaming.status.from_log_dir import LogDirContents
 
 if TYPE_CHECKING:
     from connectors.relay.topic_recording import TopicRecording
@@ -22,7 +41,13 @@ if TYPE_CHECKING:
 Recording: TypeAlias = "JournalRecording | TopicRecording"
 """Rows of one or several clusters: both have the same methods."""
 _SAY_EVERY_S = 2.0
-_CLOCK_EVERY_ROWS = 1_000
+_POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
+_TOPIC_POLLS_MS = 3_600_000
+"""Of a topic, which many clusters share, less is read: a replay remembers an hour, of voters' directories a day."""
+_LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
+
+SettingsOf = Callable[[str], ClusterSettings | None]
+"""Returns the settings of a cluster by its name; None: that cluster is not replayed."""
 
 
 class JournalRecording:
@@ -66,7 +91,7 @@ class JournalRecording:
         first, end = self._first(since_ms), self.reader.published_end()
         began = said_at = time.monotonic()
         for row in self.reader.read(first, end):
-            if row.sequence % _CLOCK_EVERY_ROWS == 0 and (now := time.monotonic()) - said_at > _SAY_EVERY_S:
+            if (now := time.monotonic()) - said_at > _SAY_EVERY_S:
                 said_at, done = now, row.sequence - first
                 left = ms_text(Millis(round(1000 * (now - began) * (end - first - done) / max(1, done))))
                 percent = 100 * done // (end - first)
@@ -143,3 +168,171 @@ def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
 
 def _places(folder: Path) -> tuple[Path, Path]:
     return folder / "journal", folder
+
+
+class ReplayedJournal:
+    """One cluster's rows of a recording, replayed up to a point in time."""
+
+    def __init__(self, settings: ClusterSettings, upto: PointInTime | None, evaluates_from_ms: Millis | None) -> None:
+        self.monitor = ClusterMonitor(settings, evaluates_from_ms=evaluates_from_ms)
+        self.history = EventHistory()
+        """What the rows brought about."""
+        self.newest_ms = Millis(0)
+        """observed_at of the newest row that was applied; 0 if there is none."""
+        self.known_endpoints = KnownEndpoints()
+        """The endpoints that its nodes were last reported at."""
+        self._upto = upto
+        self._ended = False
+        self._held: tuple[int, int] | None = None
+        """The first and last offset or time of the rows, also of those after the point in time."""
+
+    @property
+    def machine(self) -> Machine:
+        """The state after the rows."""
+        return self.monitor.machine
+
+    def apply(self, row: Observation) -> tuple[Alert, ...]:
+        """Applies a row, unless it is later than the point in time, and returns the alerts after it.
+
+        A row that raises is skipped, as in the job.
+        """
+        if self._upto is not None and (held := held_at(row, self._upto)):
+            ends = (*held, *(self._held or ()))
+            self._held = (min(ends), max(ends))
+            self._ended = self._ended or held[0] > wanted_position(self._upto)
+        if self._ended:
+            return ()
+        self.newest_ms = Millis(row.observed_at_ms)
+        shown = row if self._upto is None else decoded_row(row, partial(events_upto, upto=self._upto))
+        alerts = self.monitor.apply((shown,)).alerts
+        self.history.add(self.machine, alerts)
+        self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+        return alerts
+
+    def finish(self, source: str) -> None:
+        """Skips rows after which the state cannot be stored, as in the job, and checks that the point in time is held.
+
+        Raises:
+            UsageError: it is not.
+        """
+        self.monitor.apply((), store=True)
+        if self._upto is not None:
+            require_within(self._upto, self._held, source)
+        if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
+            raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the journal does not hold, as text."""
+        return missing_of(self.machine)
+
+    def state(self) -> ClusterState:
+        """Returns the recorded state, evaluated as of its newest row."""
+        return recorded_state(self.machine, self.newest_ms, self.monitor.settings.thresholds, missing=self.missing)
+
+
+def replayed(
+    rows: Iterable[Observation],
+    settings_of: SettingsOf,
+    *,
+    upto: PointInTime | None = None,
+    polls_since_ms: int = 0,
+    evaluates_from_ms: Millis | None,
+) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
+    """Applies each row, and yields its cluster with the alerts after the row.
+
+    Args:
+        upto: rows that are later are not applied.
+        polls_since_ms: older polls and probes are left out.
+        evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
+    """
+    clusters: dict[str, ReplayedJournal | None] = {}
+    for row in rows:
+        if row.cluster not in clusters:
+            settings = settings_of(row.cluster)
+            clusters[row.cluster] = None if settings is None else ReplayedJournal(settings, upto, evaluates_from_ms)
+        one = clusters[row.cluster]
+        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= polls_since_ms):
+            yield one, one.apply(row)
+
+
+def replay_recording(
+    recording: Recording,
+    settings_of: SettingsOf,
+    *,
+    upto: PointInTime | None = None,
+    since_ms: Millis | None = None,
+    evaluates_from_ms: Millis | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Mapping[str, ReplayedJournal]:
+    """Replays what was recorded.
+
+    Args:
+        recording: a journal or topics.
+        upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
+        since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
+            journal those of the last day.
+        evaluates_from_ms: as of `replayed`.
+        say: prints progress, every two seconds.
+
+    Returns:
+        The clusters that have rows and settings, by name, in the order of their first row.
+
+    Raises:
+        UsageError: the recording cannot be read, or does not hold that point in time.
+        JournalError: the journal is damaged.
+    """
+    until_ms = upto.at_ms if isinstance(upto, AtTime) else None
+    newest_ms = until_ms or recording.newest_ms()
+    if since_ms is None and not isinstance(upto, AtOffset):
+        since_ms = Millis(newest_ms - _TOPIC_POLLS_MS)
+    rows = recording.rows(since_ms=since_ms, until_ms=until_ms, say=say)
+    polls_since_ms = newest_ms - _POLLS_MS if upto is None else 0
+    each = replayed(rows, settings_of, upto=upto, polls_since_ms=polls_since_ms, evaluates_from_ms=evaluates_from_ms)
+    found = {one.machine.cluster: one for one, _ in each}
+    if isinstance(upto, AtOffset) and len(found) > 1:
+        raise UsageError(
+            f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "
+            "give a time"
+        )
+    endpoints = recording.endpoints()
+    for name, one in found.items():
+        one.finish(f"the {recording.kind} of cluster {name}")
+        one.known_endpoints = stored_endpoints(endpoints.get(name))
+    return {name: one for name, one in found.items() if one.newest_ms}
+
+
+def recorded_state(
+    machine: Machine,
+    newest_ms: Millis,
+    thresholds: Mapping[str, Thresholds],
+    *,
+    missing: tuple[str, ...] = (),
+    log_dir: LogDirContents | None = None,
+) -> ClusterState:
+    """Returns a recorded state, evaluated as of its newest row; no node is queried.
+
+    Args:
+        log_dir: the log directory that it was read from; None for a journal.
+    """
+    quorum = machine.quorum()
+    evaluation = evaluate(quorum, thresholds)
+    if log_dir is not None:
+        # `monitor-blind` would report that no node answered, but none was queried.
+        evaluation = replace(evaluation, findings=tuple(one for one in evaluation.findings if one.rule != BLIND))
+    return ClusterState(
+        quorum=quorum,
+        evaluation=evaluation,
+        thresholds=thresholds,
+        taken_at_ms=Millis(wall_ms()),
+        queried_since_ms=None,
+        recorded_at_ms=newest_ms,
+        missing=missing,
+        log_dir=log_dir,
+    )
+
+
+def missing_of(machine: Machine) -> tuple[str, ...]:
+    """Returns what a journal does not hold of a replayed cluster, as text."""
+    whole = machine.log.image.complete
+    return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)

@@ -18,8 +18,8 @@ from rules.model.monitoring import Answer, CertificateFault, Invariant
 from rules.model.quorum import OBSERVER_SESSION_MS, Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import status_json
-from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.recording import recorded_state
 from streaming.status.status_tables import log_dir_lines
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.rules.situation import (

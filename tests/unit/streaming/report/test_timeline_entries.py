@@ -12,8 +12,7 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.timeline_entries import EntryKind, TimelineEntry, timeline_entries
 from streaming.status.event_history import EventHistory
-from streaming.status.from_journal import replayed
-from streaming.status.recording import open_journal
+from streaming.status.recording import open_journal, replayed
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls
 from tests.unit.streaming.replay.log_script import LogScript, apply

@@ -31,10 +31,16 @@ from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from streaming.status.check_output import check_text
 from streaming.status.cluster_status import ClusterState
-from streaming.status.from_journal import ReplayedJournal, SettingsOf, recorded_state, replay_recording
-from streaming.status.from_journal import replayed as replayed_rows
 from streaming.status.live import LiveCluster, QueryTarget
-from streaming.status.recording import has_journal, open_journal
+from streaming.status.recording import (
+    ReplayedJournal,
+    SettingsOf,
+    has_journal,
+    open_journal,
+    recorded_state,
+    replay_recording,
+)
+from streaming.status.recording import replayed as replayed_rows
 from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, row

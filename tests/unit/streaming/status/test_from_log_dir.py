@@ -14,9 +14,9 @@ from rules.model.identifiers import Millis, Offset
 from streaming.status import check_output
 from streaming.status.build_status import cluster_status, log_dir_status
 from streaming.status.cluster_status import ClusterState, status_json
-from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.health import Health, health
+from streaming.status.recording import recorded_state
 from streaming.status.status_tables import log_dir_lines
 from tests.unit.connectors.logdir.log_dirs import (
     AT,

@@ -15,8 +15,8 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.build_status import cluster_status
 from streaming.status.cluster_status import from_json, status_json, to_bytes
-from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.recording import recorded_state
 from tests.status_schema import PATH, schema, text
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.rules.situation import NOW, healthy, leaderless, observer, recovering, static

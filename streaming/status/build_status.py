@@ -16,6 +16,7 @@ from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
 from streaming.status import build_voters
+from streaming.status import status_parts as parts
 from streaming.status.build_voters import copied, recorded_voters
 from streaming.status.cluster_status import (
     ChangedSeverity,
@@ -28,19 +29,6 @@ from streaming.status.cluster_status import (
 )
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import worst_first
-from streaming.status.status_parts import (
-    ControllerStartStatus,
-    ElectionStatus,
-    ForcedReconfigurationStatus,
-    LogDirStatus,
-    QuorumStateFile,
-    RecoveringPartition,
-    TopicRecovery,
-    UncleanElectionStatus,
-    UnreadBytes,
-    VoterChangeStatus,
-    VotersRecordStatus,
-)
 
 RECOVERING_LIMIT = 2_000
 """Recovering partitions that a status names; `recovering_partitions` counts all."""
@@ -84,8 +72,10 @@ def cluster_status(
     longest = _longest_recovering(quorum)
     return replace(
         _present_state(state),
-        elections=tuple(copied(ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
-        voter_changes=tuple(copied(VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes),
+        elections=tuple(copied(parts.ElectionStatus, one, at_ms=one.timestamp_ms) for one in history.elections),
+        voter_changes=tuple(
+            copied(parts.VoterChangeStatus, one, at_ms=one.timestamp_ms) for one in history.voter_changes
+        ),
         findings=tuple(
             copied(FindingStatus, one, hold_s=state.thresholds[one.rule][HOLD])
             for one in worst_first(evaluation.findings)
@@ -95,7 +85,7 @@ def cluster_status(
         recovering=tuple(_recovering_partition(quorum, one) for one in longest[:recovering_limit]),
         recoveries=_topic_recoveries(longest),
         reconfigurations=tuple(map(_forced_reconfiguration, history.reconfigurations)),
-        starts=tuple(copied(ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
+        starts=tuple(copied(parts.ControllerStartStatus, one, at_ms=one.timestamp_ms) for one in history.starts),
         unclean=tuple(map(_unclean_elections, history.unclean)),
         pending=_pending(tracked) if tracked else (),
         not_applicable=tuple(evaluation.not_applicable),
@@ -180,21 +170,21 @@ def _longest_recovering(quorum: Quorum) -> list[Recovery]:
     return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
 
 
-def _forced_reconfiguration(one: Reconfiguration) -> ForcedReconfigurationStatus:
+def _forced_reconfiguration(one: Reconfiguration) -> parts.ForcedReconfigurationStatus:
     before, after = (tuple(key.id for key in keys) for keys in (one.before, one.after))
-    return copied(ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
+    return copied(parts.ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
 
 
-def _unclean_elections(one: UncleanElections) -> UncleanElectionStatus:
+def _unclean_elections(one: UncleanElections) -> parts.UncleanElectionStatus:
     times = {"first_at_ms": one.first_timestamp_ms, "last_at_ms": one.last_timestamp_ms}
-    return copied(UncleanElectionStatus, one, **times)
+    return copied(parts.UncleanElectionStatus, one, **times)
 
 
-def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
+def _recovering_partition(quorum: Quorum, one: Recovery) -> parts.RecoveringPartition:
     """Returns one recovering partition and which of its replicas' brokers are alive."""
     newest = quorum.newest_timestamp_ms
     return copied(
-        RecoveringPartition,
+        parts.RecoveringPartition,
         one,
         since_ms=one.since_timestamp_ms,
         for_ms=None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
@@ -202,22 +192,22 @@ def _recovering_partition(quorum: Quorum, one: Recovery) -> RecoveringPartition:
     )
 
 
-def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[TopicRecovery, ...]:
+def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[parts.TopicRecovery, ...]:
     counts = Counter(one.topic_id for one in longest)
     oldest: dict[str, Recovery] = {}
     for one in longest:
         oldest.setdefault(one.topic_id, one)
     return tuple(
-        copied(TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
+        copied(parts.TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
         for one in [*oldest.values()][:TOPIC_LIMIT]
     )
 
 
-def log_dir_status(contents: LogDirContents) -> LogDirStatus:
+def log_dir_status(contents: LogDirContents) -> parts.LogDirStatus:
     """Returns the `log_dir` of a cluster status."""
     meta, election = contents.meta_properties, contents.election
     return copied(
-        LogDirStatus,
+        parts.LogDirStatus,
         contents,
         folder=str(contents.folder),
         node_id=meta.node_id if meta else None,
@@ -226,24 +216,24 @@ def log_dir_status(contents: LogDirContents) -> LogDirStatus:
         log_end_offset=contents.end_offset,
         last_epoch=contents.epoch,
         voter_sets=tuple(_voter_set(one) for one in contents.voter_sets),
-        not_read=tuple(copied(UnreadBytes, one) for one in contents.damaged),
+        not_read=tuple(copied(parts.UnreadBytes, one) for one in contents.damaged),
     )
 
 
-def _quorum_state(election: ElectionState) -> QuorumStateFile:
+def _quorum_state(election: ElectionState) -> parts.QuorumStateFile:
     voted = election.voted
     return copied(
-        QuorumStateFile,
+        parts.QuorumStateFile,
         election,
         voted_id=voted.id if voted else None,
         voted_directory_id=voted.directory_id if voted else None,
     )
 
 
-def _voter_set(one: VoterSetInFile) -> VotersRecordStatus:
+def _voter_set(one: VoterSetInFile) -> parts.VotersRecordStatus:
     recorded = one.voters
     return copied(
-        VotersRecordStatus,
+        parts.VotersRecordStatus,
         one,
         offset=recorded.offset,
         leader_epoch=recorded.leader_epoch,

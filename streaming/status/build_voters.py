@@ -23,20 +23,8 @@ from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum, Replica
+from streaming.status import status_parts as parts
 from streaming.status.cluster_status import ClusterState
-from streaming.status.status_parts import (
-    BrokerCounts,
-    CertificateStatus,
-    CommittedVoters,
-    EndpointVerdict,
-    PendingVoters,
-    PossibleVoter,
-    RegistrationWithoutVoter,
-    ReplicaRole,
-    ReplicaStatus,
-    VoterEndpoints,
-    VoterEndpointStatus,
-)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -70,46 +58,46 @@ def _present_poll(state: ClusterState) -> Poll | None:
     return None if leaderless(state.quorum) else fresh_poll(state.quorum, state.thresholds[ENDPOINT_RULE])
 
 
-def current_voters(poll: Poll | None) -> tuple[VoterEndpoints, ...]:
+def current_voters(poll: Poll | None) -> tuple[parts.VoterEndpoints, ...]:
     """Returns the leader's voter set with the endpoints that DescribeQuorum names."""
     rows = poll.voters if poll else ()
     return tuple(_voter_endpoints(row.key, poll.nodes.get(row.key.id, ()) if poll else ()) for row in rows)
 
 
-def committed_voters(quorum: Quorum) -> CommittedVoters | None:
+def committed_voters(quorum: Quorum) -> parts.CommittedVoters | None:
     """Returns the newest committed VotersRecord."""
     committed = quorum.committed
     if committed is None:
         return None
-    return CommittedVoters(offset=committed.offset, voters=recorded_voters(committed))
+    return parts.CommittedVoters(offset=committed.offset, voters=recorded_voters(committed))
 
 
-def recorded_voters(recorded: VoterSet) -> tuple[VoterEndpoints, ...]:
+def recorded_voters(recorded: VoterSet) -> tuple[parts.VoterEndpoints, ...]:
     """Returns the voters of a VotersRecord, by node id."""
     voters = sorted(recorded.voters, key=lambda voter: voter.key.id)
     return tuple(_voter_endpoints(voter.key, voter.endpoints) for voter in voters)
 
 
-def pending_voters(quorum: Quorum) -> PendingVoters | None:
+def pending_voters(quorum: Quorum) -> parts.PendingVoters | None:
     """Returns how the leader's latest set differs from the committed one; None where one of them is unknown."""
     if quorum.committed is None or quorum.poll is None:
         return None
     latest, committed = {row.key for row in quorum.poll.voters}, quorum.committed.keys
-    return PendingVoters(
+    return parts.PendingVoters(
         added=tuple(sorted(latest - committed)),
         removed=tuple(sorted(committed - latest)),
         moved=tuple(moving_voters(quorum.poll, quorum.committed)),
     )
 
 
-def possible_voters(state: ClusterState) -> tuple[PossibleVoter, ...]:
+def possible_voters(state: ClusterState) -> tuple[parts.PossibleVoter, ...]:
     """Returns the observers with a directory id whose node registered as a controller (KIP-853: CouldBeVoters)."""
     quorum, poll = state.quorum, state.quorum.poll
     if poll is None:
         return ()
     voting = {row.key for row in poll.voters} | (quorum.committed.keys if quorum.committed else frozenset())
     return tuple(
-        PossibleVoter(
+        parts.PossibleVoter(
             id=row.key.id,
             directory_id=row.key.directory_id,
             liveness=liveness(quorum, poll, row.key, state.thresholds[ENDPOINT_RULE]),
@@ -120,14 +108,14 @@ def possible_voters(state: ClusterState) -> tuple[PossibleVoter, ...]:
     )
 
 
-def registrations_without_voter(quorum: Quorum) -> tuple[RegistrationWithoutVoter, ...]:
+def registrations_without_voter(quorum: Quorum) -> tuple[parts.RegistrationWithoutVoter, ...]:
     """Returns the registered controllers that are not in the committed voter set."""
     committed = quorum.committed
     if committed is None:
         return ()
     observers = {row.key.id for row in quorum.poll.observers} if quorum.poll else set()
     return tuple(
-        RegistrationWithoutVoter(
+        parts.RegistrationWithoutVoter(
             id=node,
             endpoints=_listeners(registration.endpoints),
             offset=registration.offset,
@@ -147,9 +135,9 @@ def analysed_endpoints(state: ClusterState) -> tuple[EndpointStatus, ...]:
     return endpoint_statuses(quorum, poll, thresholds)
 
 
-def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
+def endpoint_status(endpoint: EndpointStatus) -> parts.VoterEndpointStatus:
     """Returns one voter's endpoint with its verdict."""
-    return VoterEndpointStatus(
+    return parts.VoterEndpointStatus(
         id=endpoint.voter.key.id,
         directory_id=endpoint.voter.key.directory_id,
         recorded=None if endpoint.endpoint is None else str(endpoint.endpoint),
@@ -162,22 +150,22 @@ def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
     )
 
 
-def certificates(quorum: Quorum) -> tuple[CertificateStatus, ...]:
+def certificates(quorum: Quorum) -> tuple[parts.CertificateStatus, ...]:
     """Returns the certificate that each probed endpoint presented."""
     return tuple(
-        copied(CertificateStatus, probe.certificate, id=probe.node, endpoint=str(probe.endpoint))
+        copied(parts.CertificateStatus, probe.certificate, id=probe.node, endpoint=str(probe.endpoint))
         for _, probe in sorted(quorum.probes.items(), key=lambda each: (each[1].node, each[0]))
         if probe.certificate is not None and probe.certificate.expires_at_ms is not None
     )
 
 
-def endpoint_verdict(endpoint: EndpointStatus) -> EndpointVerdict:
+def endpoint_verdict(endpoint: EndpointStatus) -> parts.EndpointVerdict:
     """Returns whether a voter's recorded endpoint reaches it."""
     if endpoint.faults:
-        return EndpointVerdict.STALE
+        return parts.EndpointVerdict.STALE
     if endpoint.refused and endpoint.liveness is not Liveness.FETCHING:
-        return EndpointVerdict.DOWN
-    return EndpointVerdict.OK if endpoint.unknown_reason is None else EndpointVerdict.UNKNOWN
+        return parts.EndpointVerdict.DOWN
+    return parts.EndpointVerdict.OK if endpoint.unknown_reason is None else parts.EndpointVerdict.UNKNOWN
 
 
 def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
@@ -208,32 +196,33 @@ def max_follower_lag(state: ClusterState) -> tuple[int | None, Millis | None]:
     return lag, lag_ms(poll, last)
 
 
-def broker_counts(quorum: Quorum) -> BrokerCounts | None:
+def broker_counts(quorum: Quorum) -> parts.BrokerCounts | None:
     """Returns registered and fenced brokers; None while nothing of the log was read."""
     if quorum.last_offset is None:
         return None
     fenced = sorted(broker.id for broker in quorum.brokers.values() if broker.fenced)
-    return BrokerCounts(registered=len(quorum.brokers), fenced=tuple(fenced))
+    return parts.BrokerCounts(registered=len(quorum.brokers), fenced=tuple(fenced))
 
 
-def replicas(state: ClusterState) -> tuple[ReplicaStatus, ...]:
+def replicas(state: ClusterState) -> tuple[parts.ReplicaStatus, ...]:
     """Returns every replica in the order of `describe --replication`: leader, other voters, observers."""
     poll = state.quorum.poll
     if poll is None:
         return ()
     leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
     followers = [row for row in poll.voters if row.key.id != poll.leader_id]
-    roles = ((leaders, ReplicaRole.LEADER), (followers, ReplicaRole.FOLLOWER), (poll.observers, ReplicaRole.OBSERVER))
-    return tuple(_replica(state, poll, row, role) for rows, role in roles for row in rows)
+    role = parts.ReplicaRole
+    roles = ((leaders, role.LEADER), (followers, role.FOLLOWER), (poll.observers, role.OBSERVER))
+    return tuple(_replica(state, poll, row, one) for rows, one in roles for row in rows)
 
 
-def _replica(state: ClusterState, poll: Poll, row: Replica, role: ReplicaRole) -> ReplicaStatus:
+def _replica(state: ClusterState, poll: Poll, row: Replica, role: parts.ReplicaRole) -> parts.ReplicaStatus:
     quorum, leader = state.quorum, poll.leader
     lag = None
     if leader is not None and leader.log_end_offset is not None and row.log_end_offset is not None:
         lag = leader.log_end_offset - row.log_end_offset
     voter = quorum.committed.by_id(row.key.id) if quorum.committed else None
-    return ReplicaStatus(
+    return parts.ReplicaStatus(
         node_id=row.key.id,
         directory_id=row.key.directory_id,
         log_end_offset=row.log_end_offset,
@@ -250,8 +239,8 @@ def _replica(state: ClusterState, poll: Poll, row: Replica, role: ReplicaRole) -
     )
 
 
-def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> VoterEndpoints:
-    return VoterEndpoints(id=key.id, directory_id=key.directory_id, endpoints=_listeners(endpoints))
+def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> parts.VoterEndpoints:
+    return parts.VoterEndpoints(id=key.id, directory_id=key.directory_id, endpoints=_listeners(endpoints))
 
 
 def _listeners(endpoints: Iterable[Endpoint]) -> tuple[str, ...]:

@@ -19,26 +19,7 @@ from rules.finding import Evaluation, NotApplicable, Plain, Severity, Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from streaming.status.status_parts import (
-    BrokerCounts,
-    CertificateStatus,
-    CommittedVoters,
-    ControllerStartStatus,
-    ElectionStatus,
-    ForcedReconfigurationStatus,
-    LogDirStatus,
-    PendingVoters,
-    PossibleVoter,
-    RecoveringPartition,
-    RegistrationWithoutVoter,
-    ReplicaStatus,
-    TopicRecovery,
-    UncleanElectionStatus,
-    UtcTime,
-    VoterChangeStatus,
-    VoterEndpoints,
-    VoterEndpointStatus,
-)
+from streaming.status import status_parts as parts
 
 if TYPE_CHECKING:
     from streaming.status.from_log_dir import LogDirContents
@@ -130,7 +111,7 @@ class ClusterStatus:
     disk; none: no leader answers and nothing was recorded."""
     age_ms: Millis
     """Age of a recorded state; 0 for a live one."""
-    observed_at_ms: Annotated[UtcTime | None, Field(alias="observed_at")]
+    observed_at_ms: Annotated[parts.UtcTime | None, Field(alias="observed_at")]
     """Time of the newest observation, by the monitor's clock."""
     missing: tuple[str, ...]
     """Data that was requested and did not arrive, as text."""
@@ -144,23 +125,23 @@ class ClusterStatus:
     """Records that the voter with the shortest log lacks; null without a leader or a current poll."""
     max_follower_lag_time_ms: Millis | None
     """Time since that voter was last caught up, by the leader's clock."""
-    current_voters: tuple[VoterEndpoints, ...]
+    current_voters: tuple[parts.VoterEndpoints, ...]
     """The leader's voter set, committed or not."""
     current_observers: tuple[ReplicaKey, ...]
     """Observers, brokers included."""
-    could_be_voters: tuple[PossibleVoter, ...]
+    could_be_voters: tuple[parts.PossibleVoter, ...]
     """Observers that can be added to the voters: registered controllers with a directory id."""
-    committed_voters: CommittedVoters | None
+    committed_voters: parts.CommittedVoters | None
     """The newest committed voter set; null where the log holds none."""
-    pending_voters: PendingVoters | None
+    pending_voters: parts.PendingVoters | None
     """Voter change that is not committed; null where one of the two sets is unknown."""
     initial_controllers: str | None
     """The committed voters as an argument of `kafka-storage format --initial-controllers`."""
-    endpoints: tuple[VoterEndpointStatus, ...]
+    endpoints: tuple[parts.VoterEndpointStatus, ...]
     """The recorded endpoint of each committed voter."""
-    certificates: tuple[CertificateStatus, ...] = ()
+    certificates: tuple[parts.CertificateStatus, ...] = ()
     """The certificate that each controller presents, by node id; empty without TLS."""
-    registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
+    registrations_without_voter: tuple[parts.RegistrationWithoutVoter, ...]
     """Registered controllers that are not committed voters."""
     voters: int | None
     """Number of voters: of the committed set, or of the leader's where the log holds none."""
@@ -176,7 +157,7 @@ class ClusterStatus:
     """Whether a leader could be elected if all controllers restarted now, by the recorded endpoints."""
     recovering_partitions: int | None
     """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
-    brokers: BrokerCounts | None
+    brokers: parts.BrokerCounts | None
     """Registered and fenced brokers."""
     mode: QuorumMode | None
     """dynamic: voters are records of the log (KIP-853); static: voters are set by controller.quorum.voters."""
@@ -186,11 +167,11 @@ class ClusterStatus:
     """Finalized level of metadata.version."""
     last_offset: Offset | None
     """Offset of the newest record that was applied."""
-    elections: tuple[ElectionStatus, ...] = ()
+    elections: tuple[parts.ElectionStatus, ...] = ()
     """Elections of the hour before the newest one, oldest first; a snapshot holds none."""
-    voter_changes: tuple[VoterChangeStatus, ...] = ()
+    voter_changes: tuple[parts.VoterChangeStatus, ...] = ()
     """Changes of the voter set that were read in the log, oldest first."""
-    log_dir: LogDirStatus | None
+    log_dir: parts.LogDirStatus | None
     """The log directory; null unless `--log-dir` was read."""
     findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
@@ -210,17 +191,17 @@ class ClusterStatus:
     """Nodes report that no controller leads, or all controllers refuse connections."""
     registered_at_ms: Mapping[NodeId, Millis | None]
     """When each controller last registered, by node id and the controllers' clock."""
-    replicas: tuple[ReplicaStatus, ...]
+    replicas: tuple[parts.ReplicaStatus, ...]
     """The rows of the newest DescribeQuorum: leader, other voters, observers."""
-    recovering: tuple[RecoveringPartition, ...] = ()
+    recovering: tuple[parts.RecoveringPartition, ...] = ()
     """Recovering partitions, longest first: at most 2,000 except in `partitions --json`."""
-    recoveries: tuple[TopicRecovery, ...] = ()
+    recoveries: tuple[parts.TopicRecovery, ...] = ()
     """Recovering partitions by topic, longest first: at most 200 topics."""
-    reconfigurations: tuple[ForcedReconfigurationStatus, ...] = ()
+    reconfigurations: tuple[parts.ForcedReconfigurationStatus, ...] = ()
     """Voter sets that were replaced by force, oldest first."""
-    starts: tuple[ControllerStartStatus, ...] = ()
+    starts: tuple[parts.ControllerStartStatus, ...] = ()
     """Starts of controllers, oldest first."""
-    unclean: tuple[UncleanElectionStatus, ...] = ()
+    unclean: tuple[parts.UncleanElectionStatus, ...] = ()
     """Unclean leader elections by topic, oldest first."""
     pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""

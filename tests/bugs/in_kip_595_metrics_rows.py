@@ -71,8 +71,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_voters.py",
-        "((leaders, ReplicaRole.LEADER), (followers, ReplicaRole.FOLLOWER)",
-        "((followers, ReplicaRole.FOLLOWER), (leaders, ReplicaRole.LEADER)",
+        "((leaders, role.LEADER), (followers, role.FOLLOWER)",
+        "((followers, role.FOLLOWER), (leaders, role.LEADER)",
         "tests/unit/streaming/status/test_status_fields.py::test_replication_rows_of_the_sample_in_kip_595",
         rows="D099",
     ),

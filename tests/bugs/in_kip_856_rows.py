@@ -351,8 +351,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_voters.py",
-        "return VoterEndpoints(id=key.id, directory_id=key.directory_id,",
-        "return VoterEndpoints(id=key.id, directory_id=key.directory_id or str(key.id),",
+        "return parts.VoterEndpoints(id=key.id, directory_id=key.directory_id,",
+        "return parts.VoterEndpoints(id=key.id, directory_id=key.directory_id or str(key.id),",
         "tests/kips/test_kip_856_gauges.py::test_voters_without_a_known_directory_are_reported_as_such",
         rows="A111",
     ),

@@ -51,8 +51,8 @@ BUGS = (
     ),
     Bug(
         "streaming/status/build_voters.py",
-        "return VoterEndpoints(id=key.id, directory_id=key.directory_id,",
-        "return VoterEndpoints(id=key.id, directory_id=None,",
+        "return parts.VoterEndpoints(id=key.id, directory_id=key.directory_id,",
+        "return parts.VoterEndpoints(id=key.id, directory_id=None,",
         "tests/kips/test_kip_856_disk_replaced.py::test_three_voters_and_no_observer_are_healthy",
         rows="A047",
     ),

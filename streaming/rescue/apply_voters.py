@@ -17,15 +17,8 @@ from typing import Any, Final
 from rich.text import Text
 
 from connectors.errors import UsageError
+from connectors.logdir import log_dir_backup
 from connectors.logdir.complete_log import CompleteLog, read_complete_log, snapshot_batches, with_endpoints
-from connectors.logdir.log_dir_backup import (
-    default_backup,
-    find_backup,
-    make_backup,
-    publish_part,
-    restore_backup,
-    write_part,
-)
 from connectors.logdir.log_dir_files import (
     LogDirFiles,
     SnapshotFile,
@@ -114,14 +107,14 @@ def apply_voters(
         voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
         content = b"".join(snapshot_batches(log, voters))
         name = checkpoint_name(log.end_offset, log.epoch)
-        place = backup or default_backup(partition, name)
+        place = backup or log_dir_backup.default_backup(partition, name)
         if place.resolve().is_relative_to(partition.parent.resolve()):
             raise UsageError(
                 f"--backup {place} is inside of the log directory, in which Kafka refuses unknown folders: name another"
             )
         notes = tuple(_notes(log, class_path, plan_file))
         if write:
-            make_backup(partition, place, name, content)
+            log_dir_backup.make_backup(partition, place, name, content)
             _write(partition / name, content, log, voters, class_path)
     return RescueResult(
         partition=partition,
@@ -149,12 +142,12 @@ def undo(log_dir: Path, backup: Path | None = None) -> tuple[Path, bool]:
         UsageError: the node runs or was started, there is no backup, or a file cannot be written.
     """
     partition = find_partition(log_dir)
-    place = backup or find_backup(partition)
+    place = backup or log_dir_backup.find_backup(partition)
     if place is None:
         raise UsageError(f"there is no backup beside {partition.parent}: name it with --backup")
     with locked(partition.parent, create=True):
         try:
-            return place, restore_backup(partition, place)
+            return place, log_dir_backup.restore_backup(partition, place)
         except OSError as problem:
             raise UsageError(f"cannot restore {partition}: {(problem.strerror or str(problem)).lower()}") from None
 
@@ -188,12 +181,12 @@ def _require_newest(files: LogDirFiles, log: CompleteLog) -> None:
 def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_path: str | None) -> None:
     """Writes, reads back, and gives the file its name."""
     try:
-        part = write_part(path, content)
+        part = log_dir_backup.write_part(path, content)
         try:
             _require_same(part, path.name, log, voters)
             if class_path is not None:
                 _require_kafka_reads(part, path.name, log.records + _CONTROL_RECORDS, class_path)
-            publish_part(part)
+            log_dir_backup.publish_part(part)
         except BaseException:
             with suppress(OSError):
                 part.unlink(missing_ok=True)

@@ -9,23 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import (
-    ElectionState,
-    LogDirFiles,
-    MetaProperties,
-    find_partition,
-    open_files,
-    read_election_state,
-    read_meta_properties,
-)
-from connectors.logdir.log_dir_reader import (
-    DamagedFile,
-    LogContinues,
-    ReadStart,
-    VoterSetInFile,
-    read_log_dir,
-    voter_sets_in_files,
-)
+from connectors.logdir import log_dir_files, log_dir_reader
 from connectors.observations.observation import Observation
 from connectors.observations.partition_run import DecodedItem
 from connectors.observations.point_in_time import AtTime, PointInTime
@@ -44,8 +28,8 @@ class LogDirContents:
     newest_ms: Millis
     """Timestamp of the newest record."""
     folder: Path
-    meta_properties: MetaProperties | None
-    election: ElectionState | str
+    meta_properties: log_dir_files.MetaProperties | None
+    election: log_dir_files.ElectionState | str
     """`quorum-state`, or why it cannot be read."""
     snapshot: str | None
     """The `.checkpoint` file that the replay began with."""
@@ -57,10 +41,10 @@ class LogDirContents:
     """The offset after the last record that was read."""
     epoch: Epoch | None
     """Of the last record that was read; None where no record was read."""
-    voter_sets: tuple[VoterSetInFile, ...]
+    voter_sets: tuple[log_dir_reader.VoterSetInFile, ...]
     log_from: Offset
     """The oldest offset that the directory's segments still hold."""
-    damaged: tuple[DamagedFile, ...]
+    damaged: tuple[log_dir_reader.DamagedFile, ...]
     """Where files are torn or damaged: what follows in the file is not read."""
     whole: bool
     """The state reaches back to the log's beginning."""
@@ -123,28 +107,28 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> LogDirConte
     Raises:
         UsageError: there is no metadata log, it may not be read, or it does not hold `upto`.
     """
-    partition = find_partition(folder)
-    meta = read_meta_properties(partition)
+    partition = log_dir_files.find_partition(folder)
+    meta = log_dir_files.read_meta_properties(partition)
     machine = Machine(ClusterSettings(name=str(folder), cluster_id=meta.cluster_id if meta else None))
-    start, damaged, continues, newest_ms = ReadStart(snapshot=None, offset=0), [], None, 0
-    with open_files(partition) as files:
-        for item in read_log_dir(files, machine.cluster, upto):
+    start, damaged, continues, newest_ms = log_dir_reader.ReadStart(snapshot=None, offset=0), [], None, 0
+    with log_dir_files.open_files(partition) as files:
+        for item in log_dir_reader.read_log_dir(files, machine.cluster, upto):
             match item:
-                case ReadStart():
+                case log_dir_reader.ReadStart():
                     start = item
-                case DamagedFile():
+                case log_dir_reader.DamagedFile():
                     damaged.append(item)
-                case LogContinues():
+                case log_dir_reader.LogContinues():
                     continues = item
                 case Observation():
                     newest_ms = max(newest_ms, item.observed_at_ms)
                     _apply(machine, item, events_upto(item, upto))
-        sets = voter_sets_in_files(files)
+        sets = log_dir_reader.voter_sets_in_files(files)
         log_from = Offset(files.segments[0].base_offset if files.segments else start.offset)
         if upto is not None:
             require_within(upto, _held(files, machine, continues, newest_ms, upto), str(partition))
-    election = read_election_state(partition)
-    if upto is None and isinstance(election, ElectionState):
+    election = log_dir_files.read_election_state(partition)
+    if upto is None and isinstance(election, log_dir_files.ElectionState):
         _apply_election(machine, election)
     end = Offset(max(machine.log.position + 1, 0))
     return LogDirContents(
@@ -169,7 +153,7 @@ def _apply(machine: Machine, row: Observation, events: Iterable[DecodedItem]) ->
     machine.apply(events, sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
 
 
-def _apply_election(machine: Machine, election: ElectionState) -> None:
+def _apply_election(machine: Machine, election: log_dir_files.ElectionState) -> None:
     """Takes a newer epoch from `quorum-state`: a snapshot holds no epoch, and a candidate's is in no log yet."""
     leadership = machine.leadership
     if leadership.epoch is None or election.leader_epoch > leadership.epoch:
@@ -177,7 +161,11 @@ def _apply_election(machine: Machine, election: ElectionState) -> None:
 
 
 def _held(
-    files: LogDirFiles, machine: Machine, continues: LogContinues | None, newest_ms: int, upto: PointInTime
+    files: log_dir_files.LogDirFiles,
+    machine: Machine,
+    continues: log_dir_reader.LogContinues | None,
+    newest_ms: int,
+    upto: PointInTime,
 ) -> tuple[int, int] | None:
     """Returns the first and last time or offset of the directory, as far as reading it up to `upto` showed."""
     complete = machine.log.image.complete and machine.log.position >= 0

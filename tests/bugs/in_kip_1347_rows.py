@@ -216,8 +216,8 @@ BUGS = (
     ),
     Bug(
         "streaming/rescue/apply_voters.py",
-        "        if write:\n            make_backup",
-        "        if True:\n            make_backup",
+        "        if write:\n            log_dir_backup.make_backup",
+        "        if True:\n            log_dir_backup.make_backup",
         "tests/kips/test_kip_1347_rescue.py::test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing",
         rows="E075",
     ),

@@ -91,7 +91,7 @@ def _recorded(
     checkpoint: Path | None, journal: Path | None, alerts: Path | None, config: Path | None, clusters: Sequence[str]
 ) -> "Recording | None":
     """Returns what is audited; None: only the file of a sink."""
-    from streaming.cli.recorded_config import recording
+    from streaming.cli.config_from_options import recording
     from streaming.status.recording import open_journal
 
     if checkpoint is not None and journal is not None:

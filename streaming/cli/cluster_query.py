@@ -14,9 +14,9 @@ from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints
 from rules.finding import Plain
 from streaming.cli import config_from_options
+from streaming.cli.config_from_options import recorded_settings, recording
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
-from streaming.cli.recorded_config import recorded_settings, recording
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
@@ -55,7 +55,7 @@ def query(
     if states is not None:
         each(states)
         return states
-    config = opts.resolve_config()
+    config = config_from_options.config_of(opts)
     targets = _targets(config, journal, fallback=opts.config if journal is None else None)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 

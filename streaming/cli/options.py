@@ -17,11 +17,9 @@ import typer
 from connectors.errors import UsageError
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime, parse_time
 from rules.model.identifiers import Millis, Offset
-from streaming.cli.config_from_options import resolve_config
 
 if TYPE_CHECKING:
     from connectors.store.store_place import StorePlace
-    from streaming.config import Config
 
 TIMEOUT_S = 10.0
 
@@ -136,21 +134,6 @@ class ClusterOptions:
     def live(self) -> bool:
         """True if clusters are queried, False if only recorded data is read."""
         return bool(self.cluster) or self.config is not None
-
-    def resolve_config(self) -> "Config":
-        """Returns the configuration file with the options applied.
-
-        Raises:
-            UsageError: an option or the file is invalid.
-        """
-        return resolve_config(
-            config=self.config,
-            cluster=self.cluster,
-            setting=self.setting,
-            resolve=self.resolve,
-            hosts_file=self.hosts_file,
-            only=self.only,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,8 +43,7 @@ def replay(
 
       kraftwatch replay --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    from streaming.cli.config_from_options import patterns
-    from streaming.cli.recorded_config import RecordedRows
+    from streaming.cli.config_from_options import RecordedRows, patterns
     from streaming.report.back_test import back_test, compare_alerts
 
     names = patterns(only)
@@ -106,7 +105,7 @@ def timeline(
     """
     from connectors.delivery.ledger import stored_alerts
     from connectors.sinks.alert_json import iso
-    from streaming.cli.recorded_config import RecordedRows, recorded_database
+    from streaming.cli.config_from_options import RecordedRows, recorded_database
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.report.timeline_entries import timeline_entries

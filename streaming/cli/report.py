@@ -68,7 +68,7 @@ def report(
     """
     folder = _folder(checkpoint, journal, config)
     from connectors.sinks.alert_json import iso
-    from streaming.cli.recorded_config import recorded_database, recorded_settings, recording
+    from streaming.cli.config_from_options import recorded_database, recorded_settings, recording
     from streaming.report.incident_report import make_report
 
     from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
@@ -108,8 +108,7 @@ def bundle(
 
       kraftwatch bundle --checkpoint DIR --output incident.tar.gz
     """
-    from streaming.cli.config_from_options import resolve_config
-    from streaming.cli.recorded_config import recorded_settings
+    from streaming.cli.config_from_options import recorded_settings, resolve_config
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status

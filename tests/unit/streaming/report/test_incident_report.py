@@ -18,7 +18,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.route import Silence
 from streaming.cli import app
-from streaming.cli.recorded_config import recorded_database
+from streaming.cli.config_from_options import recorded_database
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, make_report

@@ -16,7 +16,6 @@ from streaming.cli import (
     checkpoint,
     config,
     decode,
-    demo,
     doctor,
     explain,
     export,
@@ -88,7 +87,7 @@ def _top(
 
 _TRY, _ON_CALL = "Try it on this machine", "On-call commands"
 _MONITOR, _RECORDED = "Monitor continuously", "Recorded data"
-app.command("demo", rich_help_panel=_TRY)(demo.demo)
+app.command("demo", rich_help_panel=_TRY)(lab.demo)
 app.add_typer(lab.app, name="lab", rich_help_panel=_TRY)
 app.command("status", rich_help_panel=_ON_CALL)(status.status)
 app.command("replication", rich_help_panel=_ON_CALL)(status.replication)

@@ -118,10 +118,15 @@ def _write_entries(path: Path, entries: Iterator[DumpEntry | RecordText], write:
     complete = True
     for entry in entries:
         write(entry)
-        problem = _problem(entry)
-        if problem is not None:
-            complete = False
-            stderr.print(f"{path}: {problem}", markup=False)
+        match entry:
+            case DumpedRecord(damaged=True):
+                problem = f"offset {entry.offset}: {entry.reason}"
+            case DumpGap():
+                problem = _gap_text(entry)
+            case _:
+                continue
+        complete = False
+        stderr.print(f"{path}: {problem}", markup=False)
     return complete
 
 
@@ -136,17 +141,6 @@ def _read_log(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     require_metadata_log(path, segment)
     return segment
-
-
-def _problem(entry: DumpedRecord | RecordText | DumpGap) -> str | None:
-    """Returns what is damaged or missing, or None."""
-    match entry:
-        case RecordText():
-            return None
-        case DumpedRecord():
-            return f"offset {entry.offset}: {entry.reason}" if entry.damaged else None
-        case DumpGap():
-            return _gap_text(entry)
 
 
 def _record_writer(*, as_json: bool) -> EntryWriter:

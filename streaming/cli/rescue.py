@@ -154,9 +154,9 @@ def undo(log_dir: OneLogDir, backup: Backup = None, *, as_json: AsJson = False) 
     from streaming.rescue.apply_voters import undo as undo_apply
 
     place, changed = undo_apply(log_dir, backup)
+    done = f"Restored from {visible(str(place))}. The backup is kept."
     if as_json:
         print_json({"restored": changed, "backup": str(place)})
-    elif changed:
-        Console(highlight=False, soft_wrap=True).print(f"Restored from {visible(str(place))}. The backup is kept.")
     else:
-        Console(highlight=False, soft_wrap=True).print("Nothing to do: the node is as it was before the rescue.")
+        text = done if changed else "Nothing to do: the node is as it was before the rescue."
+        Console(highlight=False, soft_wrap=True).print(text)

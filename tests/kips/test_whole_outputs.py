@@ -223,7 +223,7 @@ def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Pat
 
 
 @pytest.mark.kip("A013", "A014", "A018", "A043", "A057", "A062", "A063", "A064", "A065", "D020", "D023", "D081", "D104")
-@pytest.mark.kip("E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002")
+@pytest.mark.kip("D014", "E002", "E003", "E043", "E044", "E051", "E076", "E080", "K001", "K002")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
     """Of three controllers and a broker of a real Kafka; one of them has a snapshot."""

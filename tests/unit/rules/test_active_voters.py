@@ -213,6 +213,7 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 
 
+@pytest.mark.kip("D012")
 def test_configured_thresholds_are_used() -> None:
     lagging = voters_lagging(healthy(), 2, for_ms=8_000)
     assert finding_lines(lagging) == []

@@ -7,7 +7,7 @@ import pytest
 from rules.analysis.voter_status import half_done as half_done_removal
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId, ReplicaKey
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
@@ -109,6 +109,25 @@ def test_no_finding_when_the_new_directory_is_a_voter() -> None:
 def test_no_replacement(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
     assert [gap for gap in unknown(quorum) if gap[0] == RULE] == []
+
+
+@pytest.mark.kip("C010")
+def test_first_directory_id_of_a_voter_without_one_is_no_replacement() -> None:
+    """In a static quorum the voter set and the polls have no directory ids."""
+    quorum = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    known, nameless = key(2), ReplicaKey(id=NodeId(2))
+    voters = tuple(replace(one, key=nameless) if one.key == known else one for one in quorum.committed.voters)
+    rows = tuple(replace(row, key=nameless) if row.key == known else row for row in quorum.poll.voters)
+    quorum = replace(
+        quorum,
+        committed=replace(quorum.committed, voters=voters),
+        poll=replace(quorum.poll, voters=rows),
+        histories={nameless if each == known else each: one for each, one in quorum.histories.items()},
+    )
+    assert findings(quorum, RULE) == []
+    assert unknown_reasons(quorum, RULE) == []
 
 
 def test_replacement_that_stops_fetching_is_unknown() -> None:

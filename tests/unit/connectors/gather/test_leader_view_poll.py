@@ -207,6 +207,7 @@ def test_controller_without_a_leader_is_recorded(loop: EventLoop) -> None:
     assert output.leaders == {"c1:9093": (1, None, 8)}
 
 
+@pytest.mark.kip("D035")
 def test_leader_is_queried_again_with_its_own_epoch(loop: EventLoop) -> None:
     controllers = ScriptedLeaderViewClient(loop, {C1: leader_response(1, epoch=5)})
     output = run_poll(loop, controllers, node_directory(1), lambda output: bool(output.views), interval_ms=60_000)
@@ -247,6 +248,7 @@ def test_missing_snapshot_is_reported_only_by_a_kafka_that_reports_snapshots(
     )
 
 
+@pytest.mark.kip("D091", "D094")
 def test_node_of_another_cluster_is_a_view_and_a_timeout_a_failure(loop: EventLoop) -> None:
     scripts = {C1: fails_with(Reason.WRONG_CLUSTER), C2: fails_with(Reason.TIMED_OUT), C3: follower_response(2)}
     output = run_poll(

@@ -12,7 +12,12 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
+from connectors.kafka.kafka_python import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.test_loop_heartbeat import block
@@ -37,11 +42,16 @@ class ScriptedPollClient:
     loop: EventLoop
     scripts: dict[Address, Callable[[], Any]]
     queried: list[Address] = field(default_factory=list)
+    identified: list[Address] = field(default_factory=list)
+    """The addresses that were asked for their cluster id."""
     delay_s: dict[Address, float] = field(default_factory=dict)
     """Delay of the answer, in seconds."""
 
     async def send(self, address: Address, request: Any, *, source: ObservationSource) -> Any:
         assert source is ObservationSource.QUORUM
+        if isinstance(request, DescribeClusterRequest):
+            self.identified.append(address)
+            return DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id="told", brokers=[])
         assert isinstance(request, DescribeQuorumRequest)
         self.queried.append(address)
         answer = self.scripts[address]()
@@ -102,10 +112,10 @@ def never_answers() -> Any:
 
 
 def poll(
-    loop: EventLoop, scripts: dict[Address, Callable[[], Any]], *, seconds: float
+    loop: EventLoop, scripts: dict[Address, Callable[[], Any]], *, seconds: float, cluster_id: str | None = "x"
 ) -> tuple[RecordedPolls, ScriptedPollClient]:
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
-    nodes = NodeDirectory(configured=tuple(scripts), cluster_id="x")
+    nodes = NodeDirectory(configured=tuple(scripts), cluster_id=cluster_id)
     poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
@@ -147,10 +157,18 @@ def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
     assert output.reasons == {}
 
 
+@pytest.mark.kip("D043")
 def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> None:
     """A former leader that was cut off and has not noticed answers too."""
     output, _ = poll(loop, {C1: partial(leader_response, epoch=3), C2: partial(leader_response, epoch=4)}, seconds=0.05)
     assert output.answered_by == ["c2:9093"]
+
+
+@pytest.mark.kip("D092", "D096")
+def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLoop) -> None:
+    output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)
+    assert [event.cluster_id for _, event in output.rows if isinstance(event, QuorumPolled)] == ["told"] * 4
+    assert controllers.identified == [C1]
 
 
 def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:

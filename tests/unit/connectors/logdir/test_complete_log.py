@@ -80,6 +80,7 @@ def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration
     ]
 
 
+@pytest.mark.kip("D018")
 @pytest.mark.parametrize("node", [1, 2, 3, 101])
 def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints(node: int, tmp_path: Path) -> None:
     folder = stopped_quorum(tmp_path) / f"node-{node}"
@@ -114,6 +115,7 @@ def test_a_log_has_the_end_of_each_of_its_epochs(tmp_path: Path) -> None:
     assert read.epoch_ends == {1: 4, 3: 6, 4: 7}
 
 
+@pytest.mark.kip("D075")
 def test_epochs_below_the_newest_snapshot_are_known_where_the_segments_still_hold_them(tmp_path: Path) -> None:
     """A former leader's log that diverged before another node's snapshot must not pass for a beginning of its log."""
     log = dynamic_log([topic("a", 1)]) + noops(4, 2, epoch=3)

@@ -31,6 +31,7 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
+@pytest.mark.kip("D005")
 def test_the_log_is_found_in_the_metadata_log_dir_or_named_directly(stopped: Path) -> None:
     partition = stopped / "node-1" / PARTITION
 

@@ -110,6 +110,7 @@ def _batches(payload: bytes) -> list[RecordBatch]:
     return [item for item in scan(payload) if isinstance(item, RecordBatch)]
 
 
+@pytest.mark.kip("B045")
 @pytest.mark.parametrize("name", sorted(USUAL.keys() - {"null elr", "reassignment"}))
 def test_a_usual_record_has_a_layout_from_its_second_occurrence_on(name: str) -> None:
     forget_layouts()

@@ -200,7 +200,7 @@ def test_voter_that_does_not_know_the_last_leader_may_be_elected(
     assert not forecast_election(cut_off).uncertain, "no other controller reaches the last leader"
 
 
-@pytest.mark.kip("K023")
+@pytest.mark.kip("D095", "K023")
 @pytest.mark.parametrize(
     ("known", "log_epochs", "uncertain"),
     [

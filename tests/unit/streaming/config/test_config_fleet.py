@@ -72,6 +72,7 @@ def test_watch_selects_clusters_and_only_replaces_its_include(fleet: Path) -> No
         resolved(fleet, only=["prod-us"])
 
 
+@pytest.mark.kip("D016")
 def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_both(fleet: Path) -> None:
     def hold(config: Config, at: int) -> tuple[float, float]:
         numbers = config.thresholds_in_force(config.clusters[at])["no-leader"].values

@@ -311,7 +311,7 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
     assert two_lagging.commit_waits_s() == (4, 8), "a poll without a known lag does not count"
 
 
-@pytest.mark.kip("D111")
+@pytest.mark.kip("D026", "D111")
 def test_commit_latency_is_exported(tmp_path: Path) -> None:
     before = replace(healthy(3), now_ms=Millis(NOW - 1_000))
     assert before.poll is not None
@@ -329,7 +329,7 @@ def with_election(status: ClusterStatus, *, at_ms: int, offset: int) -> ClusterS
     return replace(status, elections=(election,))
 
 
-@pytest.mark.kip("D110")
+@pytest.mark.kip("D061", "D110")
 def test_election_lasts_from_the_last_record_before_it() -> None:
     rates = rates_of(
         polled(10, 100, 100, 100),

@@ -25,7 +25,7 @@ def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: i
     )
 
 
-@pytest.mark.kip("A041")
+@pytest.mark.kip("A041", "D074")
 @pytest.mark.parametrize(
     ("answers", "high_watermark", "since_ms"),
     [

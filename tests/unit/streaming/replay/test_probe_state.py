@@ -92,6 +92,7 @@ def test_a_replica_beyond_the_leaders_row_has_no_negative_lag() -> None:
     assert quorum.histories[key("2-b")].samples[0].lag == 0
 
 
+@pytest.mark.kip("C024")
 def test_the_endpoints_of_the_nodes_are_those_of_the_newest_poll() -> None:
     script, replay = LogScript(), machine()
     rows = [

@@ -123,6 +123,7 @@ def test_a_new_header_discards_the_unfinished_snapshot() -> None:
     assert quorum.recovering == ()
 
 
+@pytest.mark.kip("D077")
 def test_a_loss_of_committed_metadata_discards_the_log_and_the_unfinished_snapshot() -> None:
     script, replay = started()
     script.noops(400)
@@ -175,6 +176,7 @@ def test_a_snapshot_of_applied_records_is_skipped(end_offset: int) -> None:
     assert (quorum.committed, quorum.brokers, quorum.last_offset) == (before.committed, before.brokers, 101)
 
 
+@pytest.mark.kip("D017")
 @pytest.mark.parametrize("last_contained", [79, 101], ids=["older", "the newest record"])
 def test_a_snapshot_of_a_newer_epoch_up_to_an_applied_record_is_a_rewritten_log(last_contained: int) -> None:
     script, replay = started()

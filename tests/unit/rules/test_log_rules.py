@@ -203,6 +203,9 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
     assert unknown_reasons(quorum, "observer-lagging") == (
         [] if fires else [("broker 103", "the leader does not list it as an observer yet")]
     )
+    for finding in findings(quorum, "observer-lagging"):
+        assert "Broker 103 does not fetch the metadata log" in finding.summary
+        assert finding.evidence["lag_trend"] == "does not fetch"
 
 
 def test_a_listed_broker_that_never_caught_up_is_unknown() -> None:

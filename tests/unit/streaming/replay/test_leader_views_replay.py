@@ -117,6 +117,7 @@ def test_the_same_leader_in_another_epoch_is_reported_since_then() -> None:
     assert quorum.leader_views["c2:9093"].since_ms == START + 3_000
 
 
+@pytest.mark.kip("K010")
 @pytest.mark.parametrize(
     ("end_offset", "of_snapshot", "port"),
     [

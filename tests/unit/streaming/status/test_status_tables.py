@@ -71,6 +71,7 @@ def test_status_table_begins_with_health_and_finding() -> None:
     assert "3 of 3 voters are active, 2 votes needed: 1 more may fail" in shown
 
 
+@pytest.mark.kip("E007")
 def test_election_without_leader_counts_voters_that_refuse_connections_as_down() -> None:
     down = leaderless(refuses(healthy(3), 1, 3), 2)
     shown = printed(down)

@@ -104,7 +104,8 @@ def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callabl
 @pytest.mark.kip("C005")
 def test_largest_numbers_of_kafka_are_accepted() -> None:
     poll(high_watermark=2**62, replica={"last_fetch_timestamp": YEAR_10000_MS - 1, "log_end_offset": -1})
-    fetch(port=65_535, leader_id=2**31 - 1, leader_epoch=2**31 - 1)
+    fetch(port=65_535)
+    fetch(leader_id=2**31 - 1, leader_epoch=2**31 - 1)
     fetch(leader_id=-1, leader_epoch=-1, high_watermark=-1, log_start_offset=-1)
 
 

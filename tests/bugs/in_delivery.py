@@ -250,7 +250,7 @@ BUGS = (
         "tests/unit/connectors/delivery/test_sink_failure_hold.py::test_the_hold_begins_again_when_the_sink_has_worked_in_between",
     ),
     Bug(
-        "connectors/delivery/sink_planner.py",
+        "connectors/delivery/sink_worker.py",
         "for incident, at_ms in incidents.items() if incident not in known}",
         "for incident, at_ms in incidents.items()}",
         "tests/unit/connectors/delivery/test_dispatcher.py::test_a_repetition_that_fails_is_not_put_off_until_the_next_one",

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLError
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import CoreSchema
 from requests.utils import get_environ_proxies, select_proxy
 
 from connectors.errors import StoreError, UsageError
@@ -34,7 +35,6 @@ TEST_RULE = "test"
 """In place of a rule's id in a test notification."""
 _FILE = "_file"
 _REPEAT_S = 4 * 3_600.0
-_PATTERNS = {"type": "array", "items": {"type": "string"}}
 _LOG = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
 
@@ -165,30 +165,18 @@ class RuleFilter(Section):
     exclude: tuple[str, ...] = ()
     """Ids, or patterns: the alerts of a rule that matches one of them are not sent."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_list(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError(f'expected a list, not a text: write ["{value}"]')  # noqa: TRY004 - pydantic handles ValueError
+        return {"include": value} if isinstance(value, list | tuple) else value
 
-def _from_list(value: Any) -> Any:
-    if isinstance(value, str):
-        raise ValueError(f'expected a list, not a text: write ["{value}"]')  # noqa: TRY004 - pydantic handles ValueError
-    return {"include": value} if isinstance(value, list | tuple) else value
-
-
-_Rules = Annotated[
-    RuleFilter,
-    BeforeValidator(_from_list),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {**_PATTERNS, "minItems": 1},
-                {
-                    "type": "object",
-                    "properties": {"include": {**_PATTERNS, "minItems": 1}, "exclude": _PATTERNS},
-                    "additionalProperties": False,
-                },
-            ]
-        }
-    ),
-]
-"""A list of what is included, or a mapping with include and exclude."""
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Returns the schema for editors: a list of what is included, or a mapping with include and exclude."""
+        mapping = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [mapping["properties"]["include"], mapping]}
 
 
 class SinkSection(SecretsSection, ABC):
@@ -212,7 +200,7 @@ class SinkSection(SecretsSection, ABC):
     """The lowest severity to send: `critical` for a pager. A sent alert is always resolved."""
     clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
     """The clusters whose alerts are sent: names, or patterns with `*` and `?`."""
-    rules: _Rules = RuleFilter()
+    rules: RuleFilter = RuleFilter()
     """The rules whose alerts are sent: a list of ids or patterns, or `{include: […], exclude: […]}`; default: all."""
 
     @classmethod

@@ -150,8 +150,11 @@ def place_of_baseline(consumer: Any, partition: TopicPartition, baseline: Baseli
     (at,) = consumer.offsets_for_times([wanted], timeout=_left_s(until))
     low, high = consumer.get_watermark_offsets(partition, timeout=_left_s(until))
     begins_at = at.offset if at.offset >= 0 else high
-    oldest = None if low == 0 or begins_at > low else _first(consumer, partition, low, until)
-    return begins_at, low == 0 or begins_at > low or _is_older(oldest, baseline)
+    if low == 0 or begins_at > low:
+        return begins_at, True
+    oldest = _first(consumer, partition, low, until)
+    kind, at_ms = (TIMESTAMP_NOT_AVAILABLE, 0) if oldest is None else oldest.timestamp()
+    return begins_at, kind != TIMESTAMP_NOT_AVAILABLE and at_ms <= baseline.at_ms
 
 
 def _first(consumer: Any, partition: TopicPartition, low: int, until: float) -> Message | None:
@@ -162,13 +165,6 @@ def _first(consumer: Any, partition: TopicPartition, low: int, until: float) -> 
         if message is not None and message.error() is None:
             return message
     return None
-
-
-def _is_older(message: Message | None, baseline: Baseline) -> bool:
-    if message is None:
-        return False
-    kind, at_ms = message.timestamp()
-    return bool(kind != TIMESTAMP_NOT_AVAILABLE and at_ms <= baseline.at_ms)
 
 
 def _left_s(until: float) -> float:

@@ -11,8 +11,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.request import Request
@@ -162,49 +162,41 @@ class SlackSink(SerialSink[SlackDocument]):
         return Delivered()
 
     def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
-        message = self._messages.get(notification.incident)
-        digest = _digest(notification)
-        if message is not None:
-            message = self._updated(client, message, document)
+        incident, digest = notification.incident, _digest(notification)
+        message = self._messages.get(incident)
+        if message is not None and not _updated(client, message, document):
+            message = None
         if message is None:
-            message = self._posted(client, notification, document, digest)
+            response = _sent(client.chat_postMessage, document, channel=self._channel)
+            # Stored immediately: a later failure must not post the message again.
+            message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
         elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
             broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             client.chat_postMessage(
                 channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
             )
-        self._messages.put(
-            notification.incident, SlackMessageRecord(channel=message.channel, ts=message.ts, digest=digest)
-        )
+        self._messages.put(incident, replace(message, digest=digest))
 
-    def _posted(
-        self, client: "WebClient", notification: Notification, document: SlackDocument, digest: str
-    ) -> SlackMessageRecord:
-        channel = self._channel
-        try:
-            response = client.chat_postMessage(channel=channel, **document.message)
-        except _SlackError as error:
-            if _code(error) not in _INVALID_MESSAGE:
-                raise
-            response = client.chat_postMessage(channel=channel, **document.plain)
-        # Stored immediately: a later failure must not post the message again.
-        message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
-        self._messages.put(notification.incident, message)
-        return message
 
-    def _updated(
-        self, client: "WebClient", message: SlackMessageRecord, document: SlackDocument
-    ) -> SlackMessageRecord | None:
-        """Edits the message; returns None if it can no longer be edited."""
-        try:
-            client.chat_update(channel=message.channel, ts=message.ts, **document.message)
-        except _SlackError as error:
-            if _code(error) in _NOT_EDITABLE:
-                return None
-            if _code(error) not in _INVALID_MESSAGE:
-                raise
-            client.chat_update(channel=message.channel, ts=message.ts, **document.plain)
-        return message
+def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDocument) -> bool:
+    """Edits the message; returns whether it can still be edited."""
+    try:
+        _sent(client.chat_update, document, channel=message.channel, ts=message.ts)
+    except _SlackError as error:
+        if _code(error) in _NOT_EDITABLE:
+            return False
+        raise
+    return True
+
+
+def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> Any:
+    """Sends the message; without its blocks, if Slack rejects them."""
+    try:
+        return method(**place, **document.message)
+    except _SlackError as error:
+        if _code(error) not in _INVALID_MESSAGE:
+            raise
+        return method(**place, **document.plain)
 
 
 class SlackWebhookSink(SerialSink[SlackDocument]):

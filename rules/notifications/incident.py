@@ -62,14 +62,12 @@ class _FiringAlert:
 class _OpenIncident:
     firing: dict[str, _FiringAlert] = field(default_factory=dict)
     """By fingerprint."""
-    members: dict[str, None] = field(default_factory=dict)
-    """The fingerprints of all its alerts, firing or not."""
     escalations: int = 0
     critical_at_ms: Millis | None = None
     """The newest transition to or from critical; None: it was never critical."""
 
     def copy(self) -> "_OpenIncident":
-        return replace(self, firing=dict(self.firing), members=dict(self.members))
+        return replace(self, firing=dict(self.firing))
 
     @property
     def critical_since_ms(self) -> Millis | None:
@@ -148,7 +146,8 @@ class IncidentGrouper:
         was_critical = before is not None and before.critical_since_ms is not None
         if firing:
             since_ms = _critical_since_ms(alert, before)
-            found.escalations += self._escalates(found, alert, since_ms, was_critical=was_critical)
+            if before is not None or found.firing:
+                found.escalations += self._escalates(found, alert, since_ms, was_critical=was_critical)
             found.escalations = max(found.escalations, escalations)
             found.firing[fingerprint] = _FiringAlert(
                 rule=alert.rule,
@@ -156,7 +155,6 @@ class IncidentGrouper:
                 critical_since_ms=since_ms,
                 failed=_failed_nodes(alert),
             )
-            found.members[fingerprint] = None
             self._incident_of[fingerprint] = same_rule[fingerprint] = incident
         else:
             same_rule.pop(fingerprint, None)
@@ -166,15 +164,14 @@ class IncidentGrouper:
             self._close(incident)
 
     def _close(self, incident: str) -> None:
-        for fingerprint in self._open.pop(incident).members:
-            if self._incident_of.get(fingerprint) == incident:
-                del self._incident_of[fingerprint]
+        del self._open[incident]
+        self._incident_of = {alert: one for alert, one in self._incident_of.items() if one != incident}
         if incident == self._storm_incident:
             self._storm_incident = None
 
     def _escalates(self, found: _OpenIncident, alert: Alert, since_ms: Millis | None, *, was_critical: bool) -> bool:
-        """Returns whether a transition makes an open incident worse than a person may have acknowledged."""
-        if since_ms is None or was_critical or not found.members:
+        """Returns whether a transition makes an incident worse than a person may have acknowledged."""
+        if since_ms is None or was_critical:
             return False
         newest_ms = found.critical_since_ms
         if newest_ms is None:

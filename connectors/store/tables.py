@@ -142,4 +142,4 @@ def _prepare(connection: Connection) -> None:
         return
     from connectors.store.migrations.run import upgrade
 
-    upgrade(connection)
+    upgrade(connection, TABLES)

@@ -5,7 +5,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, MetaData
 
 from connectors.errors import StoreError
 
@@ -18,14 +18,16 @@ def alembic_config(connection: Connection) -> Config:
     return config
 
 
-def upgrade(connection: Connection) -> None:
-    """Executes the versions that the database does not have yet.
+def upgrade(connection: Connection, tables: MetaData) -> None:
+    """Executes the versions that the database does not have yet; `tables`: those of the newest version.
 
     Raises:
         StoreError: the tables are of a newer version than this program.
     """
+    config = alembic_config(connection)
+    config.attributes["tables"] = tables
     try:
-        command.upgrade(alembic_config(connection), "head")
+        command.upgrade(config, "head")
     except CommandError:
         raise StoreError(
             "the tables in the database are of a newer version of kraftwatch: start that version, or restore a backup"

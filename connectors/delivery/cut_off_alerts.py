@@ -79,13 +79,7 @@ class CutOffAlerts:
         return [hold]
 
     def due(self, firing: Sequence[Alert], visibility: Visibility, now_ms: Millis) -> Sequence[Alert]:
-        """Returns the transitions that are due.
-
-        Args:
-            firing: the firing alerts of all clusters.
-            visibility: what is observed now.
-            now_ms: the wall clock.
-        """
+        """Returns the transitions that are due; `firing`: the firing alerts of all clusters."""
         fired = [alert for alert in firing if _is_of_quorum(alert) and monitor_blind.observes_nothing(alert.evidence)]
         if self._firing is None and not fired:
             return ()

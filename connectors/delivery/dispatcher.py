@@ -66,12 +66,7 @@ class Dispatcher:
         self.set_sinks(sinks)
 
     def take_over(self, predecessor: "Dispatcher", now_ms: Millis) -> None:
-        """Continues the holds from before another job notified: jobs that cannot reach a sink take turns each minute.
-
-        Args:
-            predecessor: the former dispatcher of this job.
-            now_ms: the wall clock.
-        """
+        """Continues the holds of this job's former dispatcher: jobs that cannot reach a sink take turns each minute."""
         self._failure_alerts.take_over(predecessor._failure_alerts, now_ms)
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:

@@ -22,17 +22,12 @@ def job_alert(
     now_ms: Millis,
     due_at_ms: Millis | None = None,
 ) -> Alert:
-    """Returns a firing alert of the cluster `kraftwatch`.
+    """Returns a firing alert of the cluster `kraftwatch`; its summary, evidence and remedy are as of a finding.
 
     Args:
         rule: the id of the rule whose page explains it.
         subject: what of the job it is about.
-        severity: its severity.
-        summary: as of a finding.
-        evidence: as of a finding.
-        remedy: as of a finding.
         started_at_ms: when the condition began.
-        now_ms: the wall clock.
         due_at_ms: when it had lasted for its hold; None: now.
     """
     return Alert(

@@ -169,13 +169,7 @@ class Ledger:
     def mark_delivered(
         self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None
     ) -> None:
-        """Records that a sink accepted these alerts.
-
-        Args:
-            sink: a known sink.
-            keys: the keys of the alerts.
-            notified_ms: the incidents that the sink was notified of, and when.
-        """
+        """Records that a known sink accepted these alerts, and when it was notified of incidents."""
         self._note(sink, keys, DeliveryStatus.DELIVERED, notified_ms or {})
 
     def discard(self, sink: str, keys: Collection[Key]) -> None:

@@ -45,12 +45,7 @@ class RetrySchedule:
         self._delay_ms = 0
 
     def failed(self, retry_after_s: float, now_ms: Millis) -> float:
-        """Starts the next delay and returns it in seconds.
-
-        Args:
-            retry_after_s: what the service asked for; 0 for nothing.
-            now_ms: the wall clock.
-        """
+        """Starts the next delay and returns it in seconds; `retry_after_s`: what the service asked for, or 0."""
         self._requested_ms = min(round(retry_after_s * 1000), _MAX_RETRY_AFTER_MS)
         doubled_ms = min(max(_FIRST_DELAY_MS, 2 * self._delay_ms), _MAX_DELAY_MS)
         self._delay_ms = max(doubled_ms, self._requested_ms)
@@ -124,10 +119,7 @@ class SetAside:
     ) -> Sequence[Notification]:
         """Adds what failed by itself, and removes what was delivered; returns what is new.
 
-        Args:
-            sent: the notifications of a call, with their outcomes.
-            sink_works: whether the sink accepted others.
-            now_ms: the wall clock.
+        `sink_works`: whether the sink accepted others.
         """
         before = set(self._refusals)
         failed = []

@@ -55,11 +55,7 @@ class Forwarder:
     def __init__(self, journal: JournalReader, topic: TopicSection, clusters: Mapping[str, str], relay: str) -> None:
         """Connects at the first `forward`.
 
-        Args:
-            journal: of the relay; it exists.
-            topic: the connection.
-            clusters: the ids of the clusters whose rows are sent, by name.
-            relay: the name of the relay, which a restart keeps.
+        `clusters`: the ids of the clusters whose rows are sent, by name; `relay`: its name, which a restart keeps.
         """
         self._journal = journal
         self._topic = topic

@@ -36,10 +36,7 @@ def check_settings(topic: TopicSection) -> None:
 def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None], within_s: float) -> Any:
     """Returns a producer that writes each message once and in order, as long as it lives.
 
-    Args:
-        topic: the connection.
-        on_error: receives the errors that librdkafka reports.
-        within_s: how long to wait for the topic's metadata.
+    `on_error` receives the errors that librdkafka reports; `within_s`: how long to wait for the topic's metadata.
 
     Raises:
         UsageError: a secret cannot be read.
@@ -71,10 +68,6 @@ def open_producer(topic: TopicSection, *, on_error: Callable[[KafkaError], None]
 
 def open_consumer(topic: TopicSection, further: Mapping[str, Any] | None = None) -> Any:
     """Returns a consumer that joins no group and commits nothing.
-
-    Args:
-        topic: the connection.
-        further: settings of librdkafka for this use.
 
     Raises:
         UsageError: a secret cannot be read.

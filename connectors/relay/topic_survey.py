@@ -47,10 +47,7 @@ def survey_topic(topic: TopicSection, clusters: Mapping[str, str | None], *, wit
 
     A few messages that another program writes do not change the result: the baseline of most rows counts.
 
-    Args:
-        topic: the connection.
-        clusters: their names, and their ids if they are known: rows of another id do not count.
-        within_s: how long to read.
+    `clusters`: their names, and their ids if they are known: rows of another id do not count.
 
     Raises:
         UsageError: a secret cannot be read.

@@ -102,7 +102,6 @@ def advanced(before: TopicPosition | None, message: RelayMessage, partition: int
     Args:
         before: the position; None before the first row that was read.
         message: the next one of the cluster in the order of the partition; it is not refused.
-        partition: its partition.
     """
     row = message.observation
     if before is not None and row.sequence <= before.sequence:
@@ -132,8 +131,6 @@ def next_epoch(position: TopicPosition | None, *, sent: int, relay: str, now_ms:
     Args:
         position: what the topic has; the epoch is beyond it.
         sent: the sequence after what this relay has sent itself, and may not have read from the topic yet.
-        relay: its name.
-        now_ms: the wall clock.
     """
     beyond = max(sent, 0 if position is None else position.sequence)
     return RelayEpoch(sequence=max(beyond + _EPOCH_STEP if beyond else 0, now_ms * 1_000), relay=relay)

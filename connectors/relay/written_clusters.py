@@ -219,12 +219,7 @@ class WrittenClusters:
         return False
 
     def take_over(self, waiting: WaitingRows, next_sequence: int) -> bool:
-        """Begins the epochs that are due; returns whether one began.
-
-        Args:
-            waiting: the rows that the topic may not have.
-            next_sequence: of the row of the journal after them.
-        """
+        """Begins the epochs that are due; returns whether one began. `next_sequence`: of the row after `waiting`."""
         if not self._tail.caught_up or time.monotonic() < self._decides_at:
             return False
         self._decides_at = time.monotonic() + _DECIDES_EVERY_S

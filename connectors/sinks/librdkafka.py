@@ -73,8 +73,6 @@ def open_producer(
     """Returns a producer that writes each message once and in order, as long as it lives; creates the topic if needed.
 
     Args:
-        config: the connection.
-        further: settings of librdkafka for this use.
         new_topic: the topic that is created where the configuration says so.
         until: how long to wait for the topic, by the monotonic clock.
         given_up: whether an error was reported after which waiting is useless.

@@ -36,15 +36,7 @@ class Collection(Generic[ValueT]):
         keep: int = 1_000,
         keep_newest: bool = True,
     ) -> None:
-        """Names a part of a database.
-
-        Args:
-            database: has the table `ENTRIES`.
-            name: of the collection.
-            values: writes and reads the type of its values.
-            keep: the number of values that are kept.
-            keep_newest: whether a value that exceeds `keep` replaces the oldest one, or is dropped.
-        """
+        """`keep`: the number of values that are kept; with `keep_newest` a further one replaces the oldest one."""
         self._database = database
         self._name = name
         self._values = values
@@ -74,12 +66,7 @@ class Collection(Generic[ValueT]):
             return self._count(connection)
 
     def put(self, values: Mapping[str, ValueT], *, without: Iterable[str] = ()) -> None:
-        """Stores values, in order, as the newest; former values of these names are replaced.
-
-        Args:
-            values: by name.
-            without: names that are removed.
-        """
+        """Stores values by name, in order, as the newest; removes former values of these names, and of `without`."""
         replaced = [{"replaced": name} for name in (*values, *without)]
         if not replaced:
             return

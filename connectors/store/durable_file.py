@@ -39,12 +39,8 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
 def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER) -> None:
     """Replaces the file's content atomically: a reader sees the old or the new content.
 
-    The content is first written to a file with the suffix `.new` in the same folder. Only its owner can read it.
-
-    Args:
-        path: the file; it need not exist.
-        content: the new content.
-        synced: what is synced.
+    The content is first written to a file with the suffix `.new` in the same folder. Only its owner can read it. The
+    file need not exist.
 
     Raises:
         OSError: the content could not be written; the file is unchanged.

@@ -221,8 +221,6 @@ def replace_journal(
     """Replaces a damaged journal by one of its readable rows, or, without any, by one whose numbers continue.
 
     Args:
-        directory: the journal's folder.
-        readable: as `readable_journal` has returned it.
         kept: the new name of the damaged file.
         journal_id: of a journal without readable rows; None: unknown.
         at_least: a sequence up to which rows are known to have been published: alerts contain their numbers.

@@ -39,12 +39,7 @@ class Lease:
     """
 
     def __init__(self, database: Database, job: str) -> None:
-        """Takes nothing yet.
-
-        Args:
-            database: on a server that the jobs share.
-            job: the id of this job, the same after a restart and different for each job.
-        """
+        """Takes nothing yet; `job`: the id of this job, the same after a restart and different for each job."""
         self._database = database
         self._job = job
         self._token: int | None = None

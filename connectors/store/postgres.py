@@ -56,13 +56,7 @@ class PostgresDatabase(Database):
     """A database of a server. Its tables are in the first schema of the user's search path."""
 
     def __init__(self, place: PostgresPlace, prepare: Prepare, *, read_only: bool = False) -> None:
-        """Connects to nothing yet.
-
-        Args:
-            place: the server, database and login.
-            prepare: is called once in each process, in a transaction, before anything is written.
-            read_only: nothing is created.
-        """
+        """Connects to nothing yet; `prepare` is called once in each process, and never with `read_only`."""
         self._at = place
         self._prepare = prepare
         self._prepared = read_only

@@ -107,12 +107,7 @@ class IncidentGrouper:
         return other
 
     def assign(self, alert: Alert, *, at_ms: Millis) -> str:
-        """Adds an alert and returns the id of its incident, 16 hex digits.
-
-        Args:
-            alert: the next transition, in the order of the ledger.
-            at_ms: the wall clock when the transition was recorded.
-        """
+        """Adds the next transition, recorded at `at_ms`; returns the id of its incident, 16 hex digits."""
         incident = self._incident_of.get(alert.fingerprint)
         if incident is None:
             incident = next(self._joinable(alert), None)
@@ -126,12 +121,9 @@ class IncidentGrouper:
         return self._open[incident].escalations if incident in self._open else 0
 
     def add(self, alert: Alert, incident: str, *, at_ms: Millis, escalations: int = 0) -> None:
-        """Adds an alert whose incident is known, for example when a ledger is re-read.
+        """Adds the next transition, whose incident is known, for example when a ledger is re-read.
 
-        Args:
-            alert: the next transition.
-            at_ms: the wall clock when it was recorded.
-            escalations: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
+        `escalations`: how often the incident had escalated, as it was recorded: earlier alerts may be dropped.
         """
         fingerprint, firing = alert.fingerprint, alert.state is AlertState.FIRING
         same_rule = self._firing_by_rule.setdefault((alert.cluster_id, alert.rule), {})

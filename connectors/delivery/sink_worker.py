@@ -127,15 +127,10 @@ class SinkCall:
     ) -> None:
         """Starts the call."""
         self._outcomes: Future[Sequence[Outcome]] = Future()
-        self._overdue_at = time.monotonic() + deadline_s
+        self.overdue_at = time.monotonic() + deadline_s
         send = partial(sink.send, notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
         name = f"notify {sink.options.name}"
         Thread(target=self._run, args=(send, len(notifications)), name=name, daemon=True).start()
-
-    @property
-    def overdue(self) -> bool:
-        """Whether the deadline has passed."""
-        return time.monotonic() >= self._overdue_at
 
     def outcomes(self, timeout_s: float) -> Sequence[Outcome] | None:
         """Waits at most `timeout_s`; returns one outcome per notification, or None while the call is in progress."""
@@ -249,7 +244,7 @@ class SinkWorker:
             return
         outcomes = self._call.outcomes(timeout_s)
         if outcomes is None:
-            if self._call.overdue and not self._overdue:
+            if time.monotonic() >= self._call.overdue_at and not self._overdue:
                 self._overdue = True
                 self._failing = f"no response within {self._deadline_s:g} s"
                 _LOG.warning("%s: %s; other sinks are not delayed.", self.name, self._failing)

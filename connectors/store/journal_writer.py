@@ -78,7 +78,10 @@ class JournalWriter:
         self._positions: dict[str, FollowProgress] = {}
         self._endpoints: dict[str, str] = {}
         self._new_endpoints: dict[str, str] = {}
-        self._journal_id, self._published = "", 0
+        self.journal_id = ""
+        """As `JournalReader.journal_id`."""
+        self.published_end = 0
+        """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
 
     def __enter__(self) -> Self:
         """Takes the lock and opens the journal; creates it if there is none.
@@ -112,16 +115,6 @@ class JournalWriter:
         finally:
             self._release()
 
-    @property
-    def journal_id(self) -> str:
-        """As `JournalReader.journal_id`."""
-        return self._journal_id
-
-    @property
-    def published_end(self) -> int:
-        """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
-        return self._published
-
     def endpoints(self, cluster: str) -> str | None:
         """Returns a cluster's endpoints as they were noted; None if they never were."""
         return self._endpoints.get(cluster)
@@ -134,7 +127,7 @@ class JournalWriter:
         """Gives each row its sequence. It is neither stored nor read by others before `publish`."""
         self._usable()
         for row in observations:
-            self._appended.append(replace(row, sequence=self._published + len(self._appended)))
+            self._appended.append(replace(row, sequence=self.published_end + len(self._appended)))
             self._positions[row.cluster] = advance(self._positions.get(row.cluster), row)
             self._changed.add(row.cluster)
             self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
@@ -156,11 +149,11 @@ class JournalWriter:
             with self._transaction() as database:
                 database.executemany(INSERT, map(values, self._appended))
                 self._save_progress(database)
-            self._published += len(self._appended)
+            self.published_end += len(self._appended)
             self._appended.clear()
             if self._newest_at_ms - self._retention_at_ms >= _RETENTION_EVERY_MS:
                 self._delete_old()
-        return self._published
+        return self.published_end
 
     def read_logs_again(self, *, now_ms: int | None = None) -> int:
         """Forgets how far each cluster's log is recorded: followers read it from the start.
@@ -176,8 +169,8 @@ class JournalWriter:
         self._forget_progress({*self._positions}, now_ms)
         with self._transaction() as database:
             self._save_progress(database)
-            database.execute("UPDATE journal SET restarted_at = ?", (self._published,))
-        return self._published
+            database.execute("UPDATE journal SET restarted_at = ?", (self.published_end,))
+        return self.published_end
 
     def keep_progress_of(self, clusters: Collection[str]) -> None:
         """Forgets how far the logs of all other clusters are recorded.
@@ -203,7 +196,7 @@ class JournalWriter:
             database.execute("UPDATE journal SET committed = min(committed, ?)", (sequence,))
 
     def _load(self, database: sqlite3.Connection) -> None:
-        self._journal_id, self._published = database.execute(f"SELECT id, {END} FROM journal").fetchone()
+        self.journal_id, self.published_end = database.execute(f"SELECT id, {END} FROM journal").fetchone()
         stored = database.execute("SELECT cluster, progress FROM progress")
         self._positions = {cluster: from_json(json.loads(text)) for cluster, text in stored}
         self._endpoints = dict(database.execute("SELECT cluster, endpoints FROM endpoints"))

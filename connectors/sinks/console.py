@@ -97,11 +97,7 @@ def _formatted(alert: Alert) -> Text:
 
 def rendered(alert: Alert) -> Text:
     """Returns the alert as styled text that ends in an empty line."""
-    match alert.state:
-        case AlertState.FIRING:
-            return _firing(alert)
-        case AlertState.RESOLVED:
-            return _resolved(alert)
+    return _firing(alert) if alert.state is AlertState.FIRING else _resolved(alert)
 
 
 def _firing(alert: Alert) -> Text:

@@ -49,8 +49,9 @@ def _unframed(value: bytes) -> Observation:
         row = unpacked(content)
     except (struct.error, IndexError, UnicodeDecodeError):
         raise UndecodableError("the message's value is not a row: another version of kraftwatch wrote it") from None
-    if row.sequence < 0 or row.observed_at_ms < 0:
-        raise UndecodableError("the message's value is not a row: its sequence or its time is out of range")
+    # Kafka's epochs have 32 bits; so has the column of the DataFrames.
+    if row.sequence < 0 or row.observed_at_ms < 0 or abs(row.leader_epoch or 0) >= 1 << 31:
+        raise UndecodableError("the message's value is not a row: its sequence, time or leader epoch is out of range")
     return row
 
 

@@ -77,6 +77,12 @@ def test_message_is_read_as_it_was_written() -> None:
         ),
         (
             b"prod",
+            replace(MESSAGE, observation=replace(ROW, leader_epoch=1 << 31)).value(),
+            MESSAGE.headers,
+            "leader epoch is out of range",
+        ),
+        (
+            b"prod",
             crc32c(b"prod").to_bytes(4, "big") + b"prod",
             MESSAGE.headers,
             "not a row: another version of kraftwatch",

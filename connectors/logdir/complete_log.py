@@ -247,7 +247,7 @@ class _Reading:
 
 
 def _control_values(type_: int, value: bytes) -> dict[str, Any]:
-    return read_body(field_reader(record_schemas().control[type_].versions[0]), value)
+    return read_body(field_reader(record_schemas().control[type_].versions[0][0]), value)
 
 
 def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:

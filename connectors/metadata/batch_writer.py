@@ -51,7 +51,7 @@ class RecordContent(NamedTuple):
 
 def control_record(type_: ControlRecordType, values: Mapping[str, Any]) -> RecordContent:
     """Returns a control record in version 0, the only one."""
-    write = field_writer(record_schemas().control[type_].versions[0])
+    write = field_writer(record_schemas().control[type_].versions[0][0])
     return RecordContent(_CONTROL_KEY.pack(0, type_), write(values))
 
 

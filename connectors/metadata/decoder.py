@@ -21,7 +21,7 @@ from connectors.metadata.record_framing import (
     value_header,
 )
 from connectors.metadata.record_layouts import RecordLayout, is_text, read_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, MergedSchema, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, RecordSchema, record_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
 from connectors.metadata.redaction import BLANK, is_blanked
 from connectors.metadata.run_rows import RowOf, read_known, row_of
@@ -135,9 +135,9 @@ def _invalid_shape(batch: RecordBatch, record: FramedRecord) -> str | None:
 
 def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) -> Event | None:
     api_key, version, body = value_header(payload, *value)
-    schema = merged_schemas().records.get(api_key)
+    schema = record_schemas().records.get(api_key)
     if schema is None:
-        raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
+        raise UndecodableError(f"record type {api_key} version {version} is not known to {record_schemas().known_to}")
     convert = CONVERTERS.get(schema.name)
     values = _read_values(schema, version, payload[body : value[1]])
     return None if convert is None else _convert(convert, at, values, schema.name)
@@ -151,9 +151,9 @@ def _control_event(
     snapshot: SnapshotId | None,
 ) -> Event | None:
     type_ = control_type(payload, key)
-    schema = merged_schemas().control.get(type_)
+    schema = record_schemas().control.get(type_)
     if schema is None:
-        raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
+        raise UndecodableError(f"control record type {type_} is not known to {record_schemas().known_to}")
     body = payload[value[0] : value[1]]
     # Every control record begins with its own version.
     values = _read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
@@ -177,14 +177,14 @@ def _snapshot_began(snapshot: SnapshotId, at: RecordPosition, values: Values) ->
     )
 
 
-def _read_values(schema: MergedSchema, version: int, body: bytes) -> Values:
+def _read_values(schema: RecordSchema, version: int, body: bytes) -> Values:
     """Returns the fields of a body, read with the newest schema that fits it.
 
     Raises:
         UndecodableError: the version is unknown, or no schema fits; the reason names the record.
     """
     if version not in schema.versions:
-        raise UndecodableError(f"{schema.name} version {version} is not known to {merged_schemas().known_to}")
+        raise UndecodableError(f"{schema.name} version {version} is not known to {record_schemas().known_to}")
     problem: UndecodableError | None = None
     for reader in _readers(schema.name, version):
         try:
@@ -199,7 +199,7 @@ def _read_values(schema: MergedSchema, version: int, body: bytes) -> Values:
 @cache
 def _readers(name: str, version: int) -> tuple[FieldReader, ...]:
     """Returns the readers of a record's version, one for each schema, the newest first."""
-    known = merged_schemas()
+    known = record_schemas()
     schema = next(schema for schema in (*known.records.values(), *known.control.values()) if schema.name == name)
     return tuple(map(field_reader, schema.versions[version]))
 
@@ -216,7 +216,7 @@ def skipped_prefixes() -> frozenset[bytes]:
     """Returns the first three bytes (frame version, type, version) of the records that no rule needs."""
     return frozenset(
         bytes((FRAME_VERSION, schema.type, version))
-        for schema in merged_schemas().records.values()
+        for schema in record_schemas().records.values()
         if schema.name not in CONVERTERS and schema.name not in CREDENTIAL_FIELDS
         for version in schema.versions
     )

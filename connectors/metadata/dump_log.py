@@ -31,7 +31,7 @@ from connectors.metadata.record_framing import (
 )
 from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle, Json, Renderer, renderer, text_of
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, MergedSchema, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, RecordSchema, record_schemas
 
 CONTROL_NAMES: Final = {
     "LeaderChangeMessage": "LeaderChange",
@@ -253,9 +253,9 @@ def _header(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[s
     return "control", control_type(segment, record.key), version, start
 
 
-def _unknown_reason(schema: MergedSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
+def _unknown_reason(schema: RecordSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
     """Returns why an undamaged record cannot be read, or None."""
-    known_to = merged_schemas(kafka).known_to
+    known_to = record_schemas(kafka).known_to
     if schema is None:
         what = "record type" if kind == "records" else "control record type"
         return f"{what} {type_} is not known to {known_to}"
@@ -264,7 +264,7 @@ def _unknown_reason(schema: MergedSchema | None, kind: str, type_: int, version:
     return None
 
 
-def _name(schema: MergedSchema) -> str:
+def _name(schema: RecordSchema) -> str:
     return schema.constant or CONTROL_NAMES[schema.name]
 
 
@@ -290,8 +290,8 @@ Codec: TypeAlias = tuple[FieldReader, Renderer]
 """Reads and prints one version of a record with one schema."""
 
 
-def _schemas(kind: str, kafka: str | None) -> Mapping[int, MergedSchema]:
-    schemas = merged_schemas(kafka)
+def _schemas(kind: str, kafka: str | None) -> Mapping[int, RecordSchema]:
+    schemas = record_schemas(kafka)
     return schemas.records if kind == "records" else schemas.control
 
 

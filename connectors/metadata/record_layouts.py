@@ -15,7 +15,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batch_writer import signed_varint
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, MergedSchema, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, RecordSchema, record_schemas
 
 Raw: TypeAlias = tuple[Any, ...]
 """Values of one record: numbers; UUIDs, strings, and lists of numbers or UUIDs as bytes."""
@@ -47,7 +47,7 @@ class _UnusualShape(Exception):
 class RecordLayout:
     """Where the fields of some records are, and what is the same in all of them."""
 
-    def __init__(self, schema: MergedSchema, version: int, fields: FieldType, parts: "_Parts") -> None:
+    def __init__(self, schema: RecordSchema, version: int, fields: FieldType, parts: "_Parts") -> None:
         self.schema = schema
         self.version = version
         self.constant = schema.constant or schema.name
@@ -254,7 +254,7 @@ def _layout(chunk: bytes, record: FramedRecord) -> RecordLayout:
         raise _UnusualShape
     start, end = record.value
     api_key, version, body = value_header(chunk, start, end)
-    schema = merged_schemas().records.get(api_key)
+    schema = record_schemas().records.get(api_key)
     # A body that fits two schemas is left to the readers.
     if schema is None or len(schema.versions.get(version, ())) != 1:
         raise _UnusualShape

@@ -5,15 +5,15 @@ every version of every record that any of its Kafka versions knows, each with th
 
 A record states its type and version, but not the Kafka version that wrote it. That suffices for all but two records:
 Kafka 3.3 encodes UserScramCredentialRecord and DelegationTokenRecord differently under the same version 0. A reader
-that does not know the writer (`merged_schemas`) uses the newest schema that fits to the last byte.
+that does not know the writer uses the newest schema that fits to the last byte.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final
 
 CREDENTIAL_FIELDS: Final = {
     "ConfigRecord": frozenset({"value"}),
@@ -49,11 +49,8 @@ class Field:
     tag: int | None
 
 
-_VersionT = TypeVar("_VersionT")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSchema(Generic[_VersionT]):
+class RecordSchema:
     """One type of record, in all versions that are known."""
 
     type: int
@@ -62,54 +59,31 @@ class RecordSchema(Generic[_VersionT]):
     """Kafka's class: `PartitionChangeRecord`."""
     constant: str | None
     """Its name in `MetadataRecordType`: `PARTITION_CHANGE_RECORD`; None for control records."""
-    versions: Mapping[int, _VersionT]
+    versions: Mapping[int, tuple[FieldType, ...]]
+    """The different schemas of each record version, the newest Kafka's first; nearly always one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSchemas(Generic[_VersionT]):
+class RecordSchemas:
     """Every record of one or of several Kafka versions, by type."""
 
     known_to: str
     """The Kafka versions, as the end of a sentence: `any Kafka up to 4.3.1`."""
-    records: Mapping[int, RecordSchema[_VersionT]]
-    control: Mapping[int, RecordSchema[_VersionT]]
-
-
-MergedSchema: TypeAlias = RecordSchema[tuple[FieldType, ...]]
-"""One type of record, in all versions that any of several Kafka versions knows: the different schemas of each record
-version, the newest first; nearly always one."""
+    records: Mapping[int, RecordSchema]
+    control: Mapping[int, RecordSchema]
 
 
 @cache
-def merged_schemas(kafka: str | None = None) -> RecordSchemas[tuple[FieldType, ...]]:
+def record_schemas(kafka: str | None = None) -> RecordSchemas:
     """Returns the records that any known Kafka version can write, or those that the named version can write.
 
     Raises:
-        KeyError: `kafka` is not one of `kafka_versions()`.
+        ValueError: `kafka` is not one of `kafka_versions()`.
     """
-    newest_first = [record_schemas(name) for name in (kafka_versions()[::-1] if kafka is None else (kafka,))]
     return RecordSchemas(
         known_to=f"any Kafka up to {kafka_versions()[-1]}" if kafka is None else f"Kafka {kafka}",
-        records=_merge([each.records for each in newest_first]),
-        control=_merge([each.control for each in newest_first]),
-    )
-
-
-@cache
-def record_schemas(kafka: str | None = None) -> RecordSchemas[FieldType]:
-    """Returns the schemas of one Kafka version, of the newest if none is named.
-
-    Raises:
-        KeyError: `kafka` is not one of `kafka_versions()`.
-    """
-    document = _document()
-    kafka = kafka_versions()[-1] if kafka is None else kafka
-    if kafka not in kafka_versions():
-        raise KeyError(kafka)
-    return RecordSchemas(
-        known_to=f"Kafka {kafka}",
-        records={schema.type: schema for schema in _schemas_known_to(document["records"], kafka)},
-        control={schema.type: schema for schema in _schemas_known_to(document["control"], kafka)},
+        records=_known_to(kafka, _document()["records"]),
+        control=_known_to(kafka, _document()["control"]),
     )
 
 
@@ -119,19 +93,27 @@ def kafka_versions() -> tuple[str, ...]:
     return tuple(_document()["kafka"])
 
 
-def _merge(newest_first: Sequence[Mapping[int, RecordSchema[FieldType]]]) -> dict[int, MergedSchema]:
-    found: dict[int, MergedSchema] = {}
-    for known in newest_first:
-        for type_, schema in known.items():
-            newer = found.get(type_)
-            versions = {} if newer is None else dict(newer.versions)
-            for version, fields in schema.versions.items():
-                before = versions.get(version, ())
-                if _encoding(fields) not in map(_encoding, before):
-                    versions[version] = (*before, fields)
-            named_by = newer or schema
-            found[type_] = RecordSchema(type=type_, name=named_by.name, constant=named_by.constant, versions=versions)
+def _known_to(kafka: str | None, described: list[dict[str, Any]]) -> dict[int, RecordSchema]:
+    """Returns the records that a Kafka version knows, in the record versions that it knows; None: any version."""
+    order = kafka_versions()
+    index = None if kafka is None else order.index(kafka)
+    found: dict[int, RecordSchema] = {}
+    for record in described:
+        versions: dict[int, tuple[FieldType, ...]] = {}
+        for line in sorted(record["versions"], key=lambda line: order.index(_until(line)), reverse=True):
+            if index is None or order.index(line["since"]) <= index <= order.index(_until(line)):
+                fields, newer = _struct(line["fields"], "", record["defaults"]), versions.get(line["version"], ())
+                if _encoding(fields) not in map(_encoding, newer):
+                    versions[line["version"]] = (*newer, fields)
+        if versions:
+            name, constant = record["name"], record.get("constant")
+            found[record["type"]] = RecordSchema(type=record["type"], name=name, constant=constant, versions=versions)
     return found
+
+
+def _until(line: Mapping[str, Any]) -> str:
+    """Returns the last Kafka version that knows these fields of a record version."""
+    return str(line.get("until", kafka_versions()[-1]))
 
 
 def _encoding(type_: FieldType) -> tuple[object, ...]:
@@ -144,47 +126,6 @@ def _encoding(type_: FieldType) -> tuple[object, ...]:
 def _document() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(files(__package__).joinpath("schemas", "records.json").read_text("utf-8"))
     return found
-
-
-def _schemas_known_to(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema[FieldType]]:
-    """Yields the records that one Kafka version knows, in the record versions that it knows."""
-    order = kafka_versions()
-    index = order.index(kafka)
-    for record in records:
-        lines = [
-            line
-            for line in record["versions"]
-            if order.index(line["since"]) <= index <= order.index(line.get("until", order[-1]))
-        ]
-        if lines:
-            yield _record(record, lines)
-
-
-def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema[FieldType]:
-    names_by_path: dict[str, set[str]] = {}
-    for line in lines:
-        _collect_names(line["fields"], "", names_by_path)
-    # Fields that only other Kafka versions have get no default here.
-    defaults = {
-        path: {name: value for name, value in record["defaults"][path].items() if name in names}
-        for path, names in names_by_path.items()
-    }
-    return RecordSchema(
-        type=record["type"],
-        name=record["name"],
-        constant=record.get("constant"),
-        versions={line["version"]: _struct(line["fields"], "", defaults) for line in lines},
-    )
-
-
-def _collect_names(fields: list[dict[str, Any]], path: str, names_by_path: dict[str, set[str]]) -> None:
-    """Adds the names of all fields to `names_by_path`, by the path of their struct."""
-    names = names_by_path.setdefault(path, set())
-    for field in fields:
-        names.add(field["name"])
-        inner = field.get("of", field)
-        if "fields" in inner:
-            _collect_names(inner["fields"], _join(path, field["name"]), names_by_path)
 
 
 def _join(path: str, name: str) -> str:

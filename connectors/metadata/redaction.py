@@ -35,7 +35,7 @@ from connectors.metadata.record_framing import (
     value_header,
 )
 from connectors.metadata.record_layouts import is_text, read_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
 STAR: Final = b"*"
 _ZERO: Final = b"\0"
@@ -149,7 +149,7 @@ def _control_record_edits(chunk: bytes, record: FramedRecord, _: RareRecord) -> 
     if key is None or key[1] - key[0] != _CONTROL_KEY:
         yield from ((*span, _ZERO) for span in (key, value) if span is not None)
     elif value is not None:
-        schema = merged_schemas().control.get(control_type(chunk, key))
+        schema = record_schemas().control.get(control_type(chunk, key))
         body = chunk[value[0] : value[1]]
         version = int.from_bytes(body[:2], "big", signed=True)
         if schema is None:
@@ -174,7 +174,7 @@ def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterat
             fits = True
     # A body that is blanked already stays as it is.
     if not fits and not is_blanked(chunk[body:end]):
-        schema = merged_schemas().records.get(api_key)
+        schema = record_schemas().records.get(api_key)
         without_credentials = schema is not None and schema.name not in CREDENTIAL_FIELDS
         yield body, end, _BLANKED if without_credentials else _ZERO
 
@@ -220,7 +220,7 @@ def _readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
         (schema.type, version): tuple(
             field_reader(fields, spans=CREDENTIAL_FIELDS.get(schema.name, frozenset())) for fields in schemas
         )
-        for schema in merged_schemas().records.values()
+        for schema in record_schemas().records.values()
         for version, schemas in schema.versions.items()
     }
 
@@ -230,6 +230,6 @@ def _control_readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
     """Returns the same for control records, which hold no credentials."""
     return {
         (schema.type, version): tuple(field_reader(fields, spans=frozenset()) for fields in schemas)
-        for schema in merged_schemas().control.values()
+        for schema in record_schemas().control.values()
         for version, schemas in schema.versions.items()
     }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from connectors.errors import JournalError, UndecodableError
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import framed_records, value_header
-from connectors.metadata.record_schemas import merged_schemas
+from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import is_blanked
 from connectors.observations.log_event import Undecodable
 from connectors.observations.observation import Observation, ObservationKind
@@ -137,7 +137,7 @@ def _blanked(row: Observation, offset: int) -> str | None:
                 if batch.base_offset + record.delta == offset and record.value is not None and record.fault is None:
                     with suppress(UndecodableError):
                         api_key, _, body = value_header(row.payload, *record.value)
-                        schema = merged_schemas().records.get(api_key)
+                        schema = record_schemas().records.get(api_key)
                         blank = is_blanked(row.payload[body : record.value[1]])
                         return schema.name if schema is not None and blank else None
     return None

@@ -186,7 +186,7 @@ def noop_batch(now_ms: int) -> bytes:
 
 
 def _record(api_key: int, version: int, **values: Any) -> bytes:
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version], values))
+    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))
 
 
 def _endpoints(name: str, address: tuple[str, int]) -> list[dict[str, Any]]:

@@ -164,4 +164,4 @@ def _leader(node: NodeId | None) -> int:
 
 
 def _record(api_key: int, version: int, **values: Any) -> bytes:
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version], values))
+    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))

@@ -10,7 +10,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.field_readers import field_reader, read_body
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
 
 def leaked_secret(payload: bytes, secret: bytes) -> str | None:
@@ -35,7 +35,7 @@ def _is_displaced(payload: bytes, record: FramedRecord, secret: bytes) -> bool:
         return False
     api_key, version, body = value_header(payload, *record.value)
     content = payload[body : record.value[1]]
-    schema = merged_schemas().records.get(api_key)
+    schema = record_schemas().records.get(api_key)
     if schema is None or version not in schema.versions:
         return False
     # A reader with names of spans refuses a body with fields that the schema lacks.

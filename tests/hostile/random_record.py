@@ -6,7 +6,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, MergedSchema, merged_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, RecordSchema, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import data, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
@@ -18,8 +18,8 @@ _SECRET_TYPES = frozenset({"compact_string", "compact_nullable_string", "compact
 
 
 @cache
-def _schemas() -> tuple[list[MergedSchema], list[MergedSchema]]:
-    known = merged_schemas()
+def _schemas() -> tuple[list[RecordSchema], list[RecordSchema]]:
+    known = record_schemas()
     return list(known.records.values()), list(known.control.values())
 
 

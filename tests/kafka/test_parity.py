@@ -60,7 +60,7 @@ def assert_complete(records: Sequence[Record]) -> None:
     """Asserts that every record version is among them, with each of its tagged fields and without."""
     known = record_schemas(KAFKA_VERSION)
     for schema in (*known.records.values(), *known.control.values()):
-        for version, fields in schema.versions.items():
+        for version, (fields, *_) in schema.versions.items():
             name = schema.constant or CONTROL_NAMES[schema.name]
             written = [json.loads(record[5] or "") for record in records if record[3:5] == (name, version)]
             assert len(written) >= 7, f"{name} version {version}"

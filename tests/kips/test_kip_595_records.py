@@ -39,7 +39,7 @@ def voters_record(*nodes: int) -> tuple[bytes, bytes]:
         }
         for node in nodes
     ]
-    return control(6, written(record_schemas().control[6].versions[0], {"version": 0, "voters": voters}))
+    return control(6, written(record_schemas().control[6].versions[0][0], {"version": 0, "voters": voters}))
 
 
 def events(payload: bytes) -> list[Event]:
@@ -49,7 +49,7 @@ def events(payload: bytes) -> list[Event]:
 
 @pytest.mark.kip("D018", "D019")
 def test_only_the_control_bit_marks_a_control_record() -> None:
-    key_, value = control(5, written(record_schemas().control[5].versions[0], {"version": 0, "kraft_version": 1}))
+    key_, value = control(5, written(record_schemas().control[5].versions[0][0], {"version": 0, "kraft_version": 1}))
     as_raft = batch([(key_, value)])
     as_data = batch_of(record(value, 0, key=key_), 1)
 
@@ -78,7 +78,7 @@ def test_the_voters_are_in_the_fetched_records() -> None:
 @pytest.mark.kip("D120")
 def test_each_partition_and_resource_has_its_own_records() -> None:
     def entry(api_key: int, **given: object) -> bytes:
-        return data(api_key, 0, body_with(record_schemas().records[api_key].versions[0], given))
+        return data(api_key, 0, body_with(record_schemas().records[api_key].versions[0][0], given))
 
     log = batch(
         [

@@ -153,9 +153,9 @@ def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: boo
 @pytest.mark.kip("B031")
 def test_a_snapshot_contains_the_state() -> None:
     header = control(
-        3, written(record_schemas().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
+        3, written(record_schemas().control[3].versions[0][0], {"version": 0, "last_contained_log_timestamp": 5_000})
     )
-    footer = control(4, written(record_schemas().control[4].versions[0], {"version": 0}))
+    footer = control(4, written(record_schemas().control[4].versions[0][0], {"version": 0}))
     states = (b"\0", b"\1", b"\1")
     partitions = [
         data(3, 0, number.to_bytes(4, "big") + PARTITION[4:] + tagged(t0=state)) for number, state in enumerate(states)

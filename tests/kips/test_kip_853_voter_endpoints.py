@@ -56,7 +56,7 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
 @pytest.mark.kip("A056", "C002")
 def test_the_released_voters_record_is_the_whole_set_with_directory_ids_and_versions() -> None:
     record = decoded(
-        control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093))))
+        control(6, written(record_schemas().control[6].versions[0][0], voters_of(("CONTROLLER", "c1", 9093))))
     )
 
     assert record["voters"] == [
@@ -79,9 +79,9 @@ def test_the_security_protocol_of_a_listener_is_only_in_the_registration() -> No
         "end_points": [listener],
         "features": [],
     }
-    registered = decoded(data(27, 0, written(record_schemas().records[27].versions[0], fields)))
+    registered = decoded(data(27, 0, written(record_schemas().records[27].versions[0][0], fields)))
     recorded = decoded(
-        control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093))))
+        control(6, written(record_schemas().control[6].versions[0][0], voters_of(("CONTROLLER", "c1", 9093))))
     )
 
     assert registered["endPoints"][0]["securityProtocol"] == 1
@@ -234,7 +234,7 @@ def test_endpoints_have_kafkas_format(host: str, named: str, dialled: str) -> No
 
 @pytest.mark.kip("A014")
 def test_a_broker_registration_lists_its_log_directory_ids() -> None:
-    layout = record_schemas().records[0].versions[4]
+    layout = record_schemas().records[0].versions[4][0]
     fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
     given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
     registered = decoded(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))

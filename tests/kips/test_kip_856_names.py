@@ -121,7 +121,7 @@ def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_id
         if version == 0:
             del one["voter_directory_id"], two["voter_directory_id"]
         fields = {"version": version, "leader_id": 2, "voters": [one, two], "granting_voters": [two]}
-        record = decoded(control(2, written(record_schemas().control[2].versions[version], fields)))
+        record = decoded(control(2, written(record_schemas().control[2].versions[version][0], fields)))
         return {name: record[name] for name in ("leaderId", "voters", "grantingVoters")}
 
     assert said(0) == {"leaderId": 2, "voters": [{"voterId": 1}, {"voterId": 2}], "grantingVoters": [{"voterId": 2}]}

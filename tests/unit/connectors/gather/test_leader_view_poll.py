@@ -37,7 +37,7 @@ VOTERS = (
     ),
 )
 VOTERS_RECORD = written(
-    record_schemas().control[6].versions[0],
+    record_schemas().control[6].versions[0][0],
     {
         "version": 0,
         "voters": [

@@ -12,7 +12,7 @@ from tests.unit.connectors.metadata.metadata_bytes import uvarint
 EVERY_RECORD = [
     pytest.param(schema.name, schema.type, version, fields, id=f"{schema.name} v{version}")
     for schema in record_schemas().records.values()
-    for version, fields in schema.versions.items()
+    for version, (fields, *_) in schema.versions.items()
 ]
 _FIXED = {
     "boolean": Struct(">?"),

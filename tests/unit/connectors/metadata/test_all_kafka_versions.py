@@ -7,7 +7,6 @@ from connectors.metadata.record_schemas import (
     CREDENTIAL_FIELDS,
     FieldType,
     kafka_versions,
-    merged_schemas,
     record_schemas,
 )
 from connectors.metadata.redaction import redact
@@ -42,7 +41,7 @@ def secret_value(name: str, type_: FieldType) -> object:
 @pytest.mark.parametrize("kafka", kafka_versions())
 def test_every_version_of_every_record_is_decoded_and_redacted(kafka: str) -> None:
     for schema in record_schemas(kafka).records.values():
-        for version, fields in schema.versions.items():
+        for version, (fields, *_) in schema.versions.items():
             untagged = {
                 field.name: secret_value(field.name, field.type) for field in fields.fields if field.tag is None
             }
@@ -60,7 +59,7 @@ def test_every_version_of_every_record_is_decoded_and_redacted(kafka: str) -> No
 def test_only_two_record_versions_have_two_schemas() -> None:
     schema_counts = {
         (schema.name, version): len(schemas)
-        for schema in (*merged_schemas().records.values(), *merged_schemas().control.values())
+        for schema in (*record_schemas().records.values(), *record_schemas().control.values())
         for version, schemas in schema.versions.items()
         if len(schemas) > 1
     }
@@ -70,7 +69,8 @@ def test_only_two_record_versions_have_two_schemas() -> None:
 
 def test_a_record_that_later_kafka_versions_dropped_is_skipped() -> None:
     schema = record_schemas("3.3.2").records[6]
-    body = written(schema.versions[0], secret_value("", schema.versions[0]))
+    (fields,) = schema.versions[0]
+    body = written(fields, secret_value("", fields))
 
-    assert schema.name == "AccessControlRecord" and 6 not in record_schemas().records
+    assert schema.name == "AccessControlRecord" and 6 not in record_schemas(kafka_versions()[-1]).records
     assert events(batch([data(6, 0, body)])) == []

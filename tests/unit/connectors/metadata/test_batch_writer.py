@@ -59,7 +59,7 @@ def test_control_records_of_kafka_are_written_again_byte_by_byte() -> None:
             assert record.value is not None
             type_ = ControlRecordType(control_type(content, record.key))
             value = content[slice(*record.value)]
-            values = read_body(field_reader(record_schemas().control[type_].versions[0]), value)
+            values = read_body(field_reader(record_schemas().control[type_].versions[0][0]), value)
             assert control_record(type_, values) == (content[slice(*record.key)], value)
             seen.add(type_)
     assert seen >= {ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER}

@@ -10,7 +10,7 @@ from connectors.errors import UndecodableError
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records
 from connectors.metadata.field_readers import field_reader, read_body
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, merged_schemas, record_schemas
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import Undecodable
 from tests.unit.connectors.metadata.metadata_bytes import (
@@ -32,7 +32,7 @@ WITHOUT_CREDENTIALS = [one for one in EVERY_RECORD if one.values[0] not in CREDE
 EVERY_CONTROL = [
     pytest.param(schema.type, version, fields, id=f"{schema.name} v{version}")
     for schema in record_schemas().control.values()
-    for version, fields in schema.versions.items()
+    for version, (fields, *_) in schema.versions.items()
 ]
 
 
@@ -139,7 +139,7 @@ def test_redacting_any_bodies_is_idempotent_and_reports_each_blanked_record(
     assert redact(after) is after
     table = decode_records(after, base_offset=0, last_offset=0, leader_epoch=1, high_watermark=9)
     reported = {event.offset for event in table.events() if isinstance(event, Undecodable)}
-    schemas = merged_schemas().records
+    schemas = record_schemas().records
     for offset, (api_key, version, body) in enumerate(bodies):
         versions = schemas[api_key].versions.get(version, ()) if api_key in schemas else ()
         assert offset in reported or not any(body) or any(complete(fields, body) for fields in versions)

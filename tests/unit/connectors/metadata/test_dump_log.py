@@ -18,7 +18,7 @@ from connectors.metadata.dump_log import (
     is_record_log,
 )
 from connectors.metadata.record_rendering import BLANK
-from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
+from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -76,7 +76,7 @@ def test_a_control_record_has_the_name_that_kafka_dump_log_prints_and_its_own_ve
 
 
 def test_each_control_record_of_any_kafka_has_a_name() -> None:
-    assert CONTROL_NAMES.keys() == {schema.name for schema in merged_schemas().control.values()}
+    assert CONTROL_NAMES.keys() == {schema.name for schema in record_schemas().control.values()}
 
 
 def test_a_tagged_field_with_its_default_is_not_shown() -> None:
@@ -156,7 +156,7 @@ def test_a_record_without_type_or_version_is_damaged(value: bytes | tuple[bytes,
 
 
 def test_a_version_with_two_schemas_is_read_with_the_one_that_fits() -> None:
-    schema = record_schemas("3.3.2").records[11].versions[0]
+    schema = record_schemas("3.3.2").records[11].versions[0][0]
     (infos,) = (field for field in schema.fields if field.name == "credential_infos")
     assert infos.type.of is not None
     values = {"name": "alice", "credential_infos": [any_values(infos.type.of)]}
@@ -180,7 +180,7 @@ def any_values(type_: FieldType) -> dict[str, object]:
 def test_credentials_are_blanked_unless_secrets_are_requested(kafka: str) -> None:
     for api_key in (4, 10, 11, 26):
         schema = record_schemas(kafka).records.get(api_key)
-        for version, fields in ({} if schema is None else schema.versions).items():
+        for version, (fields,) in ({} if schema is None else schema.versions).items():
             segment = batch([data(api_key, version, written(fields, secret_values(fields)))])
             (shown,), (hidden,) = records(segment, kafka, secrets=True), records(segment, kafka)
             for secret in ("c2VjcmV0", "secret-value"):

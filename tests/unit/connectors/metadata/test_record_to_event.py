@@ -72,11 +72,11 @@ def body_with(type_: FieldType, given: Mapping[str, Any]) -> bytes:
 
 
 def metadata_value(api_key: int, version: int, **given: Any) -> bytes:
-    return data(api_key, version, body_with(record_schemas().records[api_key].versions[version], given))
+    return data(api_key, version, body_with(record_schemas().records[api_key].versions[version][0], given))
 
 
 def raft_value(kind: int, version: int, **given: Any) -> tuple[bytes, bytes]:
-    body = body_with(record_schemas().control[kind].versions[version], {"version": version, **given})
+    body = body_with(record_schemas().control[kind].versions[version][0], {"version": version, **given})
     return control(kind, body)
 
 

@@ -63,11 +63,13 @@ CONTROLLER = {
 
 
 def metadata(api_key: int, version: int, values: dict[str, Any], **changed: Any) -> bytes:
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version], {**values, **changed}))
+    return data(
+        api_key, version, written(record_schemas().records[api_key].versions[version][0], {**values, **changed})
+    )
 
 
 def raft(kind: int, **values: Any) -> tuple[bytes, bytes]:
-    return control(kind, written(record_schemas().control[kind].versions[0], {"version": 0, **values}))
+    return control(kind, written(record_schemas().control[kind].versions[0][0], {"version": 0, **values}))
 
 
 def voters(*listed: dict[str, Any]) -> tuple[bytes, bytes]:

@@ -33,12 +33,12 @@ NUMBERS = st.sampled_from([None, 0, 1, 5, -1, 2**53, 2**62, 2**63 - 1, -(2**63)]
 _BODIES = [
     (schema.type, version, st.one_of(values(fields), kafka_values(fields)), fields)
     for schema in record_schemas().records.values()
-    for version, fields in schema.versions.items()
+    for version, (fields, *_) in schema.versions.items()
 ]
 _CONTROL = [
     (schema.type, version, st.one_of(values(fields), kafka_values(fields)), fields)
     for schema in record_schemas().control.values()
-    for version, fields in schema.versions.items()
+    for version, (fields, *_) in schema.versions.items()
 ]
 
 

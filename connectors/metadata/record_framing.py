@@ -79,7 +79,15 @@ def framed_record(chunk: bytes, position: int, batch: RecordBatch, delta: int) -
     Raises:
         UndecodableError, IndexError: its length is invalid, or it does not end within its batch.
     """
-    return _fast_record(chunk, position, batch.end, delta) or _record(chunk, position, batch, delta)
+    length, content = _varint(chunk, position)
+    end = content + length
+    if length < 0 or end > batch.end:
+        raise UndecodableError("invalid length")
+    try:
+        return _record_content(chunk, (position, content, end), batch.base_timestamp, delta)
+    except (IndexError, UndecodableError) as error:
+        reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
+        return FramedRecord(position, end, delta, 0, None, None, content, f"not a record: {reason}")
 
 
 def value_header(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
@@ -109,54 +117,6 @@ def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
     if key is None or key[1] - key[0] < _CONTROL_KEY:
         raise UndecodableError("a control record without a type")
     return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
-
-
-def _fast_record(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord | None:
-    """Reads a metadata record in the shape that Kafka writes, without one call per varint; None for other shapes."""
-    position = start + 1
-    length = chunk[start]
-    if length >= 0x80:
-        length += (chunk[position] - 1) << 7
-        position += 1
-    end = position + (length >> 1)
-    expected = _expected_start(delta)
-    at = position + len(expected)
-    if length > 0x3FFF or chunk[position:at] != expected:
-        return None
-    content_start = at - 1
-    size = chunk[at]
-    at += 1
-    if size >= 0x80:
-        size += (chunk[at] - 1) << 7
-        at += 1
-    stop = at + (size >> 1)
-    # A size of three bytes or more is larger than such a record: `stop` is beyond its end.
-    if (length | size) & 1 or stop != end - 1 or end > batch_end or chunk[stop] != 0:
-        return None
-    return FramedRecord(start, end, delta, 0, None, (at, stop), content_start)
-
-
-def _expected_start(delta: int) -> bytes:
-    """Returns the start of such a record: no attributes, the batch's timestamp, the offset delta, no key."""
-    if delta < 0x40:
-        return b"\0\0%c\1" % (delta << 1)
-    if delta < 0x2000:
-        return b"\0\0%c%c\1" % (delta << 1 & 0x7F | 0x80, delta >> 6)
-    if delta < 0x100000:
-        return b"\0\0%c%c%c\1" % (delta << 1 & 0x7F | 0x80, delta >> 6 & 0x7F | 0x80, delta >> 13)
-    return b"\xff"
-
-
-def _record(chunk: bytes, start: int, batch: RecordBatch, delta: int) -> FramedRecord:
-    length, position = _varint(chunk, start)
-    end = position + length
-    if length < 0 or end > batch.end:
-        raise UndecodableError("invalid length")
-    try:
-        return _record_content(chunk, (start, position, end), batch.base_timestamp, delta)
-    except (IndexError, UndecodableError) as error:
-        reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
-        return FramedRecord(start, end, delta, 0, None, None, position, f"not a record: {reason}")
 
 
 def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: int, delta: int) -> FramedRecord:

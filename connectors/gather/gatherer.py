@@ -149,10 +149,10 @@ class Gatherer:
     async def _start_all(self) -> None:
         for gatherer in self._gatherers:
             gatherer.start()
-            started_at = self._loop.now()
+            delayed_s = self._loop.delay_s()
             await self._loop.sleep(_START_EVERY_S)
             # What the loop could not do meanwhile comes before more work.
-            await self._loop.sleep(self._loop.delay_s(started_at))
+            await self._loop.sleep(self._loop.delay_s() - delayed_s)
 
     async def _publish_periodically(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.credentials import kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
-from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
+from connectors.kafka.kafka_python import Future, KafkaConnection, kafka_errors
 from connectors.kafka.kerberos import KerberosLogins
 from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
@@ -78,6 +78,8 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         self._work = work
         self._kerberos = kerberos
         self._is_decoding = False
+        self._limits: dict[Future, TimeLimit] = {}
+        """Of the requests that are not answered yet."""
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
 
@@ -127,19 +129,19 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
             self.config.update(await self._kerberos.prepared(self.transport.host, self.config))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
 
-    def _request_timed_out(
-        self, future: Any, sent_at: float, timeout_at: float, limit: TimeLimit | None = None
-    ) -> None:
-        limit = limit or TimeLimit(self._loop.net.delays, sent_at)
-        extension_s = limit.extension_s(self._loop.now())
-        if extension_s and not self.closed and not future.is_done:
-            extended = partial(self._request_timed_out, future, sent_at, timeout_at + extension_s, limit)
+    def _request_timed_out(self, future: Any, sent_at: float, timeout_at: float) -> None:
+        extension_s = self._limits[future].extension_s() if future in self._limits else 0.0
+        if extension_s and not self.closed:
+            extended = partial(self._request_timed_out, future, sent_at, timeout_at + extension_s)
             self._loop.net.call_later(extension_s, lambda: extended())
         else:
             super()._request_timed_out(future, sent_at, timeout_at)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         self.rate_limiter.count_request()
+        future = Future() if future is None else future
+        self._limits[future] = TimeLimit(self._loop.net)
+        future.add_both(lambda _: self._limits.pop(future, None))
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 

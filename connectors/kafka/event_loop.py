@@ -73,9 +73,9 @@ class EventLoop:
         """Returns the monotonic clock in seconds."""
         return time.monotonic()
 
-    def delay_s(self, since: float) -> float:
-        """Returns for how long the loop has not looked at its sockets since this time of its clock."""
-        return self.net.delays.since(since, self.now())
+    def delay_s(self) -> float:
+        """Returns for how many seconds the loop has not looked at its sockets so far."""
+        return self.net.delay_s()
 
     async def sleep(self, seconds: float) -> None:
         """Suspends the current coroutine for this long."""
@@ -115,10 +115,10 @@ class EventLoop:
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        The time in which the loop did not look at its sockets does not count (`loop_delays.LoopDelays`).
+        The time in which the loop did not look at its sockets does not count (`loop_delays`).
         """
         waiter = Future()
-        limit = TimeLimit(self.net.delays, self.now())
+        limit = TimeLimit(self.net)
 
         def check(_: object) -> None:
             if not waiter.is_done and condition():
@@ -127,7 +127,7 @@ class EventLoop:
         def give_up() -> None:
             if waiter.is_done:
                 return
-            extension_s = limit.extension_s(self.now())
+            extension_s = limit.extension_s()
             if extension_s:
                 timers.append(self.net.call_later(extension_s, give_up))
             else:

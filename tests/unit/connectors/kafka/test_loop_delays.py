@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -15,7 +17,7 @@ from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.loop_delays import MOST_S, LoopDelays, TimeLimit
+from connectors.kafka.loop_delays import MOST_S, MeasuredLoop, TimedSelector, TimeLimit
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
 from tests.unit.connectors.kafka.test_client import client_of
@@ -23,49 +25,46 @@ from tests.unit.connectors.kafka.test_client import client_of
 A = Address("a", 1)
 
 
-def delays(*turns: tuple[float, float]) -> LoopDelays:
-    made = LoopDelays()
-    for begin, end in turns:
-        made.begin_turn(begin)
-        made.end_turn(end)
-    return made
+def busy_for(seconds: float) -> None:
+    ended = time.monotonic() + seconds
+    while time.monotonic() < ended:
+        pass
+
+
+def turn(selector: TimedSelector, seconds: float) -> float:
+    """Lets a turn of the loop take so long; returns by how much the delay has grown."""
+    before = selector.delay_s()
+    busy_for(seconds)
+    selector.select(0)
+    return selector.delay_s() - before
 
 
 def test_short_turns_are_no_delay() -> None:
-    assert delays((10.0, 10.02), (10.02, 10.03)).since(0.0, 11.0) == 0
+    selector = TimedSelector()
+    selector.select(0)
+    assert turn(selector, 0.001) == 0
 
 
-def test_long_turns_are_delays_from_the_time_of_the_request_on() -> None:
-    known = delays((10.0, 10.52), (11.0, 12.02))
-    assert known.since(9.0, 13.0) == pytest.approx(1.5)
-    assert known.since(10.6, 13.0) == pytest.approx(1.0)
-    assert known.since(11.52, 13.0) == pytest.approx(0.5), "sent in the middle of a turn"
-    assert known.since(12.1, 13.0) == 0
-
-
-def test_the_running_turn_counts() -> None:
-    known = delays((10.0, 10.52))
-    known.begin_turn(11.0)
-    assert known.since(9.0, 11.32) == pytest.approx(0.8)
-    assert known.since(11.2, 11.32) == pytest.approx(0.1)
-
-
-def test_delays_of_two_minutes_are_kept() -> None:
-    known = LoopDelays()
-    for second in range(30_000):
-        known.add(float(second), 0.52)
-    assert known.since(29_989.5, 30_000) == pytest.approx(5.0)
-    assert len(known._ends) <= 10_000
+def test_long_turns_are_delays_while_they_last_and_afterwards() -> None:
+    selector = TimedSelector()
+    selector.select(0)
+    busy_for(0.1)
+    running_s = selector.delay_s()
+    assert running_s == pytest.approx(0.08, abs=0.05)
+    assert turn(selector, 0.1) == pytest.approx(0.1, abs=0.05), "the end of the same turn"
+    assert selector.delay_s() >= running_s + 0.1
+    assert turn(selector, 0.1) == pytest.approx(0.08, abs=0.05)
 
 
 def test_a_limit_is_extended_by_each_delay_once_and_by_no_more_than_the_most() -> None:
-    known = delays((10.0, 11.02))
-    limit = TimeLimit(known, 10.0)
-    assert limit.extension_s(12.0) == pytest.approx(1.0)
-    assert limit.extension_s(13.0) == 0
-    known.add(100.0, 80.0)
-    assert limit.extension_s(101.0) == pytest.approx(MOST_S - 1.0)
-    assert limit.extension_s(110.0) == 0
+    total_s = [7.0]
+    limit = TimeLimit(cast(MeasuredLoop, SimpleNamespace(delay_s=lambda: total_s[0])))
+    total_s[0] += 1.0
+    assert limit.extension_s() == pytest.approx(1.0)
+    assert limit.extension_s() == 0
+    total_s[0] += 80.0
+    assert limit.extension_s() == pytest.approx(MOST_S - 1.0)
+    assert limit.extension_s() == 0
 
 
 class BusyLoop:
@@ -79,9 +78,7 @@ class BusyLoop:
     def work(self) -> None:
         if self._turns == 1:
             self._before_last()
-        ended = time.monotonic() + self._seconds
-        while time.monotonic() < ended:
-            pass
+        busy_for(self._seconds)
         self._turns -= 1
         if self._turns:
             self._loop.net.call_soon(self.work)

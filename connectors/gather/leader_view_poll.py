@@ -19,12 +19,12 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.kafka.response_limits import millis
+from connectors.kafka.response_limits import optional
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled
-from rules.model.identifiers import Epoch, NodeId, Offset, SnapshotId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, SnapshotId
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
 _SNAPSHOT_FETCH_VERSION = 16
@@ -148,7 +148,7 @@ class LeaderViewPoll:
             start_offset=None if response.start_offset is None else Offset(response.start_offset),
             snapshot=snapshot,
             tells_absence=version >= _SNAPSHOT_FETCH_VERSION,
-            begins_timestamp_ms=millis(first.base_timestamp, "Fetch: base_timestamp")
+            begins_timestamp_ms=optional(Millis, first.base_timestamp, "Fetch: base_timestamp")
             if isinstance(first, RecordBatch)
             else None,
         )
@@ -182,6 +182,6 @@ def _described(records: bytes, id_: SnapshotId) -> Snapshot:
     return Snapshot(
         end_offset=Offset(id_.end_offset),
         epoch=Epoch(id_.epoch),
-        last_contained_timestamp_ms=millis(contained, "FetchSnapshot: last_contained_timestamp"),
+        last_contained_timestamp_ms=optional(Millis, contained, "FetchSnapshot: last_contained_timestamp"),
         voters=next((one.voters for one in events if isinstance(one, VotersReplaced)), None),
     )

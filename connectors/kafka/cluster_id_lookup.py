@@ -12,7 +12,7 @@ from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
-from connectors.kafka.response_limits import invalid, port
+from connectors.kafka.response_limits import Port, invalid, known
 from rules.model.monitoring import ObservationSource, Reason
 
 _RETRY_S = 0.5
@@ -77,7 +77,7 @@ def parse_describe_cluster(response: Any) -> ClusterDescription:
     nodes = response.brokers if getattr(response, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
     return ClusterDescription(
         cluster_id=str(response.cluster_id),
-        controllers=tuple(Address(node.host, port(node.port, "DescribeCluster: port")) for node in nodes),
+        controllers=tuple(Address(node.host, known(Port, node.port, "DescribeCluster: port")) for node in nodes),
     )
 
 

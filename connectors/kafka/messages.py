@@ -20,19 +20,9 @@ from connectors.kafka.kafka_python import (
     FetchRequest,
     FetchSnapshotRequest,
 )
-from connectors.kafka.response_limits import (
-    epoch,
-    invalid,
-    known_epoch,
-    known_node_id,
-    known_offset,
-    millis,
-    node_id,
-    offset,
-    port,
-)
+from connectors.kafka.response_limits import Port, invalid, known, optional
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, SnapshotId
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Replica
 
@@ -142,14 +132,16 @@ def parse_fetch(response: Any) -> FetchResult:
     if partition.error_code not in (0, 6, 74, 75):
         raise error_from_code(partition.error_code, "Fetch")
     current = partition.current_leader
-    leader_id = None if current is None else node_id(current.leader_id, "Fetch: leader_id")
+    leader_id = None if current is None else optional(NodeId, current.leader_id, "Fetch: leader_id")
     return FetchResult(
         error=partition.error_code,
         leader_id=leader_id,
-        leader_epoch=None if current is None else epoch(current.leader_epoch, "Fetch: leader_epoch"),
+        leader_epoch=None if current is None else optional(Epoch, current.leader_epoch, "Fetch: leader_epoch"),
         leader=_address_of(leader_id, response.node_endpoints),
-        high_watermark=offset(partition.high_watermark, "Fetch: high_watermark"),
-        start_offset=None if partition.error_code else offset(partition.log_start_offset, "Fetch: log_start_offset"),
+        high_watermark=optional(Offset, partition.high_watermark, "Fetch: high_watermark"),
+        start_offset=None
+        if partition.error_code
+        else optional(Offset, partition.log_start_offset, "Fetch: log_start_offset"),
         diverging=_snapshot_id(partition.diverging_epoch, "Fetch: diverging_epoch"),
         snapshot=_snapshot_id(partition.snapshot_id, "Fetch: snapshot_id"),
         records=bytes(partition.records or b""),
@@ -187,8 +179,8 @@ def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:
         return FetchSnapshotResult(error=partition.error_code)
     return FetchSnapshotResult(
         error=0,
-        size=known_offset(partition.size, "FetchSnapshot: size"),
-        position=known_offset(partition.position, "FetchSnapshot: position"),
+        size=known(Offset, partition.size, "FetchSnapshot: size"),
+        position=known(Offset, partition.position, "FetchSnapshot: position"),
         records=bytes(partition.unaligned_records or b""),
     )
 
@@ -213,7 +205,7 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     partition = response.topics[0].partitions[0]
     if partition.error_code:
         raise error_from_code(partition.error_code, "DescribeQuorum")
-    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")
+    leader = optional(NodeId, partition.leader_id, "DescribeQuorum: leader_id")
     if leader is None:
         raise ObservationError(Reason.NO_LEADER, "DescribeQuorum: the node knows no leader")
     voters = tuple(map(_replica, partition.current_voters))
@@ -224,8 +216,8 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
         cluster_id=cluster_id,
         endpoint=str(address),
         leader_id=leader,
-        leader_epoch=known_epoch(partition.leader_epoch, "DescribeQuorum: leader_epoch"),
-        high_watermark=offset(partition.high_watermark, "DescribeQuorum: high_watermark"),
+        leader_epoch=known(Epoch, partition.leader_epoch, "DescribeQuorum: leader_epoch"),
+        high_watermark=optional(Offset, partition.high_watermark, "DescribeQuorum: high_watermark"),
         voters=voters,
         observers=tuple(map(_replica, partition.observers)),
         nodes=tuple(map(_node, response.nodes or ())),
@@ -235,32 +227,33 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
 def _snapshot_id(value: Any, field: str) -> SnapshotId | None:
     if value is None:
         return None
-    end_offset, end_epoch = offset(value.end_offset, f"{field}.end_offset"), epoch(value.epoch, f"{field}.epoch")
+    end_offset = optional(Offset, value.end_offset, f"{field}.end_offset")
+    end_epoch = optional(Epoch, value.epoch, f"{field}.epoch")
     if end_offset is None or end_epoch is None:
         return None
     return SnapshotId(end_offset=end_offset, epoch=end_epoch)
 
 
 def _address_of(node: int | None, endpoints: Any) -> Address | None:
-    listed = (Address(one.host, port(one.port, "Fetch: port")) for one in endpoints or () if one.node_id == node)
+    listed = (Address(one.host, known(Port, one.port, "Fetch: port")) for one in endpoints or () if one.node_id == node)
     return next((address for address in listed if address.host and address.port), None)
 
 
 def _replica(row: Any) -> Replica:
     return Replica(
         key=ReplicaKey(
-            id=known_node_id(row.replica_id, "DescribeQuorum: replica_id"),
+            id=known(NodeId, row.replica_id, "DescribeQuorum: replica_id"),
             directory_id=_directory(row.replica_directory_id),
         ),
-        log_end_offset=offset(row.log_end_offset, "DescribeQuorum: log_end_offset"),
-        last_fetch_ms=millis(row.last_fetch_timestamp, "DescribeQuorum: last_fetch_timestamp"),
-        last_caught_up_ms=millis(row.last_caught_up_timestamp, "DescribeQuorum: last_caught_up_timestamp"),
+        log_end_offset=optional(Offset, row.log_end_offset, "DescribeQuorum: log_end_offset"),
+        last_fetch_ms=optional(Millis, row.last_fetch_timestamp, "DescribeQuorum: last_fetch_timestamp"),
+        last_caught_up_ms=optional(Millis, row.last_caught_up_timestamp, "DescribeQuorum: last_caught_up_timestamp"),
     )
 
 
 def _node(row: Any) -> NodeEndpoints:
     endpoints = (Endpoint(listener=one.name, host=one.host, port=one.port) for one in row.listeners)
-    return NodeEndpoints(id=known_node_id(row.node_id, "DescribeQuorum: node_id"), endpoints=tuple(endpoints))
+    return NodeEndpoints(id=known(NodeId, row.node_id, "DescribeQuorum: node_id"), endpoints=tuple(endpoints))
 
 
 def _directory(value: UUID | None) -> DirectoryId | None:

@@ -13,14 +13,14 @@ The numbers, and where they come from:
   keys and 10 features. DescribeConfigs: only `node.id` of one node is requested. Login: names of mechanisms, and
   tokens; a Kerberos token with many groups reaches 64 KiB.
 
-The functions of numbers take the value and its field, such as `Fetch: high_watermark`; -1 becomes None where Kafka
-writes -1 for unknown. They raise an ObservationError (INVALID_RESPONSE) that names both. A larger number would overflow
-a column of 64 bits or a date later, where it would stop the stream for every cluster.
+`known` and `optional` take a number and its field, such as `Fetch: high_watermark`; -1 becomes None where Kafka writes
+-1 for unknown. They raise an ObservationError (INVALID_RESPONSE) that names both. A larger number would overflow a
+column of 64 bits or a date later, where it would stop the stream for every cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NewType, TypeVar
 
 from connectors.errors import ObservationError
 from connectors.kafka.kafka_python import (
@@ -43,12 +43,7 @@ MAX_BATCH_BYTES: Final = 16 * KIB * KIB
 _OVERHEAD_BYTES: Final = 64 * KIB
 """Fields of Fetch and FetchSnapshot beside the records: topic, epochs, the leader's endpoint."""
 LOGIN_BYTES: Final = 256 * KIB
-_MAX_OFFSET: Final = 2**62
-_MAX_MS: Final = 253_402_300_799_999
-"""The end of the year 9999."""
-_MAX_INT32: Final = 2**31 - 1
-_MAX_PORT: Final = 65_535
-_UNKNOWN: Final = -1
+Port = NewType("Port", int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,53 +121,29 @@ def max_response_bytes(request: Any) -> int:
             return limit
 
 
-def offset(value: Any, field: str) -> Offset | None:
-    """Returns an offset; None for -1."""
-    return None if value == _UNKNOWN else Offset(_within(value, field, _MAX_OFFSET))
+Number = TypeVar("Number", bound=int)
+_LARGEST: Final[Mapping[Callable[[int], int], int]] = {
+    Offset: 2**62,
+    Epoch: 2**31 - 1,
+    NodeId: 2**31 - 1,
+    Millis: 253_402_300_799_999,  # the end of the year 9999
+    Port: 65_535,
+}
 
 
-def known_offset(value: Any, field: str) -> Offset:
-    """Returns an offset, or a size in bytes, that Kafka always knows."""
-    return Offset(_within(value, field, _MAX_OFFSET))
+def known(kind: Callable[[int], Number], value: Any, field: str) -> Number:
+    """Returns a number of this kind that Kafka always knows; an Offset may be a size in bytes."""
+    number, largest = int(value), _LARGEST[kind]
+    if not 0 <= number <= largest:
+        raise invalid(f"{field} is {number}, which Kafka cannot write: at most {largest} is accepted")
+    return kind(number)
 
 
-def epoch(value: Any, field: str) -> Epoch | None:
-    """Returns a leader epoch; None for -1."""
-    return None if value == _UNKNOWN else known_epoch(value, field)
-
-
-def known_epoch(value: Any, field: str) -> Epoch:
-    """Returns a leader epoch that Kafka always knows."""
-    return Epoch(_within(value, field, _MAX_INT32))
-
-
-def millis(value: Any, field: str) -> Millis | None:
-    """Returns a timestamp; None for -1, and where an older version does not have it."""
-    return None if value is None or value == _UNKNOWN else Millis(_within(value, field, _MAX_MS))
-
-
-def node_id(value: Any, field: str) -> NodeId | None:
-    """Returns a node id; None for -1."""
-    return None if value == _UNKNOWN else known_node_id(value, field)
-
-
-def known_node_id(value: Any, field: str) -> NodeId:
-    """Returns a node id that Kafka always knows."""
-    return NodeId(_within(value, field, _MAX_INT32))
-
-
-def port(value: Any, field: str) -> int:
-    """Returns a port."""
-    return _within(value, field, _MAX_PORT)
+def optional(kind: Callable[[int], Number], value: Any, field: str) -> Number | None:
+    """Returns a number of this kind; None for -1, and where an older version does not have it."""
+    return None if value is None or value == -1 else known(kind, value, field)
 
 
 def invalid(why: str) -> ObservationError:
     """Returns the error for a response that Kafka does not send; `why` names the API and the field."""
     return ObservationError(Reason.INVALID_RESPONSE, why)
-
-
-def _within(value: Any, field: str, largest: int) -> int:
-    number = int(value)
-    if not 0 <= number <= largest:
-        raise invalid(f"{field} is {number}, which Kafka cannot write: at most {largest} is accepted")
-    return number

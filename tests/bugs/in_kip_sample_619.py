@@ -159,8 +159,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/response_limits.py",
-        "    return None if value == _UNKNOWN else known_epoch(value, field)",
-        "    return Epoch(0) if value == _UNKNOWN else known_epoch(value, field)",
+        "    return None if value is None or value == -1 else known(kind, value, field)",
+        "    return kind(0) if value is None or value == -1 else known(kind, value, field)",
         "tests/unit/connectors/kafka/test_response_numbers.py::test_minus_one_is_no_epoch_and_zero_is_the_first",
         rows="K016",
     ),

@@ -17,7 +17,8 @@ from connectors.kafka.kafka_python import (
     FetchSnapshotResponse,
 )
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
-from connectors.kafka.response_limits import epoch
+from connectors.kafka.response_limits import optional
+from rules.model.identifiers import Epoch
 from rules.model.monitoring import Reason
 
 pytestmark = pytest.mark.kip("A094", "D021", "D022", "D023", "D069", "D070", "D085", "K016")
@@ -130,4 +131,4 @@ def test_node_that_refuses_another_id_says_its_own_within_32_bits(digits: str, n
 
 @pytest.mark.kip("K016")
 def test_minus_one_is_no_epoch_and_zero_is_the_first() -> None:
-    assert (epoch(-1, "leader_epoch"), epoch(0, "leader_epoch")) == (None, 0)
+    assert (optional(Epoch, -1, "leader_epoch"), optional(Epoch, 0, "leader_epoch")) == (None, 0)

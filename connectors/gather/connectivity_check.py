@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from kafka.protocol.metadata import ApiVersionsRequest
+
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address, Client, short_client
@@ -11,7 +13,6 @@ from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import ClusterDescription, query_cluster
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import ApiVersionsRequest
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,

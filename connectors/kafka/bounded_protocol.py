@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kafka import errors as kafka_errors
+from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslBytesRequest
+
 from connectors.errors import ObservationError
-from connectors.kafka.kafka_python import (
-    KafkaProtocol,
-    RequestHeader,
-    ResponseClassRegistry,
-    SaslBytesRequest,
-    kafka_errors,
-)
 from connectors.kafka.response_check import check_response, refused
 from connectors.kafka.response_limits import LOGIN_BYTES, limits_of, max_response_bytes
 from rules.model.monitoring import Reason

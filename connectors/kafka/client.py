@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+
 from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.credentials import kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
-from connectors.kafka.kafka_python import Future, KafkaConnection, kafka_errors
 from connectors.kafka.kerberos import KerberosLogins
 from connectors.kafka.loop_delays import TimeLimit
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter

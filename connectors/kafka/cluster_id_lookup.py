@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.admin import DescribeClusterRequest
+
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
 from connectors.kafka.response_limits import Port, invalid, known
 from rules.model.monitoring import ObservationSource, Reason

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.error_classification import CLIENT_CERTIFICATE_DETAILS
-from connectors.kafka.kafka_python import AbstractTokenProvider
 from connectors.secret import Secret
 from connectors.store.stored_json import parse_json
 from rules.model.monitoring import Reason

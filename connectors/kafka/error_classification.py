@@ -10,8 +10,9 @@ import errno
 import ssl
 from collections.abc import Callable, Iterator
 
+from kafka import errors as kafka_errors
+
 from connectors.errors import ObservationError
-from connectors.kafka.kafka_python import kafka_errors
 from rules.model.monitoring import CertificateFault, Reason
 
 NOT_LEADER_OR_FOLLOWER = 6

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
-from connectors.kafka.kafka_python import Future
+from kafka.future import Future
+
 from connectors.kafka.loop_delays import MeasuredLoop, TimeLimit
 
 T = TypeVar("T")

@@ -7,9 +7,11 @@ do not name what Kerberos refused.
 from collections.abc import Mapping
 from typing import Any
 
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+
 from connectors.errors import ObservationError
 from connectors.kafka.event_loop import EventLoop, TypedFuture
-from connectors.kafka.kafka_python import SaslMechanismGSSAPI, register_sasl_mechanism
 from rules.model.monitoring import Reason
 
 PREPARED_LOGIN = "prepared_login"

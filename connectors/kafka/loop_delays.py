@@ -9,7 +9,7 @@ import selectors
 import time
 from typing import Final
 
-from connectors.kafka.kafka_python import NetworkSelector, Task, TaskState
+from kafka.net.selector import NetworkSelector, Task, TaskState
 
 MOST_S: Final = 5.0
 """The most by which one time limit is extended."""

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.consumer import FetchRequest
+
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.error_classification import error_from_code
-from connectors.kafka.kafka_python import (
-    DescribeConfigsRequest,
-    DescribeQuorumRequest,
-    FetchRequest,
-    FetchSnapshotRequest,
-)
+from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
 from connectors.kafka.response_limits import Port, invalid, known, optional
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId

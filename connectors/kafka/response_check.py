@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
+from kafka.protocol.metadata import ApiVersionsRequest
+
 from connectors.errors import ObservationError, UndecodableError
-from connectors.kafka.kafka_python import ApiVersionsRequest
 from connectors.kafka.response_limits import limits_of
 from connectors.metadata.field_readers import uvarint
 from rules.model.monitoring import Reason

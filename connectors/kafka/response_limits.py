@@ -22,17 +22,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NewType, TypeVar
 
+from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
 from connectors.errors import ObservationError
-from connectors.kafka.kafka_python import (
-    ApiVersionsRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeQuorumRequest,
-    FetchRequest,
-    FetchSnapshotRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
+from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason

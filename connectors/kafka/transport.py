@@ -20,12 +20,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cryptography import x509
+from kafka import errors as kafka_errors
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connectors.errors import ObservationError
 from connectors.kafka.credentials import tls_context
 from connectors.kafka.error_classification import error_from_errno
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, ServerCertificate
 

@@ -13,12 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.kafka.kafka_python import (
-    DescribeClusterResponse,
-    DescribeConfigsResponse,
-    DescribeQuorumResponse,
-    FetchResponse,
-)
+from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
+from kafka.protocol.consumer import FetchResponse
+
 from connectors.metadata.record_schemas import record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, uvarint
 from tests.unit.connectors.metadata.metadata_record_schemas import written

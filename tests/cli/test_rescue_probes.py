@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
 from typer.testing import CliRunner
 
-from connectors.kafka.kafka_python import DescribeConfigsResponse
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from streaming.cli import app

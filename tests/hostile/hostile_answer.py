@@ -5,16 +5,15 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from kafka import errors as kafka_errors
+from kafka.protocol.admin import DescribeQuorumResponse
+from kafka.protocol.consumer import FetchResponse
+
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.client import Address
-from connectors.kafka.kafka_python import (
-    DescribeQuorumResponse,
-    FetchResponse,
-    FetchSnapshotResponse,
-    kafka_errors,
-)
+from connectors.kafka.fetch_snapshot import FetchSnapshotResponse
 from connectors.kafka.messages import (
     TOPIC,
     TOPIC_ID,

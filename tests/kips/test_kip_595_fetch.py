@@ -4,12 +4,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kafka.protocol.admin import DescribeQuorumResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
-from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse, FetchSnapshotRequest
+from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,

@@ -4,11 +4,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.kafka.error_classification import error_from_code
-from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.messages import parse_fetch
 from connectors.observations.observation import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for

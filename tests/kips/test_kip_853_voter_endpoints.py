@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeQuorumResponse
 
 from connectors.kafka.client import Address
-from connectors.kafka.kafka_python import DescribeQuorumResponse
 from connectors.kafka.messages import parse_describe_quorum
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas

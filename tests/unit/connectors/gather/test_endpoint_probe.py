@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather.endpoint_probe import EndpointProbe
@@ -13,7 +14,6 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.observations.log_event import RecordPosition, VotersReplaced

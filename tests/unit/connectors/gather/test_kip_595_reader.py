@@ -7,13 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import FetchRequest, FetchResponse
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import ObservationSource, Reason

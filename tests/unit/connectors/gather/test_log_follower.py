@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.gather import log_follower
@@ -16,7 +17,7 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.kafka.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.observation import ObservationFailed, ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason

@@ -9,12 +9,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from connectors.kafka.kafka_python import (
-    DescribeClusterResponse,
-    DescribeConfigsResponse,
-    DescribeQuorumResponse,
-    FetchResponse,
-)
+from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
+from kafka.protocol.consumer import FetchResponse
+
 from tests.unit.connectors.kafka.fake_node import Behaviour, answer_api_versions, read_request, send
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, uvarint
 

@@ -6,17 +6,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address
-from connectors.kafka.kafka_python import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-)
+from connectors.kafka.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import (
     TOPIC_ID,
     FetchResult,

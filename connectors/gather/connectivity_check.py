@@ -1,7 +1,7 @@
 """Checks every address of a cluster step by step, with the same requests that the gatherer sends later."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -96,35 +96,23 @@ class _Checker:
         return list(checks.values())
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:
-        addresses = await _result(lambda: self._client.resolver.addresses(address.host))
-        if isinstance(addresses, ObservationError):
-            return ConnectivityCheck(address=address, configured=configured, addresses=addresses)
-        transport = await _result(lambda: self._open_transport(address, addresses))
-        if isinstance(transport, ObservationError):
-            return ConnectivityCheck(address=address, configured=configured, addresses=addresses, transport=transport)
-        api_versions = await _result(lambda: self._request_api_versions(address))
-        if isinstance(api_versions, ObservationError):
-            return ConnectivityCheck(
-                address=address,
-                configured=configured,
-                addresses=addresses,
-                transport=transport,
-                api_versions=api_versions,
-            )
+        found = await _result(lambda: self._client.resolver.addresses(address.host))
+        check = ConnectivityCheck(address=address, configured=configured, addresses=found)
+        if isinstance(found, ObservationError):
+            return check
+        check = replace(check, transport=await _result(lambda: self._open_transport(address, found)))
+        if isinstance(check.transport, ObservationError):
+            return check
+        check = replace(check, api_versions=await _result(lambda: self._request_api_versions(address)))
+        if isinstance(check.api_versions, ObservationError):
+            return check
         quorum = await _result(lambda: self._describe_quorum(address))
-        answered_at_ms = wall_ms()
-        fetch = await _result(lambda: self._fetch(address))
-        cluster = await _result(lambda: query_cluster(self._client, address))
-        return ConnectivityCheck(
-            address=address,
-            configured=configured,
-            addresses=addresses,
-            transport=transport,
-            api_versions=api_versions,
+        return replace(
+            check,
             quorum=quorum,
-            fetch=fetch,
-            cluster=cluster,
-            skew_ms=_skew_ms(quorum, answered_at_ms) if isinstance(quorum, QuorumPolled) else None,
+            skew_ms=_skew_ms(quorum, wall_ms()) if isinstance(quorum, QuorumPolled) else None,
+            fetch=await _result(lambda: self._fetch(address)),
+            cluster=await _result(lambda: query_cluster(self._client, address)),
         )
 
     async def _open_transport(self, address: Address, addresses: tuple[str, ...]) -> TransportCheck:

@@ -10,7 +10,7 @@ from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client, short_client
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.error_classification import error_from_code
+from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_code
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
 from connectors.kafka.response_limits import Port, invalid, known
@@ -21,28 +21,9 @@ _BROKERS, _CONTROLLERS = 1, 2
 """EndpointType of DescribeCluster (KIP-919)."""
 _CLUSTER_ID = 255
 """Kafka writes 22 characters; an administrator may choose others."""
-_MOST_SPECIFIC_FIRST = (
-    Reason.WRONG_CLUSTER,
-    Reason.DENIED,
-    Reason.NOT_AUTHENTICATED,
-    Reason.TLS_FAILED,
-    Reason.NOT_READY,
-    Reason.INVALID_RESPONSE,
-    Reason.UNDECODABLE,
-    Reason.UNSUPPORTED,
-    Reason.NO_LEADER,
-    Reason.TOO_FEW_DESCRIPTORS,
-    Reason.UNRESOLVABLE,
-    Reason.RESOLVER_FAILED,
-    Reason.REFUSED,
-    Reason.CLOSED,
-    Reason.TIMED_OUT,
-    Reason.UNREACHABLE,
-)
-"""Of several failures, the one whose reason comes first is reported."""
-_FINAL = frozenset(
-    {Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.UNSUPPORTED}
-)
+_REFUSED = (Reason.DENIED, Reason.UNSUPPORTED)
+"""The node does not say to which cluster it belongs."""
+_FINAL = (Reason.WRONG_CLUSTER, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, *_REFUSED)
 
 
 def describe_cluster_request(*, controllers: bool) -> Any:
@@ -117,15 +98,7 @@ async def query_cluster(client: Client, address: Address) -> ClusterDescription:
 
 
 async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection, timeout_s: float) -> str:
-    async def query(address: Address) -> str:
-        try:
-            return (await query_cluster(client, address)).cluster_id
-        except ObservationError as problem:
-            if cluster.cluster_id is None or problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
-                raise
-        return await _require_accepted(client, address, cluster.cluster_id)
-
-    concurrent_query = ConcurrentQuery(loop, query)
+    concurrent_query = ConcurrentQuery(loop, lambda address: _cluster_id(client, address, cluster.cluster_id))
     addresses = [Address(host, port) for host, port in cluster.bootstrap]
     deadline = loop.now() + timeout_s
     while True:
@@ -134,31 +107,32 @@ async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection,
         )
         for address, result in results.items():
             if isinstance(result, str):
-                return _require_expected(cluster, address, result)
+                if cluster.cluster_id in (None, result):
+                    return result
+                detail = f"{address} belongs to cluster {result}, not to {cluster.cluster_id}"
+                raise ObservationError(Reason.WRONG_CLUSTER, detail)
         failures = {address: result for address, result in results.items() if isinstance(result, ObservationError)}
-        address, worst = min(failures.items(), key=lambda one: _MOST_SPECIFIC_FIRST.index(one[1].reason))
+        address, worst = min(failures.items(), key=lambda one: MOST_SPECIFIC_FIRST.index(one[1].reason))
         final = all(problem.reason in _FINAL for problem in failures.values())
         if final or loop.now() + _RETRY_S >= deadline:
             raise ObservationError(worst.reason, f"{address}: {worst.detail}")
         await loop.sleep(_RETRY_S)
 
 
-async def _require_accepted(client: Client, address: Address, cluster_id: str) -> str:
-    """Returns the configured id, unless the node rejects it in a Fetch (WRONG_CLUSTER)."""
-    request = empty_fetch_request(cluster_id)
+async def _cluster_id(client: Client, address: Address, configured: str | None) -> str:
+    try:
+        return (await query_cluster(client, address)).cluster_id
+    except ObservationError as problem:
+        if configured is None or problem.reason not in _REFUSED:
+            raise
+    # The configured id, unless the node rejects it in a Fetch (WRONG_CLUSTER).
+    request = empty_fetch_request(configured)
     try:
         parse_fetch(await client.send(address, request, source=ObservationSource.LOG))
     except ObservationError as problem:
-        if problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
+        if problem.reason not in _REFUSED:
             raise
-    return cluster_id
-
-
-def _require_expected(cluster: ClusterConnection, address: Address, actual: str) -> str:
-    if cluster.cluster_id not in (None, actual):
-        detail = f"{address} belongs to cluster {actual}, not to {cluster.cluster_id}"
-        raise ObservationError(Reason.WRONG_CLUSTER, detail)
-    return actual
+    return configured
 
 
 def repeated_ids(ids: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:

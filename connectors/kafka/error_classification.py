@@ -8,7 +8,7 @@ wrong password, connection refused, no answer, half-open connection, ...).
 
 import errno
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kafka import errors as kafka_errors
 
@@ -72,6 +72,25 @@ _DESCRIPTORS = {
     errno.EMFILE: "this process has no file descriptor left for a socket: raise its limit (ulimit -n, LimitNOFILE)",
     errno.ENFILE: "this machine has no file descriptor left for a socket: raise its limit (fs.file-max)",
 }
+MOST_SPECIFIC_FIRST = (
+    Reason.WRONG_CLUSTER,
+    Reason.DENIED,
+    Reason.NOT_AUTHENTICATED,
+    Reason.TLS_FAILED,
+    Reason.NOT_READY,
+    Reason.INVALID_RESPONSE,
+    Reason.UNDECODABLE,
+    Reason.UNSUPPORTED,
+    Reason.NO_LEADER,
+    Reason.TOO_FEW_DESCRIPTORS,
+    Reason.UNRESOLVABLE,
+    Reason.RESOLVER_FAILED,
+    Reason.REFUSED,
+    Reason.CLOSED,
+    Reason.TIMED_OUT,
+    Reason.UNREACHABLE,
+)
+"""Of several failures, the one whose reason comes first is reported."""
 _TLS_RECORD_TYPES = range(0x14, 0x18)
 
 
@@ -171,16 +190,17 @@ def _tls(cause: BaseException) -> ObservationError | None:
     return None
 
 
+_LOGIN = {
+    kafka_errors.UnsupportedSaslMechanismError: "the node does not offer the configured sasl_mechanism",
+    kafka_errors.IllegalSaslStateError: "the listener does not use SASL (security_protocol)",
+    kafka_errors.SaslAuthenticationFailedError: "the node rejected the login",
+    kafka_errors.KafkaConfigurationError: "invalid client options: {}",
+}
+
+
 def _login(cause: BaseException) -> ObservationError | None:
-    if isinstance(cause, kafka_errors.UnsupportedSaslMechanismError):
-        return ObservationError(Reason.NOT_AUTHENTICATED, "the node does not offer the configured sasl_mechanism")
-    if isinstance(cause, kafka_errors.IllegalSaslStateError):
-        return ObservationError(Reason.NOT_AUTHENTICATED, "the listener does not use SASL (security_protocol)")
-    if isinstance(cause, kafka_errors.SaslAuthenticationFailedError):
-        return ObservationError(Reason.NOT_AUTHENTICATED, "the node rejected the login")
-    if isinstance(cause, kafka_errors.KafkaConfigurationError):
-        return ObservationError(Reason.NOT_AUTHENTICATED, f"invalid client options: {cause}")
-    return None
+    detail = next((text.format(cause) for type_, text in _LOGIN.items() if isinstance(cause, type_)), None)
+    return None if detail is None else ObservationError(Reason.NOT_AUTHENTICATED, detail)
 
 
 def _socket(cause: BaseException) -> ObservationError | None:
@@ -203,24 +223,12 @@ def _frame(cause: BaseException) -> ObservationError | None:
     return None
 
 
-def _version(cause: BaseException) -> ObservationError | None:
+def _other(cause: BaseException) -> ObservationError | None:
     if isinstance(cause, kafka_errors.IncompatibleBrokerVersion):
         return ObservationError(Reason.UNSUPPORTED, "the node does not support this request")
-    return None
-
-
-def _timeout(cause: BaseException) -> ObservationError | None:
     if isinstance(cause, kafka_errors.RequestTimedOutError | kafka_errors.KafkaTimeoutError | TimeoutError):
         return ObservationError(Reason.TIMED_OUT, "the node did not answer in time")
     return None
 
 
-_RULES: tuple[Callable[[BaseException], ObservationError | None], ...] = (
-    _classified,
-    _tls,
-    _login,
-    _socket,
-    _frame,
-    _version,
-    _timeout,
-)
+_RULES = (_classified, _tls, _login, _socket, _frame, _other)

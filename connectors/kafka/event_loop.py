@@ -4,7 +4,6 @@ One loop in one thread serves all clusters. Blocking work (name resolution) runs
 result.
 """
 
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -60,12 +59,13 @@ class EventLoop:
     """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
     def __init__(self, *, threads: int = 256) -> None:
-        """`threads` is the pool's maximum; threads start on demand. A name whose name servers do not answer occupies a
-        thread for seconds and must not delay the lookups of other clusters.
+        """`threads` is the maximum of `lookups`; threads start on demand. A name whose name servers do not answer
+        occupies a thread for seconds and must not delay the lookups of other clusters.
         """
         self.net = MeasuredLoop()
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
-        self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
+        self.lookups = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
+        self.workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
+        """For work that needs the CPU. Name lookups do not wait for it."""
         self._stopped = Future()
         self.ending = False
         """True once `stop` or `close` was called: failures from then on are caused by the shutdown."""
@@ -141,31 +141,12 @@ class EventLoop:
         await waiter
         self.net.cancel(timers[-1])
 
-    async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Runs blocking work in the thread pool and returns its result.
+    async def run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
+        """Runs blocking work in a thread that `start` starts or chooses, and returns its result.
 
         Raises:
             Exception: what the work raised.
         """
-        return await self._run_in(self._pool.submit, work)
-
-    async def compute(self, work: Callable[[], T]) -> T:
-        """Runs work that needs the CPU in a worker thread and returns its result. Name lookups do not wait for it.
-
-        Raises:
-            Exception: what the work raised.
-        """
-        return await self._run_in(self._workers.submit, work)
-
-    async def run_in_daemon(self, work: Callable[[], T]) -> T:
-        """Runs blocking work in a thread of its own, for whose end the process does not wait; returns its result.
-
-        Raises:
-            Exception: what the work raised.
-        """
-        return await self._run_in(lambda run: threading.Thread(target=run, daemon=True).start(), work)
-
-    async def _run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
         done = Future()
 
         def run() -> None:
@@ -215,7 +196,7 @@ class EventLoop:
         """Cancels the running coroutines and closes the loop's sockets."""
         self.ending = True
         self.net.close()
-        for pool in (self._pool, self._workers):
+        for pool in (self.lookups, self.workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -291,7 +272,7 @@ class WorkBudget:
         await self._loop.sleep(self._not_before - self._loop.now())
         started = self._loop.now()
         try:
-            return await self._loop.compute(work)
+            return await self._loop.run_in(self._loop.workers.submit, work)
         finally:
             ended = self._loop.now()
             self._not_before = ended + (ended - started) * (1 - _WORK_SHARE) / _WORK_SHARE

@@ -4,7 +4,8 @@ kafka-python 3.0.12 gets the ticket in the event loop, where nothing else runs m
 do not name what Kerberos refused.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka.net.sasl import register_sasl_mechanism
@@ -65,7 +66,7 @@ class KerberosLogins:
         try:
             while self._last is not None and not self._last.done:
                 await self._wait(self._last, deadline)
-            own = self._last = self._loop.spawn(self._loop.run_in_daemon(lambda: KerberosLogin(**options)))
+            own = self._last = self._loop.spawn(self._loop.run_in(_start_thread, lambda: KerberosLogin(**options)))
             return {PREPARED_LOGIN: await self._loop.wait_for(own, deadline - self._loop.now())}
         except TimeoutError as problem:
             why = f"no answer from the KDC within {self._timeout_s:g} s"
@@ -75,6 +76,11 @@ class KerberosLogins:
         await self._loop.wait_until(lambda: running.done, (running,), deadline - self._loop.now())
         if not running.done:
             raise TimeoutError
+
+
+def _start_thread(run: Callable[[], None]) -> None:
+    """Starts a thread of its own, for whose end the process does not wait."""
+    threading.Thread(target=run, daemon=True).start()
 
 
 def _prepared(**options: Any) -> KerberosLogin:

@@ -121,7 +121,7 @@ class Resolver:
             if (running := self._lookups.get(host)) is not None:
                 return running
             if len(self._lookups) < MAX_LOOKUPS:
-                started = self._loop.spawn(self._loop.run_in_thread(lambda: self._dns(host)))
+                started = self._loop.spawn(self._loop.run_in(self._loop.lookups.submit, lambda: self._dns(host)))
                 self._lookups[host] = started
                 return started
             if self._loop.now() >= deadline:

@@ -25,14 +25,13 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connectors.errors import ObservationError
 from connectors.kafka.credentials import tls_context
-from connectors.kafka.error_classification import error_from_errno
+from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_errno
 from connectors.kafka.event_loop import EventLoop
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, ServerCertificate
 
 _READ_BYTES = 256 * 1024
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
-_MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
@@ -53,7 +52,7 @@ async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadl
             return await _connect(loop, address, port, deadline=loop.now() + share)
         except ObservationError as problem:
             failures.append(problem)
-    raise min(failures, key=lambda failure: _MOST_SPECIFIC_FIRST.index(failure.reason))
+    raise min(failures, key=lambda failure: MOST_SPECIFIC_FIRST.index(failure.reason))
 
 
 async def _connect(loop: EventLoop, address: str, port: int, *, deadline: float) -> socket.socket:

@@ -24,9 +24,7 @@ from connectors.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
-_LONG_RUN_S = 60.0
+_RESTART_AFTER_S = 5.0
 
 
 class ClusterGatherer:
@@ -92,15 +90,13 @@ class ClusterGatherer:
         if self._last_observed_ms is not None:
             gap_ms = max(0, wall_ms() - self._last_observed_ms)
             self._writer.write_gap(f"no observations for {gap_ms} ms: the gatherer was restarted")
-        tasks = (
-            (ObservationSource.LOG, self._follow_log),
-            (ObservationSource.QUORUM, self._poll_quorum),
-            (ObservationSource.PROBE, self._probe_endpoints),
-            (ObservationSource.LEADER_VIEW, self._poll_leader_views),
-        )
-        for source, run in tasks:
-            if source is not ObservationSource.QUORUM and not self._cluster.log:
-                continue
+        tasks = {
+            ObservationSource.LOG: self._follow_log,
+            ObservationSource.QUORUM: self._poll_quorum,
+            ObservationSource.PROBE: self._probe_endpoints,
+            ObservationSource.LEADER_VIEW: self._poll_leader_views,
+        }
+        for source, run in tasks.items() if self._cluster.log else [(ObservationSource.QUORUM, self._poll_quorum)]:
             self._loop.spawn(supervised(self._loop, self._cluster.name, source, self._writer, run))
 
     async def _follow_log(self) -> None:
@@ -138,12 +134,9 @@ async def supervised(
 ) -> None:
     """Runs the coroutine that `start` returns, and restarts it whenever it ends.
 
-    Each end is recorded as an ObservationFailed event and logged. The pause before a restart grows from 2 s to 30 s;
-    after a run of more than 60 s it is 1 s.
+    Each end is recorded as an ObservationFailed event and logged.
     """
-    pause = _FIRST_PAUSE_S
     while True:
-        began = loop.now()
         try:
             await start()
             fault = "it returned"
@@ -157,8 +150,7 @@ async def supervised(
                 source=source, endpoint="", reason=Reason.TASK_FAILED, detail=f"internal error of the gatherer: {fault}"
             )
         )
-        pause = _FIRST_PAUSE_S if loop.now() - began > _LONG_RUN_S else min(_LONGEST_PAUSE_S, pause * 2)
-        await loop.sleep(pause)
+        await loop.sleep(_RESTART_AFTER_S)
 
 
 def describe_fault(problem: BaseException) -> str:

@@ -7,7 +7,7 @@ the last answer is used.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
@@ -33,14 +33,6 @@ _CONNECTION = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProbeResult:
-    """The last probe of an endpoint that accepts connections, and when to identify the node again."""
-
-    probed: EndpointProbed
-    identify_at: float
-
-
 class EndpointProbe:
     """Probes one cluster's endpoints. `run` ends only with an exception, and can then be called again."""
 
@@ -56,7 +48,8 @@ class EndpointProbe:
         self._client = client
         self._nodes = nodes
         self._timeout_s = timeout_ms / 1000
-        self._results: dict[ProbeTarget, _ProbeResult] = {}
+        self._results: dict[ProbeTarget, tuple[EndpointProbed, float]] = {}
+        """The last probe of each endpoint that accepts connections, and when to identify the node again."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
         """Probes until cancelled, and writes the results.
@@ -115,11 +108,11 @@ class EndpointProbe:
                 return None, problem
             return replace(probed, connection=_CONNECTION[problem.reason], detail=problem.detail), None
         last = self._results.get(target)
-        if last is None or set(last.probed.addresses) != set(addresses) or self._loop.now() >= last.identify_at:
+        if last is None or set(last[0].addresses) != set(addresses) or self._loop.now() >= last[1]:
             last = self._results[target] = await self._identify(target, probed)
-        return replace(last.probed, addresses=addresses), None
+        return replace(last[0], addresses=addresses), None
 
-    async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> _ProbeResult:
+    async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> tuple[EndpointProbed, float]:
         address = Address(target.endpoint.host, target.endpoint.port)
         answer, answered_by, detail, certificate = await self._identify_node(target.node, address)
         self._client.disconnect(ObservationSource.PROBE, address)
@@ -127,17 +120,15 @@ class EndpointProbe:
         # A first request that timed out on a busy host is sent again by the next probe.
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
-        return _ProbeResult(
-            probed=replace(
-                probed,
-                connection=Connection.ACCEPTED,
-                answer=answer,
-                answered_by=answered_by,
-                detail=detail,
-                certificate=certificate,
-            ),
-            identify_at=self._loop.now() + pause,
+        identified = replace(
+            probed,
+            connection=Connection.ACCEPTED,
+            answer=answer,
+            answered_by=answered_by,
+            detail=detail,
+            certificate=certificate,
         )
+        return identified, self._loop.now() + pause
 
     async def _identify_node(
         self, node: NodeId, address: Address

@@ -25,9 +25,8 @@ from connectors.gather.gatherer_input import (
     message_from_line,
     settings_from_line,
 )
-from connectors.gather.gatherer_stats import GathererStats
+from connectors.gather.gatherer_stats import LoopHeartbeat, current_stats, write_stats
 from connectors.gather.log_follower import START
-from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.node_directory import ENDPOINTS_JSON, KnownEndpoints, stored_endpoints
 from connectors.gather.publisher import Publisher
 from connectors.kafka.cluster_connection import ClusterConnection
@@ -89,12 +88,6 @@ class Gatherer:
         self._noted: dict[str, KnownEndpoints] = {}
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
-        self._stats = GathererStats(
-            settings.stats,
-            publisher=self._publisher,
-            rate_limiters=self._rate_limiters,
-            heartbeat=self._heartbeat,
-        )
         self._gatherers = [self._cluster_gatherer(cluster) for cluster in settings.clusters]
 
     def run(self, stdin: BinaryIO) -> None:
@@ -158,7 +151,10 @@ class Gatherer:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
             self._publisher.publish()
-            self._stats.write()
+            if self._settings.stats is not None:
+                with suppress(OSError):  # the next second tries again
+                    stats = current_stats(self._publisher, self._rate_limiters, self._heartbeat)
+                    write_stats(Path(self._settings.stats), stats)
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_progress(cluster.name)

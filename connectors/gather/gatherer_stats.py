@@ -1,26 +1,38 @@
-"""Cost and failures of the gatherer, for /metrics, the benchmark and tests: one JSON file, replaced each second."""
+"""Cost, failures and stalls of the gatherer, for /metrics and the benchmark: one JSON file, replaced each second.
+
+One event loop serves all clusters, so a stall delays every cluster. The loop notes the time of its turns; a reader in
+another process judges its age in the file: a loop that is frozen cannot report it. Times are of CLOCK_MONOTONIC, which
+all processes of a machine share and no clock change moves.
+"""
 
 import os
 import resource
 import time
+from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Publisher
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.store.durable_file import Synced, replace_file
 
 _PAGE_BYTES = resource.getpagesize()
+STALLED_S: Final = 5.0
+"""A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
+INTERRUPTED_S: Final = 2.0
+"""A loop that did not run for this long did not observe: its next row reports the gap first."""
+_TURN_S: Final = 0.25
+_REMEMBERED_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopCounts:
-    """The event loop, as `connectors.gather.loop_heartbeat` measures it."""
+    """The event loop, as LoopHeartbeat measures it."""
 
     pid: int
     turn_at_s: float
@@ -84,59 +96,86 @@ def write_stats(path: Path, stats: WrittenStats) -> None:
     replace_file(path, _JSON.dump_json(stats), synced=Synced.NOTHING)
 
 
-class GathererStats:
-    """Writes the file, if a path is configured."""
+def gatherer_problem(*, runs: bool, stalled_s: float | None) -> str | None:
+    """Returns why nothing is observed; None if the gatherer runs, and its loop ran recently or was not reported yet."""
+    if not runs:
+        return "the gatherer does not run"
+    if stalled_s is None or stalled_s <= STALLED_S:
+        return None
+    return f"the gatherer's event loop has not run for {stalled_s:.1f} s: no cluster is observed"
 
-    def __init__(
-        self,
-        path: str | None,
-        *,
-        publisher: Publisher,
-        rate_limiters: Mapping[str, RateLimiter],
-        heartbeat: LoopHeartbeat,
-    ) -> None:
-        self._path = None if path is None else Path(path)
-        self._publisher = publisher
-        self._rate_limiters = rate_limiters
-        self._heartbeat = heartbeat
 
-    def write(self) -> None:
-        """Replaces the file. If it cannot be written, the next call tries again."""
-        if self._path is None:
-            return
-        with suppress(OSError):
-            write_stats(self._path, self.read())
+class LoopHeartbeat:
+    """Measures the turns of one event loop."""
 
-    def read(self) -> WrittenStats:
-        """Returns the current numbers."""
-        times = os.times()
-        return WrittenStats(
-            at_ms=time.time_ns() // 1_000_000,
-            cpu_s=round(times.user + times.system, 2),
-            rss_bytes=rss_bytes(),
-            rows=self._publisher.rows,
-            publications=self._publisher.publications,
-            loop=LoopCounts(
-                pid=os.getpid(),
-                turn_at_s=round(self._heartbeat.turn_at_s, 3),
-                longest_stall_s=round(self._heartbeat.longest_stall_s, 3),
-            ),
-            clusters={
-                name: ClusterCounts(
-                    requests_sent=rate_limiter.requests_sent,
-                    busiest_second=rate_limiter.busiest_second,
-                    failed_observations=self._failures(name),
-                )
-                for name, rate_limiter in self._rate_limiters.items()
-            },
-        )
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._stalls: deque[tuple[float, float]] = deque()
+        self.turn_at_s = loop.now()
+        """Monotonic seconds of the newest turn."""
+        self._runs = False
+        self._gap_s = 0.0
+        self._gaps = 0
 
-    def _failures(self, cluster: str) -> dict[str, dict[str, int]]:
-        counts: dict[str, dict[str, int]] = {}
-        for (name, source, reason), count in self._publisher.failures.items():
-            if name == cluster:
-                counts.setdefault(source, {})[reason] = count
-        return counts
+    async def run(self) -> None:
+        """Measures until cancelled."""
+        self.turn_at_s, self._runs = self._loop.now(), True
+        while True:
+            await self._loop.sleep(_TURN_S)
+            self._turn(max(0.0, self._loop.now() - self.turn_at_s - _TURN_S))
+
+    def newest_gap(self) -> tuple[int, float]:
+        """Returns how often the loop did not run for INTERRUPTED_S, and for how long the last time.
+
+        A socket may be served before the late turn itself: a gap counts as soon as it is over.
+        """
+        late_s = self._loop.now() - self.turn_at_s - _TURN_S
+        if self._runs and late_s >= INTERRUPTED_S:
+            self._turn(late_s)
+        return self._gaps, self._gap_s
+
+    def _turn(self, late_s: float) -> None:
+        if late_s >= INTERRUPTED_S:
+            self._gaps, self._gap_s = self._gaps + 1, late_s
+        self.turn_at_s = self._loop.now()
+        self._stalls.append((self.turn_at_s, late_s))
+        while self._stalls[0][0] < self.turn_at_s - _REMEMBERED_S:
+            self._stalls.popleft()
+
+    @property
+    def longest_stall_s(self) -> float:
+        """The longest time in the last minute by which a turn came late."""
+        return max((late_s for _, late_s in self._stalls), default=0.0)
+
+
+def current_stats(
+    publisher: Publisher, rate_limiters: Mapping[str, RateLimiter], heartbeat: LoopHeartbeat
+) -> WrittenStats:
+    """Returns the numbers of this process; `rate_limiters` by cluster."""
+    times = os.times()
+    failed: dict[str, dict[str, dict[str, int]]] = {name: {} for name in rate_limiters}
+    for (name, source, reason), count in publisher.failures.items():
+        failed[name].setdefault(source, {})[reason] = count
+    return WrittenStats(
+        at_ms=time.time_ns() // 1_000_000,
+        cpu_s=round(times.user + times.system, 2),
+        rss_bytes=rss_bytes(),
+        rows=publisher.rows,
+        publications=publisher.publications,
+        loop=LoopCounts(
+            pid=os.getpid(),
+            turn_at_s=round(heartbeat.turn_at_s, 3),
+            longest_stall_s=round(heartbeat.longest_stall_s, 3),
+        ),
+        clusters={
+            name: ClusterCounts(
+                requests_sent=rate_limiter.requests_sent,
+                busiest_second=rate_limiter.busiest_second,
+                failed_observations=failed[name],
+            )
+            for name, rate_limiter in rate_limiters.items()
+        },
+    )
 
 
 def rss_bytes() -> int | None:

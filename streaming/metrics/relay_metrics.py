@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
-from connectors.gather.loop_heartbeat import gatherer_problem
+from connectors.gather.gatherer_stats import gatherer_problem
 from connectors.relay.forwarder import Forwarder
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec, add_endpoint, family, registry
 

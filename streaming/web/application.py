@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
-from connectors.gather.loop_heartbeat import gatherer_problem
+from connectors.gather.gatherer_stats import gatherer_problem
 from streaming.web.page_access import PageAccess
 
 HEALTH_PATHS = ("/healthz", "/readyz")

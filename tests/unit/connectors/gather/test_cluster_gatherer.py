@@ -18,7 +18,7 @@ class RecordedFailures:
 
 
 def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("connectors.gather.cluster_gatherer._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("connectors.gather.cluster_gatherer._RESTART_AFTER_S", 0.01)
     loop, output, starts, ticks = EventLoop(), RecordedFailures(), [], []
 
     async def broken() -> None:

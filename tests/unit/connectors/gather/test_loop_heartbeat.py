@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from connectors.gather.gatherer_input import settings_to_line
-from connectors.gather.gatherer_stats import read_stats, stalled_loop_s
-from connectors.gather.loop_heartbeat import STALLED_S, LoopHeartbeat
+from connectors.gather.gatherer_stats import STALLED_S, LoopHeartbeat, read_stats, stalled_loop_s
 from connectors.kafka.event_loop import EventLoop
 from tests.eventually import eventually
 from tests.unit.connectors.gather.test_gatherer_process import COMMAND, settings

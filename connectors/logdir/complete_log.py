@@ -182,8 +182,7 @@ class _Reading:
         for segment in segments:
             if segment.base_offset >= self._next:
                 return
-            segment.file.seek(0)
-            for batch in scan(segment.file.read()):
+            for batch in scan(segment.read()):
                 if not isinstance(batch, RecordBatch) or batch.last_offset >= self._next:
                     break
                 self._add_epoch(batch)

@@ -34,23 +34,32 @@ _NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFile:
-    """One open `.log` file."""
+class LogFile:
+    """One open file."""
 
     name: str
-    base_offset: Offset
     file: BinaryIO
+
+    def read(self) -> bytes:
+        """Returns the whole content."""
+        self.file.seek(0)
+        return self.file.read()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFile:
+class SegmentFile(LogFile):
+    """One open `.log` file."""
+
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFile(LogFile):
     """One open `.checkpoint` file."""
 
-    name: str
     end_offset: Offset
     """The offset after the last record that the snapshot contains."""
     epoch: Epoch
-    file: BinaryIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

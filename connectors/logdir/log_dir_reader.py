@@ -10,16 +10,16 @@ Kafka's KRaftControlRecordStateMachine.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
+from connectors.logdir.log_dir_files import LogDirFiles, LogFile, SegmentFile, SnapshotFile
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observations.log_event import SnapshotBegan, VotersReplaced
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.observations.point_in_time import AtOffset, AtTime, PointInTime
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Offset
 from rules.model.membership import VoterSet
 
 PIECE_BYTES = 1024 * 1024
@@ -86,7 +86,7 @@ def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = No
         found = _read_snapshot(snapshot)
         if isinstance(found, DamagedFile):
             yield found
-        elif _is_not_later(found, upto):
+        elif not _is_after(upto, snapshot.end_offset - 1, found.last_contained_ms):
             newest = found
             break
     if newest is None:
@@ -99,14 +99,9 @@ def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = No
     yield from _log(files.segments, start, cluster, upto)
 
 
-def _read_file(file: SegmentFile | SnapshotFile) -> bytes:
-    file.file.seek(0)
-    return file.file.read()
-
-
 def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
     """Reads a snapshot from its header to its footer."""
-    content = _read_file(snapshot)
+    content = snapshot.read()
     batches: list[RecordBatch] = []
     for item in scan(content):
         if not isinstance(item, RecordBatch):
@@ -121,15 +116,15 @@ def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
     )
 
 
-def _is_not_later(snapshot: _CompleteSnapshot, upto: PointInTime | None) -> bool:
-    """Whether the snapshot contains no record after the requested point in time."""
+def _is_after(upto: PointInTime | None, offset: int, time_ms: int) -> bool:
+    """Whether a record of this offset and time is after the requested point in time."""
     match upto:
         case None:
-            return True
-        case AtOffset(offset=offset):
-            return snapshot.snapshot.end_offset - 1 <= offset
-        case AtTime(at_ms=at_ms):
-            return snapshot.last_contained_ms <= at_ms
+            return False
+        case AtOffset():
+            return offset > upto.offset
+        case AtTime():
+            return time_ms > upto.at_ms
 
 
 def _pieces(complete: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
@@ -156,10 +151,10 @@ def _log(
     next_offset = start
     below = sum(later.base_offset <= start for later in segments[1:])
     for segment in segments[below:]:
-        content = _read_file(segment)
+        content = segment.read()
         for run in _runs(content, next_offset, upto):
             match run:
-                case RecordBatch() if _is_after(run, upto):
+                case RecordBatch() if _is_after(upto, run.base_offset, run.max_timestamp):
                     yield LogContinues(offset=run.base_offset, timestamp_ms=run.max_timestamp)
                     return
                 case RecordBatch() | BadBatch() | TornTail():
@@ -175,7 +170,11 @@ def _runs(content: bytes, next_offset: int, upto: PointInTime | None) -> Iterato
     run: list[RecordBatch] = []
     stop: ScanItem | None = None
     for item in scan(content):
-        if not isinstance(item, RecordBatch) or item.base_offset > next_offset or _is_after(item, upto):
+        if (
+            not isinstance(item, RecordBatch)
+            or item.base_offset > next_offset
+            or _is_after(upto, item.base_offset, item.max_timestamp)
+        ):
             stop = item
             break
         if item.last_offset < next_offset:
@@ -192,16 +191,6 @@ def _runs(content: bytes, next_offset: int, upto: PointInTime | None) -> Iterato
         yield stop
 
 
-def _is_after(batch: RecordBatch, upto: PointInTime | None) -> bool:
-    match upto:
-        case None:
-            return False
-        case AtOffset(offset=offset):
-            return batch.base_offset > offset
-        case AtTime(at_ms=at_ms):
-            return batch.max_timestamp > at_ms
-
-
 def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointInTime | None) -> Observation:
     last = run[-1].last_offset
     return Observation(
@@ -215,9 +204,7 @@ def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointIn
     )
 
 
-def _damage(
-    file: SegmentFile | SnapshotFile, content: bytes, item: ScanItem, expected: int | None = None
-) -> DamagedFile:
+def _damage(file: LogFile, content: bytes, item: ScanItem, expected: int | None = None) -> DamagedFile:
     if isinstance(item, BadBatch):
         reason = item.reason
     elif isinstance(item, TornTail):
@@ -238,49 +225,26 @@ class VoterSetInFile:
 
 def voter_sets_in_files(files: LogDirFiles) -> tuple[VoterSetInFile, ...]:
     """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
-    found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
+    found = (one for file in (*files.snapshots, *files.segments) for one in _voter_sets(file))
     return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
 
 
-def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[VoterSetInFile]:
-    for snapshot in snapshots:
-        for event, _ in _in_control_batches(snapshot):
-            # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
-            last = Offset(snapshot.end_offset - 1)
-            voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
-            yield VoterSetInFile(voters=voters, file=snapshot.name, in_snapshot=True)
-
-
-def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[VoterSetInFile]:
-    for segment in segments:
-        for event, epoch in _in_control_batches(segment):
-            at = event.at
-            voters = VoterSet(
-                voters=event.voters, offset=at.offset, leader_epoch=Epoch(epoch), timestamp_ms=at.timestamp_ms
-            )
-            yield VoterSetInFile(voters=voters, file=segment.name, in_snapshot=False)
-
-
-def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersReplaced, int]]:
-    """Yields the voter sets of one file, each with the epoch of its batch."""
-    file.file.seek(0)
-    content = file.file.read()
+def _voter_sets(file: LogFile) -> Iterator[VoterSetInFile]:
+    content = file.read()
     for batch in scan(content):
         if not isinstance(batch, RecordBatch):
             return
         if not batch.is_control:
             continue
-        payload = content[batch.position : batch.end]
-        if isinstance(file, SnapshotFile):
-            table = decode_snapshot_piece(payload, end_offset=file.end_offset, epoch=file.epoch)
-        else:
-            table = decode_records(
-                payload,
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                leader_epoch=batch.leader_epoch,
-                high_watermark=None,
+        for event in decode_snapshot_piece(content[batch.position : batch.end], end_offset=0, epoch=0).events():
+            if not isinstance(event, VotersReplaced):
+                continue
+            at = event.at
+            voters = VoterSet(
+                voters=event.voters, offset=at.offset, leader_epoch=at.leader_epoch, timestamp_ms=at.timestamp_ms
             )
-        for event in table.events():
-            if isinstance(event, VotersReplaced):
-                yield event, batch.leader_epoch
+            if isinstance(file, SnapshotFile):
+                # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
+                last = Offset(file.end_offset - 1)
+                voters = replace(voters, offset=last, leader_epoch=file.epoch, timestamp_ms=None)
+            yield VoterSetInFile(voters=voters, file=file.name, in_snapshot=isinstance(file, SnapshotFile))

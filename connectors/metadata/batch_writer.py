@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from connectors.metadata.batches import FRAME, HEADER, MAGIC, write_crc
+from connectors.metadata.field_readers import FIXED
 from connectors.metadata.record_schemas import FieldType, record_schemas
 
 _CONTROL: Final = 0x20
@@ -23,14 +24,6 @@ FieldWriter: TypeAlias = Callable[[Any], bytes]
 """Returns the bytes of a value, which has the form that a reader of the same type returns."""
 
 _ZERO_UUID: Final = bytes(16)
-_FIXED_SIZE: Final = {
-    "boolean": Struct(">?"),
-    "int8": Struct(">b"),
-    "int16": Struct(">h"),
-    "uint16": Struct(">H"),
-    "int32": Struct(">i"),
-    "int64": Struct(">q"),
-}
 
 
 class ControlRecordType(IntEnum):
@@ -113,7 +106,7 @@ def field_writer(type_: FieldType) -> FieldWriter:
         case "uuid":
             return _write_uuid
         case name:
-            return _FIXED_SIZE[name].pack
+            return FIXED[name].pack
 
 
 def unsigned_varint(value: int) -> bytes:

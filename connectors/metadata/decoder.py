@@ -11,18 +11,17 @@ from typing import Final
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
-from connectors.metadata.field_readers import FieldReader, Values, field_reader, read_body
+from connectors.metadata.field_readers import Values, read_body, schema_readers
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
     FramedRecord,
-    control_type,
     framed_record,
     is_noop,
-    value_header,
+    record_header,
 )
 from connectors.metadata.record_layouts import RecordLayout, is_text, read_records
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, RecordSchema, record_schemas
-from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
+from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
 from connectors.metadata.redaction import BLANK, is_blanked
 from connectors.metadata.run_rows import RowOf, read_known, row_of
 from connectors.metadata.value_limits import (
@@ -112,59 +111,33 @@ def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: S
         timestamp_ms=Millis(batch.base_timestamp + record.timestamp_delta),
         snapshot=snapshot is not None,
     )
-    reason = record.fault or _invalid_shape(batch, record)
-    if reason is None:
-        assert record.value is not None
-        try:
-            if batch.is_control:
-                return _control_event(payload, record.value, record.key, at, snapshot)
-            return _metadata_event(payload, record.value, at)
-        except UndecodableError as error:
-            reason = str(error)
-    return Undecodable(offset=offset, reason=reason, length=record.end - record.start)
+    try:
+        return _decoded(payload, batch, record, at, snapshot)
+    except UndecodableError as error:
+        return Undecodable(offset=offset, reason=str(error), length=record.end - record.start)
 
 
-def _invalid_shape(batch: RecordBatch, record: FramedRecord) -> str | None:
-    """Returns why KRaft cannot have written a record of this shape, or None."""
-    if record.value is None:
-        return "a record without a value"
-    if record.key is not None and not batch.is_control:
-        return "a metadata record with a key"
-    return None
-
-
-def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) -> Event | None:
-    api_key, version, body = value_header(payload, *value)
-    schema = record_schemas().records.get(api_key)
-    if schema is None:
-        raise UndecodableError(f"record type {api_key} version {version} is not known to {record_schemas().known_to}")
-    convert = CONVERTERS.get(schema.name)
-    values = _read_values(schema, version, payload[body : value[1]])
-    return None if convert is None else _convert(convert, at, values, schema.name)
-
-
-def _control_event(
-    payload: bytes,
-    value: tuple[int, int],
-    key: tuple[int, int] | None,
-    at: RecordPosition,
-    snapshot: SnapshotId | None,
+def _decoded(
+    payload: bytes, batch: RecordBatch, record: FramedRecord, at: RecordPosition, snapshot: SnapshotId | None
 ) -> Event | None:
-    type_ = control_type(payload, key)
-    schema = record_schemas().control.get(type_)
+    type_, version, body = record_header(payload, batch, record)
+    control, known = batch.is_control, record_schemas()
+    if record.key is not None and not control:
+        raise UndecodableError("a metadata record with a key")
+    schema = (known.control if control else known.records).get(type_)
     if schema is None:
-        raise UndecodableError(f"control record type {type_} is not known to {record_schemas().known_to}")
-    body = payload[value[0] : value[1]]
-    # Every control record begins with its own version.
-    values = _read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
-    convert = CONTROL_CONVERTERS.get(schema.name)
-    if convert is not None:
-        return _convert(convert, at, values, schema.name)
-    if snapshot is None:
-        raise UndecodableError(f"a {schema.name} outside a snapshot")
-    if schema.name == "SnapshotFooterRecord":
-        return SnapshotEnded(at=at, end_offset=Offset(snapshot.end_offset), epoch=Epoch(snapshot.epoch))
-    return _convert(partial(_snapshot_began, snapshot), at, values, schema.name)
+        what = f"control record type {type_}" if control else f"record type {type_} version {version}"
+        raise UndecodableError(f"{what} is not known to {known.known_to}")
+    values = _read_values(schema, version, payload[body], control=control)
+    convert = (CONTROL_CONVERTERS if control else CONVERTERS).get(schema.name)
+    if control and convert is None:
+        if snapshot is None:
+            raise UndecodableError(f"a {schema.name} outside a snapshot")
+        convert = partial(_snapshot_began if schema.name == "SnapshotHeaderRecord" else _snapshot_ended, snapshot)
+    try:
+        return None if convert is None else convert(at, values)
+    except UndecodableError as error:
+        raise UndecodableError(f"{schema.name} {error}") from None
 
 
 def _snapshot_began(snapshot: SnapshotId, at: RecordPosition, values: Values) -> SnapshotBegan:
@@ -177,7 +150,11 @@ def _snapshot_began(snapshot: SnapshotId, at: RecordPosition, values: Values) ->
     )
 
 
-def _read_values(schema: RecordSchema, version: int, body: bytes) -> Values:
+def _snapshot_ended(snapshot: SnapshotId, at: RecordPosition, _: Values) -> SnapshotEnded:
+    return SnapshotEnded(at=at, end_offset=Offset(snapshot.end_offset), epoch=Epoch(snapshot.epoch))
+
+
+def _read_values(schema: RecordSchema, version: int, body: bytes, *, control: bool) -> Values:
     """Returns the fields of a body, read with the newest schema that fits it.
 
     Raises:
@@ -186,7 +163,7 @@ def _read_values(schema: RecordSchema, version: int, body: bytes) -> Values:
     if version not in schema.versions:
         raise UndecodableError(f"{schema.name} version {version} is not known to {record_schemas().known_to}")
     problem: UndecodableError | None = None
-    for reader in _readers(schema.name, version):
+    for reader in schema_readers(schema.type, version, control=control):
         try:
             return read_body(reader, body)
         except UndecodableError as error:
@@ -194,21 +171,6 @@ def _read_values(schema: RecordSchema, version: int, body: bytes) -> Values:
     if is_blanked(body):
         raise UndecodableError(f"{schema.name} version {version} did not match its schema and was blanked")
     raise UndecodableError(f"{schema.name} version {version} {problem}")
-
-
-@cache
-def _readers(name: str, version: int) -> tuple[FieldReader, ...]:
-    """Returns the readers of a record's version, one for each schema, the newest first."""
-    known = record_schemas()
-    schema = next(schema for schema in (*known.records.values(), *known.control.values()) if schema.name == name)
-    return tuple(map(field_reader, schema.versions[version]))
-
-
-def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) -> Event:
-    try:
-        return convert(at, values)
-    except UndecodableError as error:
-        raise UndecodableError(f"{name} {error}") from None
 
 
 @cache

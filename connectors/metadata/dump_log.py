@@ -24,10 +24,9 @@ from connectors.metadata.batches import (
 from connectors.metadata.field_readers import FieldReader, field_reader, read_body
 from connectors.metadata.record_framing import (
     FramedRecord,
-    control_type,
     framed_record,
     framed_records,
-    value_header,
+    record_header,
 )
 from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle, Json, Renderer, renderer, text_of
@@ -211,12 +210,19 @@ def dump_record(
     damaged = False
     start, end = record.value or (record.start, record.end)
     try:
-        kind, type_number, version, body = _header(segment, batch, record)
-        schema = _schemas(kind, kafka).get(type_number)
-        type_, number = (UNKNOWN, type_number) if schema is None else (_name(schema), None)
-        reason = _unknown_reason(schema, kind, type_number, version, kafka)
-        if reason is None:
-            data = _data(_codecs(kind, type_number, version, kafka, secrets=secrets), segment[body:end])
+        type_number, version, body = record_header(segment, batch, record)
+        schema = _schemas(kafka, control=batch.is_control).get(type_number)
+        if schema is None:
+            type_, number = UNKNOWN, type_number
+            what = "control record type" if batch.is_control else "record type"
+            reason = f"{what} {type_number} is not known to {record_schemas(kafka).known_to}"
+        else:
+            type_ = schema.constant or CONTROL_NAMES[schema.name]
+            if version not in schema.versions:
+                reason = f"version {version} of {type_} is not known to {record_schemas(kafka).known_to}"
+            else:
+                codecs = _codecs(type_number, version, kafka, control=batch.is_control, secrets=secrets)
+                data = _data(codecs, segment[body])
     except UndecodableError as error:
         reason, damaged = str(error), True
     return DumpedRecord(
@@ -231,41 +237,6 @@ def dump_record(
         damaged=damaged,
         number=number,
     )
-
-
-def _header(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[str, int, int, int]:
-    """Returns the kind of record (`records` or `control`), its type, its version, and the position of its body.
-
-    Raises:
-        UndecodableError: the record does not hold them.
-    """
-    if record.fault is not None:
-        raise UndecodableError(record.fault)
-    if record.value is None:
-        raise UndecodableError("a record without a value")
-    start, end = record.value
-    if not batch.is_control:
-        return "records", *value_header(segment, start, end)
-    if end - start < 2:
-        raise UndecodableError("a control record without a version")
-    # Every control record begins with its own version, which is one of its fields.
-    version = int.from_bytes(segment[start : start + 2], "big", signed=True)
-    return "control", control_type(segment, record.key), version, start
-
-
-def _unknown_reason(schema: RecordSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
-    """Returns why an undamaged record cannot be read, or None."""
-    known_to = record_schemas(kafka).known_to
-    if schema is None:
-        what = "record type" if kind == "records" else "control record type"
-        return f"{what} {type_} is not known to {known_to}"
-    if version not in schema.versions:
-        return f"version {version} of {_name(schema)} is not known to {known_to}"
-    return None
-
-
-def _name(schema: RecordSchema) -> str:
-    return schema.constant or CONTROL_NAMES[schema.name]
 
 
 def _data(codecs: tuple["Codec", ...], body: bytes) -> dict[str, Json]:
@@ -290,15 +261,15 @@ Codec: TypeAlias = tuple[FieldReader, Renderer]
 """Reads and prints one version of a record with one schema."""
 
 
-def _schemas(kind: str, kafka: str | None) -> Mapping[int, RecordSchema]:
+def _schemas(kafka: str | None, *, control: bool) -> Mapping[int, RecordSchema]:
     schemas = record_schemas(kafka)
-    return schemas.records if kind == "records" else schemas.control
+    return schemas.control if control else schemas.records
 
 
 @cache
-def _codecs(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Codec, ...]:
+def _codecs(type_: int, version: int, kafka: str | None, *, control: bool, secrets: bool) -> tuple[Codec, ...]:
     """Returns a codec for each schema of this version of a record, the newest first."""
-    schema = _schemas(kind, kafka)[type_]
+    schema = _schemas(kafka, control=control)[type_]
     blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
     return tuple((field_reader(fields), renderer(fields, blank=blank)) for fields in schema.versions[version])
 

@@ -6,12 +6,13 @@ returned as None. Readers check everything: invalid values and fields beyond the
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.metadata.record_schemas import Field, FieldType
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, record_schemas
 from connectors.metadata.value_limits import LARGEST_BODY, LARGEST_STRING
 
 Values: TypeAlias = dict[str, Any]
@@ -23,7 +24,7 @@ FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 _ZERO_UUID: Final = bytes(16)
 _UUID_SIZE: Final = 16
 _VARINT_BITS: Final = 35
-_FIXED: Final = {
+FIXED: Final = {
     "boolean": Struct(">?"),
     "int8": Struct(">b"),
     "int16": Struct(">h"),
@@ -33,6 +34,7 @@ _FIXED: Final = {
     "int64": Struct(">q"),
     "float64": Struct(">d"),
 }
+"""The types of a fixed size; a UUID is one too."""
 
 
 def read_body(reader: FieldReader, body: bytes) -> Values:
@@ -97,7 +99,23 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
         case "uuid":
             return _read_uuid
         case name:
-            return _fixed(_FIXED[name])
+            return _fixed(FIXED[name])
+
+
+@lru_cache(maxsize=1024)
+def schema_readers(type_: int, version: int, *, control: bool, spans: bool = False) -> tuple[FieldReader, ...]:
+    """Returns a reader for each schema of a record's version, the newest Kafka's first; none if the record is unknown.
+
+    Args:
+        control: `type_` is that of a control record.
+        spans: complete bodies are read, and credentials are returned as Span.
+    """
+    known = record_schemas()
+    schema = (known.control if control else known.records).get(type_)
+    if schema is None:
+        return ()
+    secret = CREDENTIAL_FIELDS.get(schema.name, frozenset()) if spans else None
+    return tuple(field_reader(fields, spans=secret) for fields in schema.versions.get(version, ()))
 
 
 def _span_reader(type_: FieldType) -> FieldReader:

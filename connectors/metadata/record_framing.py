@@ -119,6 +119,27 @@ def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
     return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
 
 
+def record_header(chunk: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[int, int, slice]:
+    """Returns a record's type, its version, and where its body is.
+
+    Raises:
+        UndecodableError: the record does not hold them.
+    """
+    if record.fault is not None:
+        raise UndecodableError(record.fault)
+    if record.value is None:
+        raise UndecodableError("a record without a value")
+    start, end = record.value
+    if not batch.is_control:
+        type_, version, body = value_header(chunk, start, end)
+        return type_, version, slice(body, end)
+    if end - start < 2:
+        raise UndecodableError("a control record without a version")
+    # Every control record begins with its own version, which is one of its fields.
+    version = int.from_bytes(chunk[start : start + 2], "big", signed=True)
+    return control_type(chunk, record.key), version, slice(start, end)
+
+
 def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: int, delta: int) -> FramedRecord:
     """Reads what is between a record's length and its end.
 

@@ -14,22 +14,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from connectors.errors import UndecodableError
 from connectors.metadata.batch_writer import signed_varint
 from connectors.metadata.batches import RecordBatch
+from connectors.metadata.field_readers import FIXED
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, Field, FieldType, RecordSchema, record_schemas
 
 Raw: TypeAlias = tuple[Any, ...]
 """Values of one record: numbers; UUIDs, strings, and lists of numbers or UUIDs as bytes."""
-CODES: Final = {
-    "boolean": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "unsigned_int32": "I",
-    "int64": "q",
-    "uuid": "16s",
-}
-"""The types of a fixed size, in the notation of `struct`."""
+CODES: Final = {name: each.format[1:] for name, each in FIXED.items() if name != "float64"} | {"uuid": "16s"}
+"""The types of a fixed size that a layout may have, in the notation of `struct`."""
 _SIZES: Final = {name: Struct(">" + code).size for name, code in CODES.items()}
 _LISTS: Final = frozenset(("compact_array", "compact_nullable_array"))
 _TEXTS: Final = frozenset(("compact_string", "compact_nullable_string"))

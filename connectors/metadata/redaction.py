@@ -10,7 +10,6 @@ as undecodable.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
@@ -26,7 +25,7 @@ from connectors.metadata.batches import (
     scan,
     write_crc,
 )
-from connectors.metadata.field_readers import FieldReader, Span, field_reader, read_body
+from connectors.metadata.field_readers import FieldReader, Span, read_body, schema_readers
 from connectors.metadata.record_framing import (
     FramedRecord,
     control_type,
@@ -149,12 +148,12 @@ def _control_record_edits(chunk: bytes, record: FramedRecord, _: RareRecord) -> 
     if key is None or key[1] - key[0] != _CONTROL_KEY:
         yield from ((*span, _ZERO) for span in (key, value) if span is not None)
     elif value is not None:
-        schema = record_schemas().control.get(control_type(chunk, key))
+        type_ = control_type(chunk, key)
         body = chunk[value[0] : value[1]]
         version = int.from_bytes(body[:2], "big", signed=True)
-        if schema is None:
+        if type_ not in record_schemas().control:
             yield *value, _ZERO
-        elif not any(_is_complete(reader, body) for reader in _control_readers().get((schema.type, version), ())):
+        elif not any(_is_complete(reader, body) for reader in schema_readers(type_, version, control=True, spans=True)):
             yield *value, _BLANKED
 
 
@@ -167,7 +166,7 @@ def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterat
         return
     rare(api_key, start)
     fits = False
-    for reader in _readers().get((api_key, version), ()):
+    for reader in schema_readers(api_key, version, control=False, spans=True):
         # If the body fits the schemas of two Kafka versions, the credentials of both are redacted.
         with suppress(UndecodableError):
             yield from _field_edits(reader, chunk[body:end], body)
@@ -211,25 +210,3 @@ def _spans(value: object) -> Iterator[Span]:
             yield from _spans(list(fields.values()))
         case _:
             return
-
-
-@cache
-def _readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
-    """Returns readers of complete bodies that give credentials as spans, by type and version: one for each schema."""
-    return {
-        (schema.type, version): tuple(
-            field_reader(fields, spans=CREDENTIAL_FIELDS.get(schema.name, frozenset())) for fields in schemas
-        )
-        for schema in record_schemas().records.values()
-        for version, schemas in schema.versions.items()
-    }
-
-
-@cache
-def _control_readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
-    """Returns the same for control records, which hold no credentials."""
-    return {
-        (schema.type, version): tuple(field_reader(fields, spans=frozenset()) for fields in schemas)
-        for schema in record_schemas().control.values()
-        for version, schemas in schema.versions.items()
-    }

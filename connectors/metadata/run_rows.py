@@ -97,24 +97,22 @@ def row_of(layout: RecordLayout) -> RowOf | None:
     """Returns the function that makes the rows of a layout; None for records of other types."""
     match layout.schema.name:
         case "PartitionRecord":
-            return _partition_row(layout, _set_values, (*_KEY, *_EPOCHS))
+            return _partition_row(layout, (*_KEY, *_EPOCHS))
         case "PartitionChangeRecord":
-            return _partition_row(layout, _changed_values, _KEY)
+            return _partition_row(layout, _KEY)
         case "TopicRecord":
             return _topic_row(layout)
         case _:
             return None
 
 
-def _partition_row(
-    layout: RecordLayout, values_of: Callable[..., PartitionValues | None], names: tuple[str, ...]
-) -> RowOf:
+def _partition_row(layout: RecordLayout, names: tuple[str, ...]) -> RowOf:
     pick, pick_values = layout.picker(names), layout.picker(_VALUES)
     narrow, head = layout.narrowed((OFFSET_DELTA, *names), "directories"), layout.expected[0][:2]
 
     def row(chunk: bytes, position: int, delta: int, raw: Raw) -> RunRow | None:
         topic, partition, *epochs = pick(raw)
-        values, topic_id = values_of(*pick_values(raw)), _topic_id(topic)
+        values, topic_id = _values(*pick_values(raw), changes=names == _KEY), _topic_id(topic)
         if topic_id is None or values is None or partition < 0 or any(epoch < _ABSENT for epoch in epochs):
             return None
         known = _known_records(narrow, head, has_epochs=names != _KEY)
@@ -160,29 +158,17 @@ def _topic_id(raw: bytes) -> TopicId | None:
     return None if printed is None else TopicId(printed)
 
 
-def _set_values(*raw: bytes | int | None) -> PartitionValues | None:
-    """Returns the values of a PartitionRecord; None if no Kafka writes such values."""
+def _values(*raw: bytes | int | None, changes: bool) -> PartitionValues | None:
+    """Returns the values of a PartitionRecord, or of a PartitionChangeRecord; None if no Kafka writes such values."""
     *packed, leader, state = raw
     assert isinstance(leader, int)
     lists = _node_lists(packed)
-    if lists is None or not lists[0] or leader < _ABSENT or state not in (_RECOVERED, _RECOVERING):
+    states = (UNCHANGED_STATE, _RECOVERED, _RECOVERING) if changes else (_RECOVERED, _RECOVERING)
+    if lists is None or lists[0] == () or leader < (UNCHANGED_LEADER if changes else _ABSENT) or state not in states:
         return None
-    replicas, isr, elr, last_known_elr = (nodes or () for nodes in lists)
-    led = None if leader < 0 else NodeId(leader)
-    return PartitionValues(replicas, isr, elr, last_known_elr, led, leader_set=True, recovering=state == _RECOVERING)
-
-
-def _changed_values(*raw: bytes | int | None) -> PartitionValues | None:
-    """Returns the values of a PartitionChangeRecord; None if no Kafka writes such values."""
-    *packed, leader, state = raw
-    assert isinstance(leader, int)
-    lists = _node_lists(packed)
-    known = (UNCHANGED_STATE, _RECOVERED, _RECOVERING)
-    if lists is None or lists[0] == () or leader < UNCHANGED_LEADER or state not in known:
-        return None
+    replicas, isr, elr, last_known_elr = lists if changes else [nodes or () for nodes in lists]
     led, is_set = None if leader < 0 else NodeId(leader), leader != UNCHANGED_LEADER
     recovers = None if state == UNCHANGED_STATE else state == _RECOVERING
-    replicas, isr, elr, last_known_elr = lists
     return PartitionValues(replicas, isr, elr, last_known_elr, led, leader_set=is_set, recovering=recovers)
 
 

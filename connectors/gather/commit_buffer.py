@@ -56,12 +56,6 @@ class AcceptResult:
     """Wait before the next Fetch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mismatch:
-    since_ms: int
-    high_watermark: int | None
-
-
 @dataclass(frozen=True, slots=True)
 class _BufferedBatch:
     base_offset: int
@@ -79,7 +73,8 @@ class CommitBuffer:
     def __init__(self, start: FetchPosition) -> None:
         self._uncommitted: deque[_BufferedBatch] = deque()
         self._uncommitted_bytes = 0
-        self._mismatch: _Mismatch | None = None
+        self._mismatch: tuple[int, int | None] | None = None
+        """Since when the leader's log differs, and the first high watermark that it reported since then."""
         self.high_watermark: int | None = None
         self.restart(start)
 
@@ -148,14 +143,11 @@ class CommitBuffer:
         if self._uncommitted:
             self._drop_uncommitted()
             return AcceptResult()
-        if self._mismatch is None:
-            self._mismatch = _Mismatch(since_ms=now_ms, high_watermark=response.high_watermark)
-        before = self._mismatch.high_watermark
-        if before is None:
-            self._mismatch = _Mismatch(since_ms=self._mismatch.since_ms, high_watermark=response.high_watermark)
+        since_ms, before = self._mismatch or (now_ms, None)
+        self._mismatch = since_ms, response.high_watermark if before is None else before
         # A leader whose high watermark advances has a majority; a leader that was cut off and has not noticed has none.
         commits = before is not None and response.high_watermark is not None and response.high_watermark > before
-        if not commits and now_ms - self._mismatch.since_ms < LOSS_CONFIRM_MS:
+        if not commits and now_ms - since_ms < LOSS_CONFIRM_MS:
             return AcceptResult(pause=True)
         return AcceptResult(
             lost=(

@@ -24,7 +24,14 @@ from rules.model.monitoring import Answer, Connection, ObservationSource, Reason
 _IDENTIFY_EVERY_S = 60.0
 _IDENTIFY_RETRY_S = 15.0
 """After a second inconclusive answer."""
-_NOT_ALLOWED = frozenset({Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY})
+_ANSWER = {
+    **dict.fromkeys((Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY), Answer.NOT_ALLOWED),
+    Reason.WRONG_CLUSTER: Answer.OTHER_CLUSTER,
+    Reason.UNDECODABLE: Answer.NOT_KAFKA,
+    Reason.INVALID_RESPONSE: Answer.NOT_KAFKA,
+    # The node speaks Kafka and does not serve the metadata log, so it is not this voter.
+    Reason.UNSUPPORTED: Answer.OTHER_NODE,
+}
 _CONNECTION = {
     Reason.REFUSED: Connection.REFUSED,
     Reason.TIMED_OUT: Connection.TIMED_OUT,
@@ -34,7 +41,7 @@ _CONNECTION = {
 
 
 class EndpointProbe:
-    """Probes one cluster's endpoints. `run` ends only with an exception, and can then be called again."""
+    """Probes one cluster's endpoints. `run` ends only because of a bug, and can then be called again."""
 
     def __init__(
         self,
@@ -52,11 +59,7 @@ class EndpointProbe:
         """The last probe of each endpoint that accepts connections, and when to identify the node again."""
 
     async def run(self, output: ObservationWriter, *, interval_ms: int = 5_000) -> None:
-        """Probes until cancelled, and writes the results.
-
-        Raises:
-            Exception: a bug; no behaviour of a cluster raises.
-        """
+        """Probes until cancelled, and writes the results."""
         while True:
             started = self._loop.now()
             targets = self._nodes.probe_targets()
@@ -114,46 +117,37 @@ class EndpointProbe:
 
     async def _identify(self, target: ProbeTarget, probed: EndpointProbed) -> tuple[EndpointProbed, float]:
         address = Address(target.endpoint.host, target.endpoint.port)
-        answer, answered_by, detail, certificate = await self._identify_node(target.node, address)
+        identified = await self._identified(target.node, address, replace(probed, connection=Connection.ACCEPTED))
         self._client.disconnect(ObservationSource.PROBE, address)
-        conclusive = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
+        conclusive = identified.answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
         # A first request that timed out on a busy host is sent again by the next probe.
         first = target not in self._results
         pause = _IDENTIFY_EVERY_S if conclusive else 0.0 if first else _IDENTIFY_RETRY_S
-        identified = replace(
-            probed,
-            connection=Connection.ACCEPTED,
-            answer=answer,
-            answered_by=answered_by,
-            detail=detail,
-            certificate=certificate,
-        )
         return identified, self._loop.now() + pause
 
-    async def _identify_node(
-        self, node: NodeId, address: Address
-    ) -> tuple[Answer, NodeId | None, str, ServerCertificate | None]:
+    async def _identified(self, node: NodeId, address: Address, probed: EndpointProbed) -> EndpointProbed:
         request = empty_fetch_request(self._nodes.cluster_id)
         try:
             parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
         except ObservationError as problem:
-            answer = _answer_from_error(problem)
+            answer = _ANSWER.get(problem.reason, Answer.NO_ANSWER)
             certificate = self._client.server_certificate(ObservationSource.PROBE, address)
             if certificate is None and answer is Answer.NOT_ALLOWED:
                 certificate = await self._refused_certificate(address, problem)
-            return answer, None, problem.detail, certificate
-        certificate = self._client.server_certificate(ObservationSource.PROBE, address)
+            return replace(probed, answer=answer, detail=problem.detail, certificate=certificate)
+        probed = replace(probed, certificate=self._client.server_certificate(ObservationSource.PROBE, address))
         if self._nodes.cluster_id is None:
-            unknown = "a Kafka node answers, but the id of this cluster is not known"
-            return Answer.NOT_ASKED, None, unknown, certificate
+            return replace(probed, detail="a Kafka node answers, but the id of this cluster is not known")
+        probed = replace(probed, answer=Answer.THIS_CLUSTER)
         try:
             response = await self._client.send(address, describe_node_request(node), source=ObservationSource.PROBE)
         except ObservationError:
-            return Answer.THIS_CLUSTER, None, "", certificate
+            return probed
         answered_by = parse_node_id(response, requested=node)
         if answered_by is not None and answered_by != node:
-            return Answer.OTHER_NODE, answered_by, f"node {answered_by} answers here", certificate
-        return Answer.THIS_CLUSTER, answered_by, "", certificate
+            detail = f"node {answered_by} answers here"
+            return replace(probed, answer=Answer.OTHER_NODE, answered_by=answered_by, detail=detail)
+        return replace(probed, answered_by=answered_by)
 
     async def _refused_certificate(self, address: Address, problem: ObservationError) -> ServerCertificate | None:
         """Returns the certificate of a node to which no connection is open: TLS or the login failed."""
@@ -166,19 +160,6 @@ class EndpointProbe:
         return replace(presented, fault=problem.certificate_fault, verified=verified)
 
 
-def _answer_from_error(problem: ObservationError) -> Answer:
-    if problem.reason in _NOT_ALLOWED:
-        return Answer.NOT_ALLOWED
-    if problem.reason is Reason.WRONG_CLUSTER:
-        return Answer.OTHER_CLUSTER
-    if problem.reason in (Reason.UNDECODABLE, Reason.INVALID_RESPONSE):
-        return Answer.NOT_KAFKA
-    if problem.reason is Reason.UNSUPPORTED:
-        # The node speaks Kafka and does not serve the metadata log, so it is not this voter.
-        return Answer.OTHER_NODE
-    return Answer.NO_ANSWER
-
-
 def probe_once(
     cluster: ClusterConnection, targets: Sequence[ProbeTarget], *, within_s: float
 ) -> Mapping[ProbeTarget, EndpointProbed]:
@@ -189,7 +170,7 @@ def probe_once(
         targets: the endpoints, with the node that should answer at each.
     """
     probes: dict[ProbeTarget, EndpointProbed] = {}
-    with short_client(cluster, threads=max(1, len(targets))) as (loop, client):
+    with short_client(cluster) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
         probe = EndpointProbe(loop, client, nodes, timeout_ms=cluster.request_timeout_ms)
 

@@ -63,13 +63,13 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         with _open_journal(settings) as journal:
             journal.keep_progress_of([cluster.name for cluster in settings.clusters])
             gatherer = Gatherer(settings, journal)
-            _print_line(stdout, READY)
+            print(READY, file=stdout, flush=True)
             gatherer.run(stdin)
     except JournalError as problem:
-        _print_line(stdout, str(problem))
+        print(problem, file=stdout, flush=True)
         return NO_JOURNAL
     except UsageError as problem:
-        _print_line(stdout, str(problem))
+        print(problem, file=stdout, flush=True)
         return USAGE
     return OK
 
@@ -159,10 +159,9 @@ class Gatherer:
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_progress(cluster.name)
         start = START
-        if progress is not None and progress.next_offset is not None:
-            # Without the epoch a changed log cannot be detected: start at the beginning of the log.
-            known = progress.last_epoch is not None
-            start = FetchPosition(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
+        # Without the epoch a changed log could not be detected.
+        if progress is not None and progress.next_offset is not None and progress.last_epoch is not None:
+            start = FetchPosition(offset=progress.next_offset, epoch=progress.last_epoch)
         return ClusterGatherer(
             cluster,
             loop=self._loop,
@@ -216,7 +215,3 @@ async def _exclude_long_lived_objects(loop: EventLoop) -> None:
         gc.collect()
         gc.freeze()
         pause_s = _COLLECTION_EVERY_S
-
-
-def _print_line(stdout: TextIO, line: str) -> None:
-    print(line, file=stdout, flush=True)

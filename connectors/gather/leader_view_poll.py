@@ -45,7 +45,7 @@ _STARTUP_ROUNDS = 20
 
 
 class LeaderViewPoll:
-    """Polls one cluster's controllers. `run` ends only with an exception, and can then be called again."""
+    """Polls one cluster's controllers. `run` ends only because of a bug, and can then be called again."""
 
     def __init__(
         self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int
@@ -64,11 +64,7 @@ class LeaderViewPoll:
         """True once a controller answered."""
 
     async def run(self) -> None:
-        """Polls until cancelled.
-
-        Raises:
-            Exception: a bug; no behaviour of a cluster raises.
-        """
+        """Polls until cancelled."""
         rounds = 0
         while True:
             started = self._loop.now()

@@ -17,8 +17,7 @@ from connectors.gather.commit_buffer import (
     SnapshotBuffer,
 )
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter, failure
-from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
+from connectors.gather.observation_writer import ObservationWriter, RedactedBatches, failure, redacted_batches
 from connectors.kafka.client import Address, Client
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import (
@@ -58,7 +57,7 @@ _PAUSE_S = 0.25
 
 
 class LogFollower:
-    """Follows one cluster's log. `run` ends only with an exception, and can then be called again."""
+    """Follows one cluster's log. `run` ends only because of a bug, and can then be called again."""
 
     def __init__(
         self,
@@ -91,11 +90,7 @@ class LogFollower:
         self._wait_ms = _MAX_WAIT_MS
 
     async def run(self) -> None:
-        """Follows the log until cancelled.
-
-        Raises:
-            Exception: a bug; no behaviour of a cluster raises.
-        """
+        """Follows the log until cancelled."""
         while True:
             leader = self._nodes.leader
             if leader is None:

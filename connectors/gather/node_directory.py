@@ -4,7 +4,7 @@ The configuration contains some controllers, Fetch responses the leader, Describ
 them may be stale: an address is used only as long as requests to it succeed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias, TypeVar
@@ -129,17 +129,17 @@ class NodeDirectory:
 
     def candidates(self) -> tuple[Address, ...]:
         """Returns the known addresses, at most MAX_NODES, to search the leader: the configured ones first."""
-        nodes = sorted({*self._voters, *self._polled, *self._registered})
-        addresses = (self.address_of(node) for node in nodes)
-        known = (*self.configured, *(one for one in addresses if one is not None), *self._leaders.values())
+        known = (*self.configured, *(address for address, _ in self._reported()), *self._leaders.values())
         return tuple(dict.fromkeys(known))[: max(MAX_NODES, len(self.configured))]
 
     def controllers(self) -> Mapping[Address, NodeId | None]:
         """Returns each controller's address with its node id; None for a configured address whose node is not known."""
-        nodes = sorted({*self._voters, *self._polled, *self._registered})
-        addresses = ((self.address_of(node), node) for node in nodes)
-        known = dict(islice(((address, node) for address, node in addresses if address is not None), MAX_NODES))
-        return {**dict.fromkeys(self.configured), **known}
+        return {**dict.fromkeys(self.configured), **dict(islice(self._reported(), MAX_NODES))}
+
+    def _reported(self) -> Iterator[tuple[Address, NodeId]]:
+        for node in sorted({*self._voters, *self._polled, *self._registered}):
+            if (address := self.address_of(node)) is not None:
+                yield address, node
 
     def probe_targets(self) -> tuple[ProbeTarget, ...]:
         """Returns the endpoints to probe: those that voters dial, and polled or registered ones that differ; at most

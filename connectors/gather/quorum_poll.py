@@ -14,7 +14,7 @@ from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Address, Client
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import EventLoop, InterruptibleSleep
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.observations.observation import QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
@@ -27,7 +27,7 @@ _IDENTIFY_RETRY_S = 60.0
 
 
 class QuorumPoll:
-    """Polls one cluster. `run` ends only with an exception, and can then be called again."""
+    """Polls one cluster. `run` ends only because of a bug, and can then be called again."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class QuorumPoll:
         """The address that answered last."""
         self._answered_at = 0.0
         """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
-        self._pause = InterruptibleSleep(loop)
+        self._is_polling = False
         self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(loop, self._poll_address)
         self._identify_at = 0.0
         self._query_all_at = 0.0
@@ -55,21 +55,26 @@ class QuorumPoll:
         """Results of the last round without an answer, written again in intervals in which no round is due."""
 
     def poll_in(self, seconds: float) -> None:
-        """Polls once more this many seconds from now, unless a poll is due before."""
-        self._pause.interrupt_in(seconds)
+        """Polls once more this many seconds from now."""
+        self._loop.spawn(self._poll_after(seconds))
 
     async def run(self) -> None:
-        """Polls until cancelled.
-
-        Raises:
-            Exception: a bug; no behaviour of a cluster raises.
-        """
+        """Polls until cancelled."""
         due = self._loop.now()
         while True:
-            await self._poll()
+            await self._poll_after(0.0)
             due = self._next_due(due)
-            while due > self._loop.now() and await self._pause.sleep_until(due):
+            await self._loop.sleep(due - self._loop.now())
+
+    async def _poll_after(self, seconds: float) -> None:
+        await self._loop.sleep(seconds)
+        # A poll that is under way writes its row soon.
+        if not self._is_polling:
+            self._is_polling = True
+            try:
                 await self._poll()
+            finally:
+                self._is_polling = False
 
     def _next_due(self, due: float) -> float:
         """Returns when the poll after the one of `due` is due. A late poll does not move those that follow.

@@ -19,7 +19,7 @@ from kafka.protocol.sasl import SaslBytesRequest
 
 from connectors.errors import ObservationError
 from connectors.kafka.response_check import check_response, refused
-from connectors.kafka.response_limits import LOGIN_BYTES, limits_of, max_response_bytes
+from connectors.kafka.response_limits import LIMITS, LOGIN_BYTES, max_response_bytes
 from rules.model.monitoring import Reason
 
 _PREFIX = 4
@@ -46,11 +46,6 @@ class ReceivedResponse:
     expected: _Expected
     content: memoryview
 
-    @property
-    def correlation_id(self) -> int:
-        """The correlation id of the request."""
-        return self.expected.correlation_id
-
     def decode(self) -> Any:
         """Checks and decodes it. Thread-safe.
 
@@ -58,14 +53,12 @@ class ReceivedResponse:
             ObservationError: INVALID_RESPONSE, if it is not what Kafka sends.
             ValueError: it cannot be decoded.
         """
-        request = self.expected.request
+        request, requested = self.expected.request, self.expected.correlation_id
         if isinstance(request, SaslBytesRequest):
             return request.header.decode(io.BytesIO(self.content))
         (correlation_id,) = struct.unpack_from(">i", self.content)
-        if correlation_id != self.correlation_id:
-            raise refused(
-                self.expected.name, f"the correlation id is {correlation_id}, requested was {self.correlation_id}"
-            )
+        if correlation_id != requested:
+            raise refused(self.expected.name, f"the correlation id is {correlation_id}, requested was {requested}")
         response_class = _response_class(request.API_KEY, request.API_VERSION)
         body = check_response(
             self.content,
@@ -111,13 +104,13 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
             if thread_from is not None and len(response.content) >= thread_from:
                 self.large = response
             else:
-                responses.append((response.correlation_id, response.decode()))
+                responses.append((response.expected.correlation_id, response.decode()))
         return responses
 
     def accept_large(self, decoded: Any) -> None:
         """Takes the decoded `large` response; the next `receive_bytes` returns it."""
         assert self.large is not None
-        self._decoded.append((self.large.correlation_id, decoded))
+        self._decoded.append((self.large.expected.correlation_id, decoded))
         self.large = None
 
     def _next(self) -> ReceivedResponse | None:
@@ -150,7 +143,7 @@ def _expected(correlation_id: int, request: Any) -> _Expected:
     if isinstance(request, SaslBytesRequest):
         return _Expected(correlation_id, request, "SASL", LOGIN_BYTES, None)
     name = request.name.removesuffix("Request")
-    thread_from = limits_of(request.API_KEY).built_in_thread_from
+    thread_from = LIMITS[request.API_KEY].built_in_thread_from
     return _Expected(correlation_id, request, name, max_response_bytes(request), thread_from)
 
 

@@ -17,20 +17,12 @@ from kafka.net.connection import KafkaConnection
 from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.kafka.credentials import kafka_python_options, sasl_password, with_expiry
+from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
-from connectors.kafka.event_loop import EventLoop, TypedFuture, WorkBudget
-from connectors.kafka.kerberos import KerberosLogins
-from connectors.kafka.loop_delays import TimeLimit
+from connectors.kafka.event_loop import EventLoop, TimeLimit, TypedFuture, WorkBudget
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import (
-    TlsTransport,
-    connect,
-    presented_certificate,
-    response_failure,
-    secure,
-)
+from connectors.kafka.transport import TlsTransport, connect, presented_certificate, response_failure, secure
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
@@ -300,9 +292,9 @@ class Client:
 
 
 @contextmanager
-def short_client(cluster: ClusterConnection, *, threads: int = 256) -> Iterator[tuple[EventLoop, Client]]:
-    """Yields an event loop, with so many threads at most, and a client of its own for a few requests to a cluster."""
-    loop = EventLoop(threads=threads)
+def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client]]:
+    """Yields an event loop and a client of its own for a few requests to a cluster."""
+    loop = EventLoop()
     try:
         resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
         client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())

@@ -22,20 +22,14 @@ SNAPSHOT_NOT_FOUND = 98
 POSITION_OUT_OF_RANGE = 99
 
 _CERTIFICATE = {
-    9: "the node's certificate is not yet valid (or this machine's clock is wrong)",
-    10: "the node's certificate has expired",
-    62: "the node's certificate is for another host name",
-    64: "the node's certificate is for another address",
+    9: (CertificateFault.NOT_YET_VALID, "the node's certificate is not yet valid (or this machine's clock is wrong)"),
+    10: (CertificateFault.EXPIRED, "the node's certificate has expired"),
+    62: (CertificateFault.WRONG_HOST, "the node's certificate is for another host name"),
+    64: (CertificateFault.WRONG_HOST, "the node's certificate is for another address"),
 }
-_CERTIFICATE_FAULTS = {
-    9: CertificateFault.NOT_YET_VALID,
-    10: CertificateFault.EXPIRED,
-    62: CertificateFault.WRONG_HOST,
-    64: CertificateFault.WRONG_HOST,
-    # No issuer, no issuer that is trusted, a self-signed certificate: of the node, or in its chain.
-    **dict.fromkeys((2, 7, 18, 19, 20, 21, 24, 79), CertificateFault.UNTRUSTED),
-}
-"""By OpenSSL's verify code. Others, such as those about revocation lists, may be faults of the monitor's own files."""
+_UNTRUSTED = (2, 7, 18, 19, 20, 21, 24, 79)
+"""OpenSSL's verify codes for no issuer, no trusted issuer or a self-signed certificate, of the node or in its chain.
+Others, such as those about revocation lists, may be faults of the monitor's own files."""
 _CLIENT_CERTIFICATE = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the node rejected the client certificate (unknown CA, or expired)",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client certificate has expired",
@@ -179,8 +173,9 @@ def _tls(cause: BaseException) -> ObservationError | None:
     if isinstance(cause, ssl.SSLWantReadError | ssl.SSLWantWriteError):
         return None  # raised only when the handshake reached its deadline
     if isinstance(cause, ssl.SSLCertVerificationError):
-        why = _CERTIFICATE.get(cause.verify_code, f"the node's certificate is not trusted ({cause.verify_message})")
-        fault = _CERTIFICATE_FAULTS.get(cause.verify_code)
+        untrusted = CertificateFault.UNTRUSTED if cause.verify_code in _UNTRUSTED else None
+        other = (untrusted, f"the node's certificate is not trusted ({cause.verify_message})")
+        fault, why = _CERTIFICATE.get(cause.verify_code, other)
         return ObservationError(Reason.TLS_FAILED, why, certificate_fault=fault)
     if isinstance(cause, ssl.SSLEOFError):
         return ObservationError(Reason.TLS_FAILED, "the node ended the TLS handshake: is this a plaintext listener?")

@@ -2,18 +2,27 @@
 
 One loop in one thread serves all clusters. Blocking work (name resolution) runs in a thread pool; coroutines await its
 result.
+
+Time limits do not count the time in which the loop did not look at its sockets: no node is to blame for it. A loop that
+has much to do, or a process that got no CPU time, reads an answer long after it arrived. A time limit for an answer
+that ends meanwhile is extended by this time, at most by MOST_S.
 """
 
+import heapq
+import selectors
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 from kafka.future import Future
-
-from connectors.kafka.loop_delays import MeasuredLoop, TimeLimit
+from kafka.net.selector import NetworkSelector, Task, TaskState
 
 T = TypeVar("T")
+MOST_S: Final = 5.0
+"""The most by which one time limit is extended."""
+_ORDINARY_S: Final = 0.02
+"""A turn of this length delays nothing."""
 _WORKERS = 4
 """Threads that decode large responses: they share one interpreter with the loop, so more would only slow it down."""
 _WORK_SHARE: Final = 0.5
@@ -21,6 +30,89 @@ _WORK_SHARE: Final = 0.5
 _INLINE_BYTES: Final = 32 * 1024
 """Less is worked on in the event loop: it takes at most some milliseconds."""
 _FOREVER_S: Final = 86_400.0
+
+
+class TimedSelector(selectors.DefaultSelector):
+    """Waits for sockets, and adds up for how long nobody waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._delay_s = 0.0
+        self._turn_at: float | None = None
+        """When the loop began to run tasks; None while it waits."""
+
+    def delay_s(self) -> float:
+        """Returns the seconds in which nobody waited so far, the running turn included."""
+        running_s = 0.0 if self._turn_at is None else time.monotonic() - self._turn_at
+        return self._delay_s + max(0.0, running_s - _ORDINARY_S)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Returns what has happened, after `timeout` seconds at the latest."""
+        self._delay_s, self._turn_at = self.delay_s(), None
+        waits_from = time.monotonic()
+        events = super().select(timeout)
+        self._turn_at = time.monotonic()
+        if timeout is not None:
+            # The process was stopped, or got no CPU time.
+            self._delay_s += max(0.0, self._turn_at - waits_from - timeout - _ORDINARY_S)
+        return events
+
+
+class TimeLimit:
+    """A time limit that begins now, and that the delays of a loop extend."""
+
+    def __init__(self, net: "MeasuredLoop") -> None:
+        self._net = net
+        self._counted_s = net.delay_s()
+        self._left_s = MOST_S
+
+    def extension_s(self) -> float:
+        """Returns by how much the limit, which has just ended, is to be extended; 0 if it has ended for good."""
+        extension_s = min(self._net.delay_s() - self._counted_s, self._left_s)
+        if extension_s < 0.001:
+            return 0.0
+        self._counted_s += extension_s
+        self._left_s -= extension_s
+        return extension_s
+
+
+class MeasuredLoop(NetworkSelector):  # type: ignore[misc]
+    """kafka-python's event loop, which measures its delays. A cancelled timer is skipped when it is due.
+
+    kafka-python 3.0.12 removes it from the heap and sorts the heap again, although nearly every request's timer is
+    cancelled.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(selector=TimedSelector)
+
+    def delay_s(self) -> float:
+        """Returns for how many seconds the loop has not looked at its sockets since it was made."""
+        delay_s: float = self._selector.delay_s()
+        return delay_s
+
+    def _unschedule(self, task: Task) -> None:
+        task.scheduled_at = None
+        task.state = TaskState.UNSCHEDULED
+
+    def _schedule_tasks(self) -> None:
+        heap = self._scheduled
+        while heap and heap[0][0] <= time.monotonic():
+            when, task = heapq.heappop(heap)
+            if _is_due(when, task):
+                task.scheduled_at = None
+                self._add_ready_task(task)
+
+    def _next_scheduled_timeout(self, now: float) -> float | None:
+        heap = self._scheduled
+        while heap and not _is_due(*heap[0]):
+            heapq.heappop(heap)
+        return heap[0][0] - now if heap else None
+
+
+def _is_due(when: float, task: Task) -> bool:
+    """Whether the timer was neither cancelled nor set to another time."""
+    return task.scheduled_at == when and task.state is TaskState.SCHEDULED
 
 
 class TypedFuture(Generic[T]):
@@ -58,12 +150,10 @@ class TypedFuture(Generic[T]):
 class EventLoop:
     """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
-    def __init__(self, *, threads: int = 256) -> None:
-        """`threads` is the maximum of `lookups`; threads start on demand. A name whose name servers do not answer
-        occupies a thread for seconds and must not delay the lookups of other clusters.
-        """
+    def __init__(self) -> None:
         self.net = MeasuredLoop()
-        self.lookups = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
+        self.lookups = ThreadPoolExecutor(max_workers=256, thread_name_prefix="resolve")
+        """A name whose name servers do not answer occupies a thread for seconds: other clusters need more threads."""
         self.workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
         """For work that needs the CPU. Name lookups do not wait for it."""
         self._stopped = Future()
@@ -116,7 +206,7 @@ class EventLoop:
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        The time in which the loop did not look at its sockets does not count (`loop_delays`).
+        The time in which the loop did not look at its sockets does not count.
         """
         waiter = Future()
         limit = TimeLimit(self.net)
@@ -198,41 +288,6 @@ class EventLoop:
         self.net.close()
         for pool in (self.lookups, self.workers):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-class InterruptibleSleep:
-    """An interruptible sleep of one coroutine. Call `interrupt_in` in the loop's thread; a call before it counts."""
-
-    def __init__(self, loop: EventLoop) -> None:
-        self._loop = loop
-        self._interrupt_at: float | None = None
-        self._waiter: Future | None = None
-
-    def interrupt_in(self, seconds: float) -> None:
-        """Ends the sleep after this many seconds; the earliest of several calls counts."""
-        at = self._loop.now() + max(0.0, seconds)
-        if self._interrupt_at is None or at < self._interrupt_at:
-            self._interrupt_at = at
-            if self._waiter is not None and not self._waiter.is_done:
-                self._waiter.success(None)
-
-    async def sleep_until(self, due: float) -> bool:
-        """Sleeps until `due` (the loop's clock); returns True if the sleep was interrupted."""
-        while True:
-            now = self._loop.now()
-            if self._interrupt_at is not None and self._interrupt_at <= now:
-                self._interrupt_at = None
-                return True
-            if now >= due:
-                return False
-            end = due if self._interrupt_at is None else min(due, self._interrupt_at)
-            await self._wait(end - now)
-
-    async def _wait(self, seconds: float) -> None:
-        waiter = self._waiter = Future()
-        timer = self._loop.net.call_later(seconds, lambda: None if waiter.is_done else waiter.success(None))
-        await waiter
-        self._loop.net.cancel(timer)
 
 
 class WorkBudget:

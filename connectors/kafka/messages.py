@@ -17,8 +17,8 @@ from kafka.protocol.consumer import FetchRequest
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.error_classification import error_from_code
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
 from connectors.kafka.response_limits import Port, invalid, known, optional
+from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason

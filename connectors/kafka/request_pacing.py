@@ -80,9 +80,6 @@ class AddressBackoff:
         self._clock = clock
         self._failed: dict[tuple[str, int], _Backoff] = {}
 
-    def __len__(self) -> int:
-        return len(self._failed)
-
     def problem(self, address: tuple[str, int]) -> ObservationError | None:
         """Returns the newest failure while the address is backed off."""
         backoff = self._failed.get(address)

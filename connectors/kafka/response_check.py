@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.kafka.response_limits import limits_of
+from connectors.kafka.response_limits import LIMITS
 from connectors.metadata.field_readers import uvarint
 from rules.model.monitoring import Reason
 
@@ -62,7 +62,7 @@ def check_response(data: memoryview, *, api_key: int, name: str, response_class:
         body = (
             _tagged_section({}, "header", after=4)(walk, 0) if flexible and api_key != ApiVersionsRequest.API_KEY else 4
         )
-        if api_key == ApiVersionsRequest.API_KEY and _error_code(data, body) == _UNSUPPORTED_VERSION:
+        if api_key == ApiVersionsRequest.API_KEY and struct.unpack_from(">h", data, body)[0] == _UNSUPPORTED_VERSION:
             version = 0
         end = _checker(response_class[None], version, api_key)(walk, body)
     except (IndexError, struct.error):
@@ -83,11 +83,6 @@ def refused(name: str, why: str) -> ObservationError:
     return ObservationError(Reason.INVALID_RESPONSE, f"{name}: {why}")
 
 
-def _error_code(data: memoryview, position: int) -> int:
-    code: int = struct.unpack_from(">h", data, position)[0]
-    return code
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Encoding:
     """How the fields of a struct are encoded (KIP-482)."""
@@ -102,7 +97,7 @@ class _Encoding:
 @cache
 def _checker(response_class: Any, version: int, api_key: int) -> _Step:
     flexible = response_class.flexible_version_q(version)
-    encoding = _Encoding(version=version, compact=flexible, tagged=flexible, limits=limits_of(api_key).elements)
+    encoding = _Encoding(version=version, compact=flexible, tagged=flexible, limits=LIMITS[api_key].elements)
     return _struct(response_class._struct, "", encoding)
 
 

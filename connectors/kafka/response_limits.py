@@ -28,7 +28,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connectors.errors import ObservationError
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
+from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
@@ -57,7 +57,7 @@ class ResponseLimits:
 _ONE_PARTITION: Final = {"responses": 16, "topics": 16, "responses.partitions": 16, "topics.partitions": 16}
 """One partition of one topic is requested."""
 
-_LIMITS: Final[Mapping[int, ResponseLimits]] = {
+LIMITS: Final[Mapping[int, ResponseLimits]] = {
     ApiVersionsRequest.API_KEY: ResponseLimits(
         max_bytes=64 * KIB,
         elements={"api_keys": 1_000, "supported_features": 1_000, "finalized_features": 1_000},
@@ -90,15 +90,7 @@ _LIMITS: Final[Mapping[int, ResponseLimits]] = {
         built_in_thread_from=None,
     ),
 }
-
-
-def limits_of(api_key: int) -> ResponseLimits:
-    """Returns the limits of an API that kraftwatch uses.
-
-    Raises:
-        KeyError: kraftwatch does not use this API.
-    """
-    return _LIMITS[api_key]
+"""By the API's key: of all that kraftwatch uses."""
 
 
 def max_response_bytes(request: Any) -> int:
@@ -107,7 +99,7 @@ def max_response_bytes(request: Any) -> int:
     Raises:
         KeyError: kraftwatch does not use this API.
     """
-    limit = _LIMITS[request.API_KEY].max_bytes
+    limit = LIMITS[request.API_KEY].max_bytes
     match request.API_KEY:
         case FetchRequest.API_KEY:
             return limit + max(int(request.max_bytes), MAX_BATCH_BYTES)

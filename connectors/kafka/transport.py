@@ -17,6 +17,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from cryptography import x509
@@ -57,24 +58,18 @@ async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadl
 
 async def _connect(loop: EventLoop, address: str, port: int, *, deadline: float) -> socket.socket:
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    try:
-        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    except OSError as problem:
-        raise error_from_errno(problem.errno or 0, where) from problem
-    try:
-        code = await _handshake(loop, sock, (address, port), deadline)
-    except kafka_errors.KafkaTimeoutError as problem:
-        sock.close()
-        raise ObservationError(Reason.TIMED_OUT, f"{where}: the connection is not accepted") from problem
-    except OSError as problem:
-        sock.close()
-        raise error_from_errno(problem.errno or 0, where) from problem
-    except BaseException:
-        sock.close()
-        raise
-    if code:
-        sock.close()
-        raise error_from_errno(code, where)
+    with ExitStack() as opened:
+        try:
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+            opened.callback(sock.close)
+            code = await _handshake(loop, sock, (address, port), deadline)
+        except kafka_errors.KafkaTimeoutError as problem:
+            raise ObservationError(Reason.TIMED_OUT, f"{where}: the connection is not accepted") from problem
+        except OSError as problem:
+            raise error_from_errno(problem.errno or 0, where) from problem
+        if code:
+            raise error_from_errno(code, where)
+        opened.pop_all()
     return sock
 
 
@@ -204,16 +199,12 @@ async def secure(
     """
     if options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
         return PlainTransport(loop.net, sock, host=host)
-    try:
+    with ExitStack() as opened:
+        opened.callback(sock.close)
         transport = TlsTransport(loop.net, sock, host=host, ssl_context=tls_context(options))
-    except BaseException:
-        sock.close()
-        raise
-    try:
+        opened.callback(transport.abort)
         await transport.handshake_by(deadline)
-    except BaseException:
-        transport.abort()
-        raise
+        opened.pop_all()
     return transport
 
 

@@ -13,7 +13,6 @@ from connectors.errors import ObservationError, UndecodableError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.client import Address
-from connectors.kafka.fetch_snapshot import FetchSnapshotResponse
 from connectors.kafka.messages import (
     TOPIC,
     TOPIC_ID,
@@ -24,6 +23,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
+from connectors.kafka.schemas import FetchSnapshotResponse
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind, to_json
 from rules.model.identifiers import SnapshotId

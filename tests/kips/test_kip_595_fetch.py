@@ -11,7 +11,6 @@ from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
@@ -20,6 +19,7 @@ from connectors.kafka.messages import (
     parse_describe_quorum,
     parse_fetch,
 )
+from connectors.kafka.schemas import FetchSnapshotRequest
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import event_loop, loop_delays
+from connectors.kafka import event_loop
 from connectors.kafka.event_loop import EventLoop
 
 
@@ -34,8 +34,7 @@ def simulated_time_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLoop]:
             now_s[0] += timeout + 1e-9
         return ready
 
-    for module in (event_loop, loop_delays):
-        monkeypatch.setattr(module, "time", time)
+    monkeypatch.setattr(event_loop, "time", time)
     monkeypatch.setattr("kafka.net.selector.time", time)
     monkeypatch.setattr(selectors.DefaultSelector, "select", jump)
     created = EventLoop()

@@ -12,7 +12,7 @@ from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import RecordPosition, VotersReplaced
 from connectors.observations.observation import LeaderViewPolled, ObservationFailed

@@ -14,10 +14,10 @@ from connectors.gather import log_follower
 from connectors.gather.commit_buffer import CommittedRecords, FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
+from connectors.gather.observation_writer import RedactedBatches, redacted_batches
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.observation import ObservationFailed, ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason

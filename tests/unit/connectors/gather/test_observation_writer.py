@@ -9,8 +9,7 @@ from crc32c import crc32c
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter
-from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
+from connectors.gather.observation_writer import ObservationWriter, RedactedBatches, redacted_batches
 from connectors.metadata.record_framing import NOOP
 from connectors.observations.observation import (
     BrokenContract,

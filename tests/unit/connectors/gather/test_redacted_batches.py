@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from connectors.gather.redacted_batches import redacted_batches
+from connectors.gather.observation_writer import redacted_batches
 from connectors.metadata import batches
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece

@@ -1,8 +1,7 @@
 """An ObservationWriter for tests: a subclass records what its test expects, and any other write fails the test."""
 
 from connectors.gather.commit_buffer import CommittedRecords
-from connectors.gather.observation_writer import ObservationWriter
-from connectors.gather.redacted_batches import RedactedBatches
+from connectors.gather.observation_writer import ObservationWriter, RedactedBatches
 from connectors.observations.observation import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.identifiers import SnapshotId
 

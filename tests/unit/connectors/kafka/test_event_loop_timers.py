@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.kafka.loop_delays import MeasuredLoop
+from connectors.kafka.event_loop import MeasuredLoop
 
 
 @pytest.fixture

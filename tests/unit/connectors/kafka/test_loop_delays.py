@@ -12,12 +12,11 @@ from typing import cast
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.kafka import loop_delays
+from connectors.kafka import event_loop
 from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.loop_delays import MOST_S, MeasuredLoop, TimedSelector, TimeLimit
+from connectors.kafka.event_loop import MOST_S, EventLoop, MeasuredLoop, TimedSelector, TimeLimit
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
 from tests.unit.connectors.kafka.test_client import client_of
@@ -89,7 +88,7 @@ def test_answers_that_a_busy_loop_reads_late_are_not_late(
     loop: EventLoop, monkeypatch: pytest.MonkeyPatch, most_s: float
 ) -> None:
     """Each of three answers is there at once. The loop reads them in turns of 150 ms; the limit is 200 ms."""
-    monkeypatch.setattr(loop_delays, "MOST_S", most_s)
+    monkeypatch.setattr(event_loop, "MOST_S", most_s)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
 

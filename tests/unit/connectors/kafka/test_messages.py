@@ -11,7 +11,6 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address
-from connectors.kafka.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import (
     TOPIC_ID,
     FetchResult,
@@ -22,6 +21,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
+from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason

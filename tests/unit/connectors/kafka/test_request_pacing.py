@@ -75,5 +75,5 @@ def test_number_of_remembered_addresses_is_bounded() -> None:
     backoff = AddressBackoff(lambda: 0.0)
     for number in range(3 * MAX_ADDRESSES):
         backoff.fail(Address(f"c{number}", 9093), ObservationError(Reason.REFUSED, "no"))
-    assert len(backoff) == MAX_ADDRESSES
+    assert len(backoff._failed) == MAX_ADDRESSES
     assert backoff.problem(Address(f"c{3 * MAX_ADDRESSES - 1}", 9093)) is not None

@@ -11,9 +11,9 @@ from kafka.protocol.consumer import FetchResponse
 from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
-from connectors.kafka.fetch_snapshot import FetchSnapshotResponse
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
 from connectors.kafka.response_limits import optional
+from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
 from rules.model.monitoring import Reason
 

@@ -19,9 +19,8 @@ from connectors.metadata.batch_writer import (
     write_batch,
 )
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.field_readers import Values, field_reader, read_body
+from connectors.metadata.field_readers import Values, read_body, schema_readers
 from connectors.metadata.record_framing import FRAME_VERSION, control_type, framed_records, value_header
-from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.observation import Observation, ObservationKind
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset
 
@@ -30,7 +29,6 @@ _BEGIN: Final = 23
 _END: Final = 24
 _ABORT: Final = 25
 _MARKERS: Final = tuple(bytes((FRAME_VERSION, type_)) for type_ in (_BEGIN, _END, _ABORT))
-_RECORD_VERSION: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +216,8 @@ class _Reading:
             try:
                 type_ = control_type(chunk, record.key)
                 if type_ in _READ and record.value is not None:
-                    self._control[type_] = _control_values(type_, chunk[record.value[0] : record.value[1]])
+                    (reader,) = schema_readers(type_, 0, control=True)
+                    self._control[type_] = read_body(reader, chunk[slice(*record.value)])
             except UndecodableError as error:
                 offset = batch.base_offset + record.delta
                 raise UsageError(f"the control record at offset {offset} cannot be read: it {error}") from None
@@ -245,10 +244,6 @@ class _Reading:
         )
 
 
-def _control_values(type_: int, value: bytes) -> dict[str, Any]:
-    return read_body(field_reader(record_schemas().control[type_].versions[0][0]), value)
-
-
 def with_endpoints(voters: Values, endpoints: Mapping[NodeId, Endpoint]) -> Values:
     """Returns a VotersRecord in which these voters have exactly these endpoints; everything else is unchanged."""
     changed = []
@@ -273,9 +268,9 @@ def snapshot_batches(log: CompleteLog, voters: Values) -> Iterator[bytes]:
     header: list[tuple[ControlRecordType, Mapping[str, Any]]] = [
         (
             ControlRecordType.SNAPSHOT_HEADER,
-            {"version": _RECORD_VERSION, "last_contained_log_timestamp": log.newest_ms},
+            {"version": 0, "last_contained_log_timestamp": log.newest_ms},
         ),
-        (ControlRecordType.KRAFT_VERSION, {"version": _RECORD_VERSION, "kraft_version": log.kraft_version}),
+        (ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": log.kraft_version}),
         (ControlRecordType.VOTERS, voters),
     ]
     offset = 0
@@ -294,4 +289,4 @@ def snapshot_batches(log: CompleteLog, voters: Values) -> Iterator[bytes]:
     for batch in log.batches:
         yield with_position(batch.content, base_offset=offset, leader_epoch=log.epoch)
         offset += batch.records
-    yield control([(ControlRecordType.SNAPSHOT_FOOTER, {"version": _RECORD_VERSION})])
+    yield control([(ControlRecordType.SNAPSHOT_FOOTER, {"version": 0})])

@@ -69,7 +69,11 @@ def make_backup(partition: Path, backup: Path, snapshot: str, content: bytes) ->
         incomplete = backup.with_name(backup.name + _INCOMPLETE)
         if incomplete.exists():
             shutil.rmtree(incomplete)
-        _copy(partition, incomplete, manifest)
+        incomplete.mkdir(mode=0o700)
+        for name in manifest.files:
+            shutil.copy2(partition / name, incomplete / name)
+            sync_path(incomplete / name)
+        replace_file(incomplete / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
         incomplete.rename(backup)
         sync_path(backup.parent)
     except OSError as problem:
@@ -152,14 +156,6 @@ def publish_part(part: Path) -> None:
     """
     part.replace(part.with_name(part.name.removesuffix(".part")))
     sync_path(part.parent)
-
-
-def _copy(partition: Path, target: Path, manifest: BackupManifest) -> None:
-    target.mkdir(mode=0o700)
-    for name in manifest.files:
-        shutil.copy2(partition / name, target / name)
-        sync_path(target / name)
-    replace_file(target / MANIFEST, _MANIFEST.dump_json(manifest, indent=1) + b"\n")
 
 
 def _digests(partition: Path) -> dict[str, str]:

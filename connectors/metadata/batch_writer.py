@@ -1,14 +1,14 @@
 """Writes record batches (magic 2) of the metadata log, in the layout of Kafka's `DefaultRecordBatch`.
 
-The writers of a record's fields are built from its schema: the inverse of `field_readers`. Flexible encoding (KIP-482),
-as Kafka's generated message classes write it. Tagged fields are not written: no record that is written here has any.
+A record's fields are written by its schema: the inverse of `field_readers`. Flexible encoding (KIP-482), as Kafka's
+generated message classes write it. Tagged fields are not written: no record that is written here has any.
 """
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from connectors.metadata.batches import FRAME, HEADER, MAGIC, write_crc
 from connectors.metadata.field_readers import FIXED
@@ -20,10 +20,6 @@ _EPOCH_AT: Final = 12
 _CONTROL_KEY: Final = Struct(">hh")
 _BASE_OFFSET: Final = Struct(">q")
 _EPOCH: Final = Struct(">i")
-FieldWriter: TypeAlias = Callable[[Any], bytes]
-"""Returns the bytes of a value, which has the form that a reader of the same type returns."""
-
-_ZERO_UUID: Final = bytes(16)
 
 
 class ControlRecordType(IntEnum):
@@ -44,8 +40,8 @@ class RecordContent(NamedTuple):
 
 def control_record(type_: ControlRecordType, values: Mapping[str, Any]) -> RecordContent:
     """Returns a control record in version 0, the only one."""
-    write = field_writer(record_schemas().control[type_].versions[0][0])
-    return RecordContent(_CONTROL_KEY.pack(0, type_), write(values))
+    (fields,) = record_schemas().control[type_].versions[0]
+    return RecordContent(_CONTROL_KEY.pack(0, type_), _written(fields, values))
 
 
 def write_batch(
@@ -89,24 +85,25 @@ def _record(record: RecordContent, delta: int) -> bytes:
     return signed_varint(len(content)) + content
 
 
-def field_writer(type_: FieldType) -> FieldWriter:
-    """Returns a writer of one type.
+def _written(type_: FieldType, value: Any) -> bytes:
+    """Returns the bytes of a value, which has the form that a reader of the same type returns.
 
     Raises:
         KeyError: the type is none that a control record of KRaft has.
     """
     match type_.name:
         case "struct":
-            return _struct(type_)
+            return b"".join(_written(one.type, value[one.name]) for one in type_.fields if one.tag is None) + b"\0"
         case "compact_array":
             assert type_.of is not None
-            return _array(field_writer(type_.of))
+            return unsigned_varint(len(value) + 1) + b"".join(_written(type_.of, element) for element in value)
         case "compact_string":
-            return _write_string
+            content: bytes = value.encode()
+            return unsigned_varint(len(content) + 1) + content
         case "uuid":
-            return _write_uuid
+            return bytes(16) if value is None else urlsafe_b64decode(value + "==")
         case name:
-            return FIXED[name].pack
+            return FIXED[name].pack(value)
 
 
 def unsigned_varint(value: int) -> bytes:
@@ -122,28 +119,3 @@ def unsigned_varint(value: int) -> bytes:
 def signed_varint(value: int) -> bytes:
     """Returns a zigzag varint."""
     return unsigned_varint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def _struct(type_: FieldType) -> FieldWriter:
-    writers = [(field.name, field_writer(field.type)) for field in type_.fields if field.tag is None]
-
-    def write_struct(values: Mapping[str, Any]) -> bytes:
-        return b"".join(writer(values[name]) for name, writer in writers) + b"\0"
-
-    return write_struct
-
-
-def _array(element: FieldWriter) -> FieldWriter:
-    def write_array(values: list[Any]) -> bytes:
-        return unsigned_varint(len(values) + 1) + b"".join(element(value) for value in values)
-
-    return write_array
-
-
-def _write_string(value: str) -> bytes:
-    content = value.encode()
-    return unsigned_varint(len(content) + 1) + content
-
-
-def _write_uuid(value: str | None) -> bytes:
-    return _ZERO_UUID if value is None else urlsafe_b64decode(value + "==")

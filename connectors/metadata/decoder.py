@@ -2,28 +2,21 @@
 
 Records are decoded by their schema, and topic and partition records with a layout as a run: both ways give the same
 events. Invalid bytes never raise. A batch or record that cannot be decoded becomes an Undecodable with offset and
-reason, and decoding continues after it. Records that no rule needs are skipped by their length.
+reason, and decoding continues after it.
 """
 
 from dataclasses import replace
-from functools import cache, partial
-from typing import Final
+from functools import partial
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
-from connectors.metadata.field_readers import Values, read_body, schema_readers
-from connectors.metadata.record_framing import (
-    FRAME_VERSION,
-    FramedRecord,
-    framed_record,
-    is_noop,
-    record_header,
-)
-from connectors.metadata.record_layouts import RecordLayout, is_text, read_records
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, RecordSchema, record_schemas
+from connectors.metadata.field_readers import Values, read_fitting, schema_readers
+from connectors.metadata.record_framing import FramedRecord, framed_record, is_noop, record_header
+from connectors.metadata.record_layouts import is_text, read_records
+from connectors.metadata.record_schemas import RecordSchema, record_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS
-from connectors.metadata.redaction import BLANK, is_blanked
-from connectors.metadata.run_rows import RowOf, read_known, row_of
+from connectors.metadata.redaction import is_blanked
+from connectors.metadata.run_rows import read_known, row_of
 from connectors.metadata.value_limits import (
     LARGEST_INT32,
     LARGEST_OFFSET,
@@ -43,9 +36,6 @@ from connectors.observations.observation import Event
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
 from rules.model.identifiers import Epoch, Millis, Offset, SnapshotId
 
-_ROW: Final = "row"
-"""The key of what `row_of` returned in `RecordLayout.known`."""
-
 
 def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snapshot: SnapshotId | None) -> None:
     """Appends the events of one batch to `events`."""
@@ -59,7 +49,7 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
     while True:
         position, delta = read_known(payload, batch, position, delta, run.rows)
         for start, number, layout, found in read_records(payload, batch, position, delta):
-            make = None if layout is None else _row_of(layout)
+            make = None if layout is None else row_of(layout)
             if layout is not None and make is not None:
                 row = make(payload, start, number, found)
                 if row is not None:
@@ -69,7 +59,7 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
             elif layout is not None and layout.schema.name not in CONVERTERS and all(map(is_text, layout.texts(found))):
                 continue
             record = found if layout is None else framed_record(payload, start, batch, number)
-            event = None if _is_skipped(payload, record) else _event(payload, batch, record, snapshot)
+            event = _event(payload, batch, record, snapshot)
             if event is not None:
                 run = _ended(run, events)
                 events.append(event)
@@ -78,28 +68,12 @@ def decode_batch(payload: bytes, batch: RecordBatch, events: DecodedEvents, snap
             return
 
 
-def _row_of(layout: RecordLayout) -> RowOf | None:
-    known = layout.known
-    if _ROW not in known:
-        known[_ROW] = row_of(layout)
-    made: RowOf | None = known[_ROW]
-    return made
-
-
 def _ended(run: PartitionRun, events: DecodedEvents) -> PartitionRun:
     """Appends a run, if it has rows; returns an empty one of the same batch."""
     if not run.rows:
         return run
     events.append(run)
     return replace(run, rows=[])
-
-
-def _is_skipped(payload: bytes, record: FramedRecord) -> bool:
-    """Returns whether no rule needs a record."""
-    if record.fault is not None or record.key is not None or record.value is None:
-        return False
-    at, end = record.value
-    return payload[at : min(at + 3, end)] in skipped_prefixes() and payload[end - 1] != BLANK
 
 
 def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotId | None) -> Event | None:
@@ -162,26 +136,11 @@ def _read_values(schema: RecordSchema, version: int, body: bytes, *, control: bo
     """
     if version not in schema.versions:
         raise UndecodableError(f"{schema.name} version {version} is not known to {record_schemas().known_to}")
-    problem: UndecodableError | None = None
-    for reader in schema_readers(schema.type, version, control=control):
-        try:
-            return read_body(reader, body)
-        except UndecodableError as error:
-            problem = problem or error
-    if is_blanked(body):
-        raise UndecodableError(f"{schema.name} version {version} did not match its schema and was blanked")
-    raise UndecodableError(f"{schema.name} version {version} {problem}")
-
-
-@cache
-def skipped_prefixes() -> frozenset[bytes]:
-    """Returns the first three bytes (frame version, type, version) of the records that no rule needs."""
-    return frozenset(
-        bytes((FRAME_VERSION, schema.type, version))
-        for schema in record_schemas().records.values()
-        if schema.name not in CONVERTERS and schema.name not in CREDENTIAL_FIELDS
-        for version in schema.versions
-    )
+    try:
+        return read_fitting(schema_readers(schema.type, version, control=control), body)[1]
+    except UndecodableError as error:
+        problem = "did not match its schema and was blanked" if is_blanked(body) else str(error)
+        raise UndecodableError(f"{schema.name} version {version} {problem}") from None
 
 
 def decode_records(
@@ -215,10 +174,7 @@ def decode_records(
             last_offset=None if last is None else Offset(last),
             leader_epoch=None if epoch is None else Epoch(epoch),
             high_watermark=None if committed_end is None else Offset(committed_end),
-            newest_timestamp_ms=summary.newest_timestamp_ms,
-            first_epoch=summary.first_epoch,
-            last_epoch=summary.last_epoch,
-            epoch_drop=summary.epoch_drop,
+            **vars(summary),
         )
     )
     return events

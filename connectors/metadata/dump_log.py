@@ -5,32 +5,17 @@ raise: unreadable records and batches are reported at their position, and the du
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.metadata.batches import (
-    MAGIC,
-    MAGIC_AT,
-    BadBatch,
-    RecordBatch,
-    ScanItem,
-    TornTail,
-    rejection_reason,
-    scan,
-)
-from connectors.metadata.field_readers import FieldReader, field_reader, read_body
-from connectors.metadata.record_framing import (
-    FramedRecord,
-    framed_record,
-    framed_records,
-    record_header,
-)
+from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, RecordBatch, TornTail, rejection_reason, scan
+from connectors.metadata.field_readers import FieldReader, read_fitting, schema_readers
+from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records, record_header
 from connectors.metadata.record_layouts import read_records
-from connectors.metadata.record_rendering import FieldStyle, Json, Renderer, renderer, text_of
-from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, RecordSchema, record_schemas
+from connectors.metadata.record_rendering import FieldStyle, Json, rendered, text_of
+from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType, record_schemas
 
 CONTROL_NAMES: Final = {
     "LeaderChangeMessage": "LeaderChange",
@@ -147,27 +132,18 @@ def readable_batches(segment: bytes) -> Iterator[RecordBatch | DumpGap]:
     """Yields the undamaged batches of a file in order, and what is missing between them."""
     next_offset: int | None = None
     for item in scan(segment):
-        batch = _readable(item)
-        if batch is None:
+        batch = item.header if isinstance(item, BadBatch) else item
+        # An undamaged batch at an unexpected offset is read: the rest of the file is still useful.
+        if not isinstance(batch, RecordBatch) or (batch is not item and rejection_reason(batch, None) is not None):
             assert not isinstance(item, RecordBatch)
             next_offset = None
-            yield _unread_gap(item)
+            yield DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=_unread(item))
             continue
         if next_offset is not None and batch.base_offset != next_offset:
-            yield _offset_gap(batch, next_offset)
+            reason = f"base offset {batch.base_offset}, expected {next_offset}"
+            yield DumpGap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
         next_offset = batch.last_offset + 1
         yield batch
-
-
-def _readable(item: ScanItem) -> RecordBatch | None:
-    """Returns a whole and undamaged batch, even at an unexpected offset: the rest of the file is still useful."""
-    match item:
-        case RecordBatch():
-            return item
-        case BadBatch(header=header):
-            return header if header is not None and rejection_reason(header, None) is None else None
-        case TornTail():
-            return None
 
 
 def is_record_log(segment: bytes) -> bool:
@@ -184,16 +160,11 @@ def is_record_log(segment: bytes) -> bool:
             return False
 
 
-def _unread_gap(item: BadBatch | TornTail) -> DumpGap:
+def _unread(item: BadBatch | TornTail) -> str:
     if isinstance(item, BadBatch):
-        return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=item.reason)
+        return item.reason
     missing = "" if item.missing is None else f": {item.missing} bytes of its last batch are missing"
-    return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=f"the file is torn{missing}")
-
-
-def _offset_gap(batch: RecordBatch, expected: int) -> DumpGap:
-    reason = f"base offset {batch.base_offset}, expected {expected}"
-    return DumpGap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
+    return f"the file is torn{missing}"
 
 
 def dump_record(
@@ -211,18 +182,20 @@ def dump_record(
     start, end = record.value or (record.start, record.end)
     try:
         type_number, version, body = record_header(segment, batch, record)
-        schema = _schemas(kafka, control=batch.is_control).get(type_number)
+        known, control = record_schemas(kafka), batch.is_control
+        schema = (known.control if control else known.records).get(type_number)
         if schema is None:
             type_, number = UNKNOWN, type_number
-            what = "control record type" if batch.is_control else "record type"
-            reason = f"{what} {type_number} is not known to {record_schemas(kafka).known_to}"
+            what = "control record type" if control else "record type"
+            reason = f"{what} {type_number} is not known to {known.known_to}"
         else:
             type_ = schema.constant or CONTROL_NAMES[schema.name]
             if version not in schema.versions:
-                reason = f"version {version} of {type_} is not known to {record_schemas(kafka).known_to}"
+                reason = f"version {version} of {type_} is not known to {known.known_to}"
             else:
-                codecs = _codecs(type_number, version, kafka, control=batch.is_control, secrets=secrets)
-                data = _data(codecs, segment[body])
+                readers = schema_readers(type_number, version, control=control, kafka=kafka)
+                blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
+                data = _data(schema.versions[version], readers, segment[body], blank)
     except UndecodableError as error:
         reason, damaged = str(error), True
     return DumpedRecord(
@@ -239,39 +212,15 @@ def dump_record(
     )
 
 
-def _data(codecs: tuple["Codec", ...], body: bytes) -> dict[str, Json]:
-    """Returns the fields, read with the first schema that fits the body to its last byte.
-
-    Raises:
-        UndecodableError: no schema fits; names what is wrong with the newest.
-    """
-    problem: UndecodableError | None = None
-    for reader, render in codecs:
-        try:
-            values = read_body(reader, body)
-        except UndecodableError as error:
-            problem = problem or error
-        else:
-            rendered: dict[str, Json] = render(values)
-            return rendered
-    raise UndecodableError(f"the record {problem}")
-
-
-Codec: TypeAlias = tuple[FieldReader, Renderer]
-"""Reads and prints one version of a record with one schema."""
-
-
-def _schemas(kafka: str | None, *, control: bool) -> Mapping[int, RecordSchema]:
-    schemas = record_schemas(kafka)
-    return schemas.control if control else schemas.records
-
-
-@cache
-def _codecs(type_: int, version: int, kafka: str | None, *, control: bool, secrets: bool) -> tuple[Codec, ...]:
-    """Returns a codec for each schema of this version of a record, the newest first."""
-    schema = _schemas(kafka, control=control)[type_]
-    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
-    return tuple((field_reader(fields), renderer(fields, blank=blank)) for fields in schema.versions[version])
+def _data(
+    schemas: Sequence[FieldType], readers: Sequence[FieldReader], body: bytes, blank: Set[str]
+) -> dict[str, Json]:
+    try:
+        number, values = read_fitting(readers, body)
+    except UndecodableError as error:
+        raise UndecodableError(f"the record {error}") from None
+    data: dict[str, Json] = rendered(schemas[number], values, blank=blank)
+    return data
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ returned as None. Readers check everything: invalid values and fields beyond the
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
@@ -57,6 +57,21 @@ def read_body(reader: FieldReader, body: bytes) -> Values:
     return values
 
 
+def read_fitting(readers: Sequence[FieldReader], body: bytes) -> tuple[int, Values]:
+    """Returns the number of the first reader that fits a body to its last byte, and the fields that it reads.
+
+    Raises:
+        UndecodableError: none fits; the reason is that of the first.
+    """
+    problem: UndecodableError | None = None
+    for number, reader in enumerate(readers):
+        try:
+            return number, read_body(reader, body)
+        except UndecodableError as error:
+            problem = problem or error
+    raise problem or UndecodableError("is of an unknown type or version")
+
+
 def uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Returns an unsigned varint of at most five bytes, and the position after it.
 
@@ -103,14 +118,17 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
 
 
 @lru_cache(maxsize=1024)
-def schema_readers(type_: int, version: int, *, control: bool, spans: bool = False) -> tuple[FieldReader, ...]:
+def schema_readers(
+    type_: int, version: int, *, control: bool, spans: bool = False, kafka: str | None = None
+) -> tuple[FieldReader, ...]:
     """Returns a reader for each schema of a record's version, the newest Kafka's first; none if the record is unknown.
 
     Args:
         control: `type_` is that of a control record.
         spans: complete bodies are read, and credentials are returned as Span.
+        kafka: as in `record_schemas`.
     """
-    known = record_schemas()
+    known = record_schemas(kafka)
     schema = (known.control if control else known.records).get(type_)
     if schema is None:
         return ()

@@ -63,8 +63,6 @@ class RecordLayout:
         """Returns the strings, as bytes."""
         self.plain_texts = self.picker([name for name in names if name not in secret])
         """Returns the strings that are no credentials, as bytes."""
-        self.known: dict[object, Any] = {}
-        """What callers made of the layout, by a key of their own."""
 
     def picker(self, names: Sequence[str]) -> Callable[[Raw], Raw]:
         """Returns a function that takes these fields out of the values of a record.

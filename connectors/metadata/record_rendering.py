@@ -1,7 +1,7 @@
 """Renders a record's values as Kafka's own JSON (the generated `XRecordJsonConverter.write`).
 
 The JSON holds every field of the record's version in Kafka's order of declaration. A tagged field appears only if it
-differs from its default. Bytes are base64, UUIDs are printed as Kafka prints them. `renderer` renders values that were
+differs from its default. Bytes are base64, UUIDs are printed as Kafka prints them. `rendered` renders values that were
 read by schema; `text_of` renders those of a record with a layout, as the same JSON or as text for people.
 """
 
@@ -13,13 +13,12 @@ from math import isfinite, isnan
 from struct import Struct
 from typing import Any, Final, Literal, TypeAlias
 
-from connectors.metadata.field_readers import Values, uuid_text
+from connectors.metadata.field_readers import uuid_text
 from connectors.metadata.record_layouts import CODES, Raw, RecordLayout
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, FieldType
 
 Json: TypeAlias = Any
 """Any value that `json.dumps` accepts."""
-Renderer: TypeAlias = Callable[[Any], Json]
 
 BLANK: Final = "(blanked)"
 """Replaces a credential of any length."""
@@ -27,8 +26,8 @@ _ZERO_UUID: Final = "A" * 22
 _CONTENT: Final = frozenset({"compact_string", "compact_nullable_string", "compact_bytes", "compact_nullable_bytes"})
 
 
-def renderer(type_: FieldType, *, blank: Set[str] = frozenset()) -> Renderer:
-    """Returns a function that converts a value of `field_readers` to Kafka's JSON.
+def rendered(type_: FieldType, value: Any, *, blank: Set[str] = frozenset()) -> Json:
+    """Returns a value of `field_readers` as Kafka's JSON.
 
     Args:
         type_: the value's type; for a record the struct of its version.
@@ -36,73 +35,38 @@ def renderer(type_: FieldType, *, blank: Set[str] = frozenset()) -> Renderer:
     """
     match type_.name:
         case "struct":
-            return _struct(type_, blank)
+            shown = (one for one in type_.fields if one.tag is None or value[one.name] != type_.defaults[one.name])
+            return {
+                one.json: _blanked(one.type, value[one.name])
+                if one.name in blank
+                else rendered(one.type, value[one.name], blank=blank)
+                for one in shown
+            }
+        case "uuid":
+            return _ZERO_UUID if value is None else value
+        case _ if value is None:
+            return None
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
-            return _array(renderer(type_.of, blank=blank))
+            return [rendered(type_.of, element, blank=blank) for element in value]
         case "compact_bytes" | "compact_nullable_bytes":
-            return _bytes
-        case "uuid":
-            return _uuid
-        case "float64":
-            return _float
+            return b64encode(value).decode("ascii")
+        case "float64" if not isfinite(value):
+            # As strings, as Jackson does: JSON has no literals for them.
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case _:
-            return lambda value: value
+            return value
 
 
-def _struct(type_: FieldType, blank: Set[str]) -> Renderer:
-    fields = [
-        (
-            field.name,
-            field.json,
-            _blanking(field.type) if field.name in blank else renderer(field.type, blank=blank),
-            field.tag is not None,
-            type_.defaults[field.name],
-        )
-        for field in type_.fields
-    ]
-
-    def render_struct(values: Values) -> Json:
-        return {
-            json: render(values[name])
-            for name, json, render, tagged, default in fields
-            if not tagged or values[name] != default
-        }
-
-    return render_struct
-
-
-def _array(element: Renderer) -> Renderer:
-    return lambda values: None if values is None else [element(value) for value in values]
-
-
-def _bytes(value: bytes | None) -> str | None:
-    return None if value is None else b64encode(value).decode("ascii")
-
-
-def _uuid(value: str | None) -> str:
-    return _ZERO_UUID if value is None else value
-
-
-def _float(value: float) -> float | str:
-    """Returns NaN and the infinities as strings, as Jackson does: JSON has no literals for them."""
-    if isfinite(value):
-        return value
-    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _blanking(type_: FieldType) -> Renderer:
-    """Returns a renderer that shows every string and byte string inside the value as BLANK."""
+def _blanked(type_: FieldType, value: Any) -> Json:
+    """Replaces every string and byte string inside the value; null and empty values are shown, they hold no secret."""
     if type_.name == "struct":
-        return _struct(type_, frozenset(field.name for field in type_.fields))
+        return rendered(type_, value, blank=frozenset(one.name for one in type_.fields))
     if type_.of is not None:
-        return _array(_blanking(type_.of))
-    return _blanked if type_.name in _CONTENT else renderer(type_)
-
-
-def _blanked(value: str | bytes | None) -> str | None:
-    """Returns BLANK; null and empty values are shown, because they hold no secret."""
-    return None if value is None else BLANK if value else ""
+        return None if value is None else [_blanked(type_.of, element) for element in value]
+    if type_.name in _CONTENT:
+        return None if value is None else BLANK if value else ""
+    return rendered(type_, value)
 
 
 FieldStyle: TypeAlias = Literal["json", "text"]
@@ -113,16 +77,9 @@ TextOf: TypeAlias = Callable[[Raw], "str | None"]
 _UUID_SIZE: Final = 16
 
 
+@lru_cache(maxsize=1 << 13)
 def text_of(layout: RecordLayout, style: FieldStyle, *, secrets: bool) -> TextOf:
     """Returns the function that renders the records of a layout; credentials are blanked without `secrets`."""
-    key = (style, secrets)
-    if key not in layout.known:
-        layout.known[key] = _text_of(layout, style, secrets=secrets)
-    found: TextOf = layout.known[key]
-    return found
-
-
-def _text_of(layout: RecordLayout, style: FieldStyle, *, secrets: bool) -> TextOf:
     blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(layout.schema.name, frozenset())
     fields = [field for field in layout.fields.fields if field.tag is None or layout.holds(field.name)]
     converters: list[tuple[int, Callable[[Any], str]]] = []
@@ -159,13 +116,13 @@ def _converter(type_: FieldType, separator: str) -> Callable[[Any], str] | None:
     """Returns the function that renders a value; None for a number."""
     match type_.name:
         case "boolean":
-            return _boolean_text
+            return lambda value: "true" if value else "false"
         case "uuid":
             return _uuid_text
         case "compact_string" | "compact_nullable_string":
-            return _string_text
+            return lambda value: json.dumps(value.decode())
         case "compact_bytes" | "compact_nullable_bytes":
-            return _bytes_text
+            return lambda value: f'"{b64encode(value).decode()}"'
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
             return (
@@ -177,21 +134,9 @@ def _converter(type_: FieldType, separator: str) -> Callable[[Any], str] | None:
             return None
 
 
-def _boolean_text(value: object) -> str:
-    return "true" if value else "false"
-
-
 @lru_cache(maxsize=1 << 14)
 def _uuid_text(value: bytes) -> str:
     return f'"{uuid_text(value) or _ZERO_UUID}"'
-
-
-def _string_text(value: bytes) -> str:
-    return json.dumps(value.decode())
-
-
-def _bytes_text(value: bytes) -> str:
-    return f'"{b64encode(value).decode()}"'
 
 
 def _blanked_text(value: bytes) -> str:

@@ -25,14 +25,8 @@ from connectors.metadata.batches import (
     scan,
     write_crc,
 )
-from connectors.metadata.field_readers import FieldReader, Span, read_body, schema_readers
-from connectors.metadata.record_framing import (
-    FramedRecord,
-    control_type,
-    framed_record,
-    is_noop,
-    value_header,
-)
+from connectors.metadata.field_readers import Span, read_body, read_fitting, schema_readers
+from connectors.metadata.record_framing import FramedRecord, control_type, framed_record, is_noop, value_header
 from connectors.metadata.record_layouts import is_text, read_records
 from connectors.metadata.record_schemas import CREDENTIAL_FIELDS, record_schemas
 
@@ -50,7 +44,7 @@ RareRecord: TypeAlias = Callable[[int, int], object]
 """Is called with the api key of a metadata record and the position of its value."""
 
 
-def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[ScanItem] | None = None) -> bytes:
+def redact(batches: bytes, *, rare: RareRecord | None = None) -> bytes:
     """Returns the batches without their credentials: same length, and every CRC-32C that was valid is valid.
 
     Returns the same object if there was nothing to redact. Redacting twice changes nothing more.
@@ -58,12 +52,10 @@ def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[Sc
     Args:
         batches: record batches, of which the last may be cut off.
         rare: is called for each record of undamaged batches that has no layout.
-        items: what `scan` finds in the batches, if the caller has scanned them.
     """
-    rare = rare or _ignore
     out: bytearray | None = None
     next_offset: int | None = None
-    for item in scan(batches) if items is None else items:
+    for item in scan(batches):
         header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
         expected, next_offset = next_offset, None if header is None else header.last_offset + 1
         if header is None:
@@ -75,26 +67,18 @@ def redact(batches: bytes, *, rare: RareRecord | None = None, items: Iterable[Sc
     return batches if out is None else bytes(out)
 
 
-def _ignore(api_key: int, position: int) -> None:
-    pass
-
-
 def _edited(chunk: bytes, out: bytearray | None, header: RecordBatch | None, edits: Iterable[Edit]) -> bytearray | None:
     """Applies the edits of one batch to the copy of the chunk; makes the copy if there is none and it has to change."""
-    changes = [edit for edit in edits if not _is_done(chunk, edit)]
+    whole = ((start, end, fill * (end - start) if len(fill) == 1 else fill) for start, end, fill in edits)
+    changes = [(start, end, content) for start, end, content in whole if chunk[start:end] != content]
     if not changes:
         return out
     out = bytearray(chunk) if out is None else out
-    for start, end, fill in changes:
-        out[start:end] = fill * (end - start) if len(fill) == 1 else fill
+    for start, end, content in changes:
+        out[start:end] = content
     if header is not None:
         write_crc(memoryview(out)[header.position : header.end])
     return out
-
-
-def _is_done(chunk: bytes, edit: Edit) -> bool:
-    start, end, fill = edit
-    return chunk[start:end] == (fill * (end - start) if len(fill) == 1 else fill)
 
 
 def _damaged_batch_edits(chunk: bytes, item: ScanItem, expected: int | None) -> Iterator[Edit]:
@@ -116,16 +100,15 @@ def _damaged_batch_edits(chunk: bytes, item: ScanItem, expected: int | None) -> 
         yield start + MAGIC_AT + 1, end, _ZERO
 
 
-def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord) -> Iterator[Edit]:
+def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord | None) -> Iterator[Edit]:
     """Yields the edits of a batch with a valid CRC."""
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
     for position, delta, layout, found in read_records(chunk, header):
         if layout is None:
-            yield from (_control_record_edits if found.fault is None and header.is_control else _record_edits)(
-                chunk, found, rare
-            )
+            is_control = header.is_control and found.fault is None
+            yield from _control_record_edits(chunk, found) if is_control else _record_edits(chunk, found, rare)
         elif all(map(is_text, layout.plain_texts(found))):
             for start, end in layout.credentials:
                 yield position + start, position + end, STAR
@@ -133,16 +116,7 @@ def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord) -> Iterato
             yield from _record_edits(chunk, framed_record(chunk, position, header, delta), rare)
 
 
-def _record_edits(chunk: bytes, record: FramedRecord, rare: RareRecord) -> Iterator[Edit]:
-    """Yields the edits of a metadata record, or of any record with a fault."""
-    value = record.value
-    if record.fault is not None or record.key is not None or value is None:
-        yield record.content_start, record.end, _ZERO
-        return
-    yield from _value_edits(chunk, *value, rare)
-
-
-def _control_record_edits(chunk: bytes, record: FramedRecord, _: RareRecord) -> Iterator[Edit]:
+def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
     """Yields the edits of a control record: KRaft's own hold no credentials, an unknown or incomplete one may."""
     key, value = record.key, record.value
     if key is None or key[1] - key[0] != _CONTROL_KEY:
@@ -153,23 +127,32 @@ def _control_record_edits(chunk: bytes, record: FramedRecord, _: RareRecord) -> 
         version = int.from_bytes(body[:2], "big", signed=True)
         if type_ not in record_schemas().control:
             yield *value, _ZERO
-        elif not any(_is_complete(reader, body) for reader in schema_readers(type_, version, control=True, spans=True)):
-            yield *value, _BLANKED
+        else:
+            try:
+                read_fitting(schema_readers(type_, version, control=True, spans=True), body)
+            except UndecodableError:
+                yield *value, _BLANKED
 
 
-def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterator[Edit]:
-    """Yields the edits of a metadata record; none if it is complete and holds no credentials."""
+def _record_edits(chunk: bytes, record: FramedRecord, rare: RareRecord | None) -> Iterator[Edit]:
+    """Yields the edits of a metadata record, or of any with a fault; none if it is complete without credentials."""
+    if record.fault is not None or record.key is not None or record.value is None:
+        yield record.content_start, record.end, _ZERO
+        return
+    start, end = record.value
     try:
         api_key, version, body = value_header(chunk, start, end)
     except UndecodableError:
         yield start, end, _ZERO
         return
-    rare(api_key, start)
+    if rare is not None:
+        rare(api_key, start)
     fits = False
     for reader in schema_readers(api_key, version, control=False, spans=True):
         # If the body fits the schemas of two Kafka versions, the credentials of both are redacted.
         with suppress(UndecodableError):
-            yield from _field_edits(reader, chunk[body:end], body)
+            # Stars also replace bytes: a string stays valid UTF-8, and a reader sees that the value was redacted.
+            yield from ((body + at, body + to, STAR) for at, to in _spans(read_body(reader, chunk[body:end])))
             fits = True
     # A body that is blanked already stays as it is.
     if not fits and not is_blanked(chunk[body:end]):
@@ -178,24 +161,9 @@ def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterat
         yield body, end, _BLANKED if without_credentials else _ZERO
 
 
-def _is_complete(reader: FieldReader, body: bytes) -> bool:
-    try:
-        read_body(reader, body)
-    except UndecodableError:
-        return False
-    return True
-
-
 def is_blanked(body: bytes) -> bool:
     """Returns whether redaction overwrote a record's body."""
     return len(body) > 1 and body.count(body[:1]) == len(body) and body[:1] in (_ZERO, _BLANKED)
-
-
-def _field_edits(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
-    """Yields the edits of the credential fields of a record that matches its schema."""
-    for start, end in _spans(read_body(reader, body)):
-        # Stars also replace bytes: a string stays valid UTF-8, and a reader sees that the value was redacted.
-        yield at + start, at + end, STAR
 
 
 def _spans(value: object) -> Iterator[Span]:

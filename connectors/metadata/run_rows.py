@@ -93,6 +93,7 @@ def read_known(chunk: bytes, batch: RecordBatch, position: int, delta: int, rows
     return position, delta
 
 
+@lru_cache(maxsize=1 << 13)
 def row_of(layout: RecordLayout) -> RowOf | None:
     """Returns the function that makes the rows of a layout; None for records of other types."""
     match layout.schema.name:

@@ -67,18 +67,7 @@ class PartitionRun:
         if isinstance(values, str):
             return TopicCreated(at=at, topic_id=topic_id, name=values)
         if leader_epoch is None:
-            return PartitionChanged(
-                at=at,
-                topic_id=topic_id,
-                partition=partition,
-                replicas=values.replicas,
-                isr=values.isr,
-                elr=values.elr,
-                last_known_elr=values.last_known_elr,
-                leader=values.leader,
-                leader_set=values.leader_set,
-                recovering=values.recovering,
-            )
+            return PartitionChanged(at=at, topic_id=topic_id, partition=partition, **values._asdict())
         return PartitionSet(
             at=at,
             topic_id=topic_id,

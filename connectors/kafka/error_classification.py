@@ -121,28 +121,22 @@ def error_from_errno(number: int, where: str) -> ObservationError:
 def error_from_code(code: int, api: str) -> ObservationError:
     """Maps an error code in a response to an ObservationError; `api` is the request's name."""
     name = kafka_errors.for_code(code).__name__
-    match code:
-        case -1:
-            # Only at top level: AuthorizerNotReadyException of a restarted controller that has not found a leader yet.
-            return ObservationError(
-                Reason.NOT_READY, f"{api}: the authorizer is not ready, the node knows no leader yet"
-            )
-        case 31:
-            return ObservationError(Reason.DENIED, f"{api} needs {_PERMISSIONS.get(api, 'a permission')} on CLUSTER")
-        case 6 | 74 | 75:
-            return ObservationError(Reason.NO_LEADER, f"{api}: the node is not the leader and names no leader")
-        case 104:
-            return ObservationError(Reason.WRONG_CLUSTER, f"{api}: the node belongs to another cluster")
-        case 3 | 100:
-            return ObservationError(Reason.UNSUPPORTED, f"{api}: the node does not serve the metadata log (a broker?)")
-        case 7:
-            return ObservationError(Reason.TIMED_OUT, f"{api}: the node timed out waiting for the active controller")
-        case 33 | 34 | 58:
-            return ObservationError(Reason.NOT_AUTHENTICATED, f"{api}: {name}")
-        case _:
-            return ObservationError(Reason.UNSUPPORTED, f"{api}: error {code} ({name})")
+    if code == 31:
+        return ObservationError(Reason.DENIED, f"{api} needs {_PERMISSIONS.get(api, 'a permission')} on CLUSTER")
+    if code in (33, 34, 58):
+        return ObservationError(Reason.NOT_AUTHENTICATED, f"{api}: {name}")
+    reason, detail = _CODES.get(code, (Reason.UNSUPPORTED, f"error {code} ({name})"))
+    return ObservationError(reason, f"{api}: {detail}")
 
 
+_CODES = {
+    # Only at top level: AuthorizerNotReadyException of a restarted controller that has not found a leader yet.
+    -1: (Reason.NOT_READY, "the authorizer is not ready, the node knows no leader yet"),
+    **dict.fromkeys((6, 74, 75), (Reason.NO_LEADER, "the node is not the leader and names no leader")),
+    104: (Reason.WRONG_CLUSTER, "the node belongs to another cluster"),
+    **dict.fromkeys((3, 100), (Reason.UNSUPPORTED, "the node does not serve the metadata log (a broker?)")),
+    7: (Reason.TIMED_OUT, "the node timed out waiting for the active controller"),
+}
 _PERMISSIONS = {
     "Fetch": "CLUSTER_ACTION",
     "FetchSnapshot": "CLUSTER_ACTION",

@@ -129,11 +129,7 @@ def _snapshot_ended(snapshot: SnapshotId, at: RecordPosition, _: Values) -> Snap
 
 
 def _read_values(schema: RecordSchema, version: int, body: bytes, *, control: bool) -> Values:
-    """Returns the fields of a body, read with the newest schema that fits it.
-
-    Raises:
-        UndecodableError: the version is unknown, or no schema fits; the reason names the record.
-    """
+    """Returns the fields of a body, read with the newest schema that fits it. An error names the record."""
     if version not in schema.versions:
         raise UndecodableError(f"{schema.name} version {version} is not known to {record_schemas().known_to}")
     try:
@@ -238,9 +234,7 @@ def _decode_batches(
 ) -> _BatchSummary:
     """Appends the events of all batches to `events`; returns what the readable batches show.
 
-    Args:
-        snapshot: the snapshot to which the payload belongs; None for the log.
-        expected: the offset that the first batch must have; None accepts any.
+    `expected` is the offset that the first batch must have; None accepts any.
     """
     summary = _BatchSummary()
     next_offset = expected

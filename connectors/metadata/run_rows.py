@@ -163,22 +163,17 @@ def _values(*raw: bytes | int | None, changes: bool) -> PartitionValues | None:
     """Returns the values of a PartitionRecord, or of a PartitionChangeRecord; None if no Kafka writes such values."""
     *packed, leader, state = raw
     assert isinstance(leader, int)
-    lists = _node_lists(packed)
+    try:
+        lists = [_nodes(each) for each in packed][:4]
+    except UndecodableError:
+        return None
     states = (UNCHANGED_STATE, _RECOVERED, _RECOVERING) if changes else (_RECOVERED, _RECOVERING)
-    if lists is None or lists[0] == () or leader < (UNCHANGED_LEADER if changes else _ABSENT) or state not in states:
+    if lists[0] == () or leader < (UNCHANGED_LEADER if changes else _ABSENT) or state not in states:
         return None
     replicas, isr, elr, last_known_elr = lists if changes else [nodes or () for nodes in lists]
     led, is_set = None if leader < 0 else NodeId(leader), leader != UNCHANGED_LEADER
     recovers = None if state == UNCHANGED_STATE else state == _RECOVERING
     return PartitionValues(replicas, isr, elr, last_known_elr, led, leader_set=is_set, recovering=recovers)
-
-
-def _node_lists(packed: list[bytes | int | None]) -> list[tuple[NodeId, ...] | None] | None:
-    """Returns the first four lists; None if one of them all is invalid."""
-    try:
-        return [_nodes(each) for each in packed][:4]
-    except UndecodableError:
-        return None
 
 
 @lru_cache(maxsize=1 << 15)

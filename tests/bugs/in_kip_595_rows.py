@@ -127,8 +127,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/error_classification.py",
-        "case 104:",
-        "case 105:",
+        "104: (Reason",
+        "105: (Reason",
         "tests/unit/connectors/kafka/test_messages.py::test_errors_unrelated_to_the_leader_are_classified",
         rows="D034",
     ),

@@ -3,7 +3,6 @@
 import pytest
 
 from connectors.errors import UndecodableError
-from connectors.metadata import record_framing
 from connectors.metadata.batches import HEADER, RecordBatch, scan
 from connectors.metadata.record_framing import (
     FramedRecord,
@@ -15,7 +14,7 @@ from connectors.metadata.record_framing import (
 )
 from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, data, noop, record, uvarint, varint
-from tests.unit.connectors.metadata.unusual_records import USUAL, partition
+from tests.unit.connectors.metadata.unusual_records import partition
 
 BEFORE = batch([noop(), noop()])
 
@@ -94,18 +93,6 @@ def test_a_key_and_a_later_timestamp_are_found() -> None:
     assert framed(record(b"", 0, timestamp_delta=300), 1) == [FramedRecord(0, 8, 0, 300, None, (7, 7), 5)]
     assert framed(record(None, 0, key=b""), 1) == [FramedRecord(0, 7, 0, 0, (5, 5), None, 4)]
     assert framed(record(b"", 0), 1) == [FramedRecord(0, 7, 0, 0, None, (6, 6), 4)]
-
-
-def test_records_that_kafka_writes_are_found_without_a_call_for_each_varint(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_chunk: bytes, start: int, _batch: RecordBatch, delta: int) -> FramedRecord:
-        raise AssertionError(f"record {delta} at {start} was left to the slow way")
-
-    monkeypatch.setattr(record_framing, "_record", fail)
-    values = [*USUAL.values(), bytes(58), bytes(64), bytes(8_170), *[noop()] * 9_000, partition()]
-    records = b"".join(record(value, delta) for delta, value in enumerate(values))
-
-    assert [each.delta for each in framed(records, len(values))] == [*range(len(values))]
-    assert all(each.fault is None for each in framed(records, len(values)))
 
 
 @pytest.mark.parametrize(

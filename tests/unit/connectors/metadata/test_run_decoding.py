@@ -171,7 +171,7 @@ def test_any_partition_records_are_decoded_alike(api_key: int, version: int, dat
 def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_layouts()
     decode(batch([partition(), change(t0=ints([1, 2]))] * 3))
-    monkeypatch.setattr(run_rows, "_node_lists", pytest.fail)
+    monkeypatch.setattr(run_rows, "_nodes", pytest.fail)
     key = (8).to_bytes(4, "big") + bytes(range(9, 25))
 
     first, second, advanced = decode(

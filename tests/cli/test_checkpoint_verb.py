@@ -183,12 +183,6 @@ def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_help_says_what_it_does_and_names_the_exit_codes() -> None:
-    text = CliRunner().invoke(app, ["checkpoint", "repair", "--help"]).stdout
-    for part in ("Stop the job first", "Exit codes: 0 nothing is damaged", "--apply", "No alert is"):
-        assert part in text
-
-
 def test_a_place_that_only_spark_uses_is_replaced_and_not_repaired() -> None:
     with pytest.raises(UsageError, match="another place as checkpoint, with the same work_dir: it begins with each"):
         CliRunner().invoke(

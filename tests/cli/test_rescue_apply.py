@@ -4,8 +4,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
+from streaming.rescue.apply_voters import apply_voters
+from tests.cli.killed_process import killed_at
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 
 NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
@@ -211,46 +211,27 @@ def test_unwritable_backup_is_refused_before_anything_is_written(node: Path) -> 
     assert contents(node) == before
 
 
+CHANGES = ("open", "write", "fsync", "rename", "replace", "mkdir", "chown", "unlink", "sendfile", "close")
+"""The functions of `os` by which files are changed."""
+
+
 @pytest.mark.parametrize("call", range(1, 40))
 def test_killed_at_any_write_the_node_is_as_before_or_finished(node: Path, call: int) -> None:
     before = contents(node)
 
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(call), str(node), NEW], check=False, capture_output=True, text=True
-    )
+    killed = killed_at(call, [(os, name) for name in CHANGES], lambda: apply_voters(node, NEW, write=True))
 
     now = contents(node)
     finished = SNAPSHOT in {Path(name).name for name in now}
     left = {name: content for name, content in now.items() if not name.endswith((".part", ".part.new", SNAPSHOT))}
     assert left == before
-    assert killed.returncode in {0, -signal.SIGKILL}, killed.stderr
-    assert finished or killed.returncode != 0
+    assert finished or killed
     ended = rescue("apply", node, "--initial-controllers", NEW, "--yes")
     assert ended.exit_code == 0, ended.output
     assert ("NOTHING TO DO" in ended.stdout) == finished
     assert not [name for name in contents(node) if name.endswith((".part", ".new"))]
     assert rescue("undo", node).exit_code == 0
     assert contents(node) == before
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-left = int(sys.argv[1])
-def counted(name):
-    original = getattr(os, name)
-    def call(*args, **kwargs):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-    setattr(os, name, call)
-from streaming.rescue.apply_voters import apply_voters
-for name in ("open", "write", "fsync", "rename", "replace", "mkdir", "chown", "unlink", "sendfile", "close"):
-    counted(name)
-apply_voters(Path(sys.argv[2]), sys.argv[3], write=True)
-"""
 
 
 def refusal(ended: Result) -> str:

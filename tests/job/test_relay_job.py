@@ -3,9 +3,7 @@
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,44 +237,6 @@ def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantine
         eventually(replayed, within_s=120, every_s=1)
 
 
-@contextmanager
-def busy_topic(relay: RelayProcess) -> Iterator[None]:
-    """Writes rows of another cluster all the time: the query never waits for data."""
-    row = relay.messages()[0]
-    other = replace(row, observation=replace(row.observation, cluster="other"))
-    stopping = threading.Event()
-
-    def write() -> None:
-        while not stopping.wait(0.02):
-            relay.write(other)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-
-
-@pytest.mark.long
-def test_stopped_relay_is_an_alert_until_it_runs_again_although_other_relays_write(
-    lab: Lab, relay: RelayProcess, tmp_path: Path
-) -> None:
-    relay.wait_for_rows(1)
-    with busy_topic(relay), reading_job(relay, lab, tmp_path) as job:
-        relay.kill()
-        firing = job.wait_for("monitor-blind", subject="relay of test", within_s=180)
-        relay.start()
-        job.wait_for("monitor-blind", "resolved", subject="relay of test", within_s=120)
-
-        assert (firing.severity, firing.line["cluster"]) == ("critical", "kraftwatch")
-        assert transitions(job.alerts()) == [
-            ("monitor-blind", "critical", "firing"),
-            ("monitor-blind", "critical", "resolved"),
-        ]
-
-
 def write_garbage(relay: RelayProcess) -> None:
     from confluent_kafka import Producer
 
@@ -317,21 +277,3 @@ def same(job: JobProcess) -> list[dict[str, Any]]:
     """Returns what does not depend on the moment of a poll."""
     keys = ("cluster", "cluster_id", "rule", "subject", "severity", "state", "remedy", "fingerprint")
     return [{key: alert.line[key] for key in keys} for alert in job.alerts()]
-
-
-def test_missing_relay_is_one_sentence(tmp_path: Path) -> None:
-    file = tmp_path / "kraftwatch.yaml"
-    file.write_text("clusters: [{name: a, bootstrap: ['127.0.0.1:1']}]\n")
-
-    refused = subprocess.run(
-        [sys.executable, "-m", "streaming", "relay", "--config", str(file), "--only", "a"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-    assert refused.returncode == 2
-    assert refused.stderr.strip() == (
-        "kraftwatch: relay is missing in the configuration: add relay with the bootstrap and topic to write to"
-    )

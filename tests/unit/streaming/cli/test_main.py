@@ -46,9 +46,10 @@ def test_text_of_a_node_in_an_error_cannot_control_the_terminal(
 
     monkeypatch.setattr(cli, "app", refuse)
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         cli.main()
 
+    assert ended.value.code == 2
     assert capsys.readouterr().err == "kraftwatch: c1:9093 answers as cluster \\x1b[2J\n"
 
 
@@ -79,6 +80,11 @@ def test_help_has_an_example_of_the_verb(verb: str) -> None:
     lines = [line.strip() for line in (VERBS[verb].help or "").splitlines()]
 
     assert any(line.startswith(verb) for line in lines)
+
+
+@pytest.mark.parametrize("verb", ["status", "replication", "partitions", "check", "safe-to-restart", "explain"])
+def test_help_of_an_on_call_command_lists_its_exit_codes(verb: str) -> None:
+    assert "Exit codes: 0" in (VERBS[f"kraftwatch {verb}"].help or "")
 
 
 def test_option_without_a_value_shows_no_type(

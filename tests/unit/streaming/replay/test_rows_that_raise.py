@@ -224,20 +224,6 @@ def test_rows_after_which_nothing_can_be_evaluated_fail_and_leave_the_state_as_i
     assert stored.monitor.machine.log.position == Stored().monitor.machine.log.position
 
 
-def test_a_rule_that_fails_is_reported_and_the_others_go_on() -> None:
-    broken, whole = Stored(thresholds=ONE_RULE_FAILS), Stored()
-    alerts, failures = broken.observe(ROWS)
-    expected, _ = whole.observe(ROWS)
-
-    assert failures == (), "the rows are applied"
-    assert [(alert.rule, alert.subject) for alert in alerts if alert not in expected] == [
-        ("data-contract-broken", EVALUATES)
-    ]
-    assert "rule voter-lagging" in [finding.subject for finding in broken.monitor.evaluation().findings]
-    assert [alert for alert in alerts if alert.rule == "no-leader"] == list(expected)
-    assert broken.violation(EVALUATES).example.startswith("rule voter-lagging: KeyError in rules.")
-
-
 def test_thousands_of_rows_that_raise_are_skipped_in_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
     restored = 0
     restores = Machine.from_bytes

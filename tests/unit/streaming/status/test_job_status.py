@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from connectors.sinks.alert_json import iso
 from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
 from rules.finding import Severity
 from rules.lifecycle import TrackedCondition, TrackedConditions, advance
@@ -24,18 +23,6 @@ def test_healthy_cluster_is_live() -> None:
 def test_cluster_without_an_answer_keeps_its_last_state() -> None:
     status = job_status(replace(leaderless(healthy()), now_ms=Millis(NOW + 60_000)))
     assert (status["source"], status["now_ms"] - status["described_at_ms"] >= 60_000) == ("journal", True)
-
-
-def test_elections_have_iso_times() -> None:
-    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
-    status = job_status(replace(healthy(), history=RecentHistory(elections=(won,))))
-    (shown,) = status["elections"]
-    assert (shown["leader_id"], shown["leader_epoch"], shown["offset"], shown["at"]) == (
-        2,
-        8,
-        70,
-        iso(won.timestamp_ms),
-    )
 
 
 def test_recovering_partitions_beyond_the_limit_are_counted() -> None:

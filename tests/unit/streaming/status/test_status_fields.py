@@ -226,10 +226,6 @@ def test_observer_with_a_new_directory_id_could_be_a_voter() -> None:
     assert [one["directory_id"] for one in fields["could_be_voters"]] == [key(2, "newDisk").directory_id]
 
 
-def test_brokers_are_not_possible_voters() -> None:
-    assert status(healthy(3))["could_be_voters"] == []
-
-
 @pytest.mark.kip("A025", "K008")
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
@@ -263,12 +259,6 @@ def test_verdict_and_faults_of_an_endpoint(
 
     assert (of_2["id"], of_2["recorded"]) == (2, "c2.test:9093")
     assert (of_2["verdict"], of_2["flaws"]) == (verdict, flaws)
-
-
-def test_failures_left_is_zero_without_one_of_three_voters() -> None:
-    fields = status(voter_not_fetching(healthy(3), 2))
-
-    assert (fields["voters_fetching"], fields["failures_tolerated"], fields["failures_left"]) == (2, 1, 0)
 
 
 def test_leader_is_null_without_a_leader() -> None:

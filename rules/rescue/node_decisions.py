@@ -96,21 +96,10 @@ def disk_survival(disks: Iterable[StoppedDisk]) -> DiskSurvival | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotOverride:
-    """A snapshot with another voter set than the log before it: the set was overridden by hand (KIP-1347)."""
-
-    before: VoterSet
-    after: VoterSet
-
-    @property
-    def identities_changed(self) -> bool:
-        """Whether node ids or directory ids differ and not only endpoints: no override of the KIP does that."""
-        return self.before.keys != self.after.keys
-
-
-def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple[SnapshotOverride, ...]:
-    """Returns the overrides in one disk's snapshots.
+def overrides_in(
+    voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset
+) -> tuple[tuple[VoterSet, VoterSet], ...]:
+    """Returns each override by hand (KIP-1347) in one disk's snapshots: the voter set before it, and the one after.
 
     Args:
         voter_sets: every voter set of the disk in order of offsets, and whether it is in a snapshot.
@@ -121,7 +110,7 @@ def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) 
     for voters, in_snapshot in voter_sets:
         known = before if before is not None and log_from <= before.offset + 1 else None
         if known is not None and in_snapshot and {*voters.voters} != {*known.voters}:
-            found.append(SnapshotOverride(before=known, after=voters))
+            found.append((known, voters))
         before = voters
     return tuple(found)
 

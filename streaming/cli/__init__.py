@@ -20,7 +20,6 @@ from streaming.cli import (
     explain,
     export,
     lab,
-    quarantine,
     replay,
     report,
     rescue,
@@ -109,7 +108,7 @@ app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
 app.command("bundle", rich_help_panel=_RECORDED)(report.bundle)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.command("export", rich_help_panel=_RECORDED)(export.export)
-app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)
+app.add_typer(audit.app, name="quarantine", rich_help_panel=_RECORDED)
 app.command("decode", rich_help_panel=_RECORDED)(decode.decode)
 apply_help_format(app)
 

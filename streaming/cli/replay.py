@@ -17,7 +17,7 @@ from streaming.cli.output import print_json, print_progress, stdout_console
 if TYPE_CHECKING:
     from rules.alert import Alert
     from streaming.replay.cluster_settings import ClusterSettings
-    from streaming.report.timeline_entries import TimelineEntry
+    from streaming.status.event_history import TimelineEntry
 
 
 @options.with_options(options.RecordedOptions)
@@ -108,7 +108,7 @@ def timeline(
     from streaming.cli.config_from_options import RecordedRows, recorded_database
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
-    from streaming.report.timeline_entries import timeline_entries
+    from streaming.status.event_history import timeline_entries
     from streaming.status.recording import replayed
 
     rows = RecordedRows(opts, [cluster] if cluster else ())

@@ -73,8 +73,7 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
-    from streaming.rescue.plan_output import plan_json, plan_text
-    from streaming.rescue.probed_endpoints import probed_endpoints, proposal
+    from streaming.rescue.plan_output import plan_json, plan_text, probed_endpoints, proposal
     from streaming.rescue.rescue_plan import make_plan
     from streaming.status.from_log_dir import replay_log_dir
 

@@ -257,12 +257,12 @@ def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:
 def _of_disk(one: AssessedDisk) -> Iterable[str]:
     node, disk = one.key.id, one.disk
     sets = [(each.voters, each.in_snapshot) for each in disk.voter_sets]
-    for change in overrides_in(sets, disk.log_from):
-        where = f"{node}'s snapshot that ends at offset {change.after.offset + 1}"
-        if change.identities_changed:
+    for before, after in overrides_in(sets, disk.log_from):
+        where = f"{node}'s snapshot that ends at offset {after.offset + 1}"
+        if before.keys != after.keys:
             what = "holds other voters than the log below it, by id or directory id"
-            before, after = (and_join(sorted(each.keys), 20) for each in (change.before, change.after))
-            yield f"CRITICAL: {where} {what}: {before} became {after}"
+            old, new = (and_join(sorted(each.keys), 20) for each in (before, after))
+            yield f"CRITICAL: {where} {what}: {old} became {new}"
         else:
             yield f"{where} holds other endpoints than the log below it: an override was done already"
     for each in disk.damaged:

@@ -1,11 +1,15 @@
-"""All events of a cluster's metadata log, where a job's machine keeps the last hour."""
+"""All events of a cluster's metadata log, where a job's machine keeps the last hour; in order, as a timeline."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
+from connectors.sinks.alert_json import iso
 from rules.alert import Alert
-from rules.model.history import RecentHistory, Recovery
+from rules.finding import Plain
+from rules.formatting import and_join, late_text, ms_text, plural, topic_text
+from rules.model.history import ControllerStart, Election, Interruption, RecentHistory, Recovery, VoterChange
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
@@ -79,3 +83,139 @@ class EventHistory:
                 EndedRecovery(topic=ended.topic, topic_id=topic_id, since_ms=ended.since_timestamp_ms, ended_ms=now_ms)
             )
         self._topics = {topic_id: self._topics.get(topic_id, one) for topic_id, one in topics.items()}
+
+
+class EntryKind(StrEnum):
+    """The kinds of entries."""
+
+    ELECTION = "election"
+    VOTER_CHANGE = "voter-change"
+    FORCED_CHANGE = "forced-voter-change"
+    START = "controller-start"
+    FENCED = "broker-fenced"
+    UNFENCED = "broker-unfenced"
+    UNCLEAN_ELECTION = "unclean-election"
+    RECOVERY = "recovery"
+    ALERT = "alert"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEntry:
+    """One event. Times of log records are of the controllers' clock, all others of the monitor's."""
+
+    at_ms: Millis
+    kind: EntryKind
+    text: str
+    offset: int | None = None
+    """Of the record in the metadata log; None where it is none."""
+
+    def as_json(self, cluster: str) -> dict[str, Plain]:
+        """Returns the fields of `timeline --json`."""
+        return {
+            "cluster": cluster,
+            "at": iso(self.at_ms),
+            "kind": self.kind.value,
+            "text": self.text,
+            "offset": self.offset,
+        }
+
+
+def timeline_entries(
+    history: EventHistory, quorum: Quorum, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
+) -> tuple[TimelineEntry, ...]:
+    """Returns the entries of a cluster in order of time.
+
+    Args:
+        quorum: after the newest row of the history.
+        alerts: those of the job's ledger, or of the history.
+    """
+    log = history.added_to(quorum).history
+    entries = [*_of_the_log(log), *_recoveries(history.ended_recoveries, quorum), *_alerts(alerts)]
+    begun = [one for one in entries if from_ms is None or one.at_ms >= from_ms]
+    begun += _gaps(history.gaps, from_ms)
+    return tuple(sorted((one for one in begun if to_ms is None or one.at_ms <= to_ms), key=lambda one: one.at_ms))
+
+
+def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
+    def entry(one: Election | VoterChange | ControllerStart, kind: EntryKind, text: str) -> TimelineEntry:
+        return TimelineEntry(at_ms=one.timestamp_ms, kind=kind, text=text, offset=one.offset)
+
+    for election in kept.elections:
+        votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
+        text = f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}"
+        yield entry(election, EntryKind.ELECTION, text)
+    forced = {one.offset for one in kept.reconfigurations}
+    for change in kept.voter_changes:
+        parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
+        parts += [f"endpoint of {node} changed" for node in change.moved]
+        kind = EntryKind.FORCED_CHANGE if change.offset in forced else EntryKind.VOTER_CHANGE
+        yield entry(change, kind, f"voter set changed: {and_join(parts, 8)}")
+    for start in kept.starts:
+        yield entry(start, EntryKind.START, f"controller {start.id} started")
+    for one in kept.interruptions:
+        yield from _fencing(one)
+    for unclean in kept.unclean:
+        topic, leaders = topic_text(unclean.topic, unclean.topic_id), and_join(unclean.leaders)
+        yield TimelineEntry(
+            at_ms=unclean.first_timestamp_ms,
+            kind=EntryKind.UNCLEAN_ELECTION,
+            text=f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}",
+            offset=unclean.last_offset,
+        )
+
+
+def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
+    left = " after a controlled shutdown" if one.announced else ""
+    yield TimelineEntry(
+        at_ms=one.timestamp_ms, kind=EntryKind.FENCED, text=f"broker {one.id} was fenced{left}", offset=one.offset
+    )
+    if one.ended_timestamp_ms is not None:
+        lasted = ms_text(Millis(max(0, one.ended_timestamp_ms - one.timestamp_ms)))
+        yield TimelineEntry(
+            at_ms=one.ended_timestamp_ms,
+            kind=EntryKind.UNFENCED,
+            text=f"broker {one.id} was unfenced after {lasted}{', restarted' if one.restarted else ''}",
+            offset=one.ended_offset,
+        )
+
+
+def _recoveries(ended_recoveries: Iterable[EndedRecovery], quorum: Quorum) -> Iterator[TimelineEntry]:
+    for ended in ended_recoveries:
+        topic = topic_text(ended.topic, ended.topic_id)
+        yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
+        yield TimelineEntry(
+            at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
+        )
+    oldest: dict[str, Recovery] = {}
+    for one in quorum.recovering:
+        topic = topic_text(one.topic, one.topic_id)
+        oldest[topic] = min(oldest.get(topic, one), one, key=lambda each: each.since_timestamp_ms)
+    for topic, one in oldest.items():
+        least = "at least since then: " if one.at_least else ""
+        text = f"{least}topic {topic} is RECOVERING"
+        yield TimelineEntry(at_ms=one.since_timestamp_ms, kind=EntryKind.RECOVERY, text=text)
+
+
+def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
+    for alert in alerts:
+        late = "" if alert.late_ms is None else f" ({late_text(alert.late_ms)})"
+        state = f"{alert.severity.value} " if alert.state.value == "firing" else "resolved: "
+        yield TimelineEntry(
+            at_ms=alert.observed_at_ms,
+            kind=EntryKind.ALERT,
+            text=f"{state}{alert.rule} · {alert.subject}: {alert.summary}{late}",
+            offset=alert.offset,
+        )
+
+
+def _gaps(gaps: Iterable[tuple[Millis, Millis]], from_ms: Millis | None) -> Iterator[TimelineEntry]:
+    """Yields the gaps that end after a time: one that began before it hides what happened after it."""
+    for began, ended in gaps:
+        if from_ms is not None and ended <= from_ms:
+            continue
+        yield TimelineEntry(
+            at_ms=began,
+            kind=EntryKind.GAP,
+            text=f"not observed for {ms_text(Millis(ended - began))}, until {iso(ended)}",
+        )

@@ -70,7 +70,7 @@ BUGS = (
         rows="A009",
     ),
     Bug(
-        "streaming/report/timeline_entries.py",
+        "streaming/status/event_history.py",
         'votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""',
         'votes = ""',
         "tests/unit/streaming/report/test_timeline_entries.py::test_an_election_names_the_voters_that_granted_their_votes",

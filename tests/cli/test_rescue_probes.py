@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.membership import Voter
 from streaming.cli import app
-from streaming.rescue.probed_endpoints import EndpointResult, ProbedEndpoint, probed_endpoints
+from streaming.rescue.plan_output import EndpointResult, ProbedEndpoint, probed_endpoints
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, never_answers, sends_bytes
 from tests.unit.connectors.kafka.lying_node import DESCRIBE_CONFIGS, TRUTH, controller
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum

@@ -10,8 +10,7 @@ from connectors.observations.observation import Event, from_json
 from rules.model.identifiers import Millis, NodeId
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.report.timeline_entries import EntryKind, TimelineEntry, timeline_entries
-from streaming.status.event_history import EventHistory
+from streaming.status.event_history import EntryKind, EventHistory, TimelineEntry, timeline_entries
 from streaming.status.recording import open_journal, replayed
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.streaming.replay.failing_polls import fail_polls

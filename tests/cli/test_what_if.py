@@ -90,6 +90,14 @@ def write_election(stopped: Path, node: int, epoch: int, leader: int) -> None:
     (stopped / f"node-{node}" / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(state))
 
 
+@pytest.mark.kip("A039")
+def test_newest_epoch_of_a_log_counts_before_its_end(stopped: Path) -> None:
+    segment = stopped / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes() + noops(57, 1, epoch=2))
+
+    assert votes(what_if(stopped, (1, 2, 3), "--json")) == {1: 2, 2: 2, 3: 3}
+
+
 @pytest.mark.kip("A058")
 def test_leader_that_another_voter_does_not_know_makes_the_outcome_unknown(stopped: Path) -> None:
     """Seen on Kafka 3.9.2 whose controllers were stopped at once: controller 2 was elected, 1 did not hear of it."""

@@ -182,7 +182,7 @@ def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(a
     assert (("observer-could-be-voter", f"observer {here.key}") in unknown(gone)) is cannot_tell
 
 
-@pytest.mark.kip("A045", "D148")
+@pytest.mark.kip("A026", "A045", "D148")
 def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     script, replay = formed()
 
@@ -224,7 +224,7 @@ def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
     assert findings(healthy(3), "stale-voter-endpoint") == []
 
 
-@pytest.mark.kip("D093")
+@pytest.mark.kip("A081", "D093")
 def test_an_empty_node_with_a_voters_id_fires_with_its_log_end() -> None:
     quorum = observer(voter_not_fetching(healthy(3), 2, end=9_000), 2, directory="empty")
     assert quorum.poll is not None

@@ -70,7 +70,7 @@ def test_each_tagged_field_of_a_change_is_read_by_its_tag() -> None:
         assert (event.leader, event.elr, event.last_known_elr) == (103, (102,), (101,))
 
 
-@pytest.mark.kip("B005")
+@pytest.mark.kip("B004", "B005")
 def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recovering() -> None:
     """The elections of several partitions are decoded together."""
     before = of_three_partitions(3, 0, PARTITION[4:] + tagged())
@@ -86,7 +86,7 @@ def test_records_of_unclean_elections_leave_each_leader_alone_in_sync_and_recove
     assert [(one.elections, one.passed_over) for one in quorum.history.unclean] == [(3, (102,))]
 
 
-@pytest.mark.kip("B007", "B009", "B024", "B026", "B038")
+@pytest.mark.kip("B007", "B009", "B014", "B024", "B026", "B038")
 def test_similar_changes_of_several_recovering_partitions_are_replayed() -> None:
     """Records that differ in the partition only are decoded and replayed together."""
     replay = machine()

@@ -86,7 +86,7 @@ def test_the_four_gauges_of_the_text_are_computed() -> None:
     assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
 
 
-@pytest.mark.kip("A022", "D148", "K008")
+@pytest.mark.kip("A022", "A024", "D148", "K008")
 def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
     """The leader uses a new set as soon as it is appended, and polls have that one."""
     said = status(voting(healthy(3), 1, 2, 3, 4))

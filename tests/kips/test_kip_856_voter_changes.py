@@ -54,7 +54,7 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     assert "2 of the 4 voters of the new set are in sync; 3 are needed" in waits.summary, "a lagging one is not"
 
 
-@pytest.mark.kip("A011", "A022", "A025")
+@pytest.mark.kip("A011", "A022", "A025", "A082")
 def test_the_majority_is_of_the_leaders_newest_set() -> None:
     """The log's last committed set is different then, and is not used."""
 

@@ -124,7 +124,7 @@ def restarted(one: StoppedDisk) -> RestartedController:
     return RestartedController(key=one.key, alive=True, endpoint=None, position=one.position, voters=one.voters)
 
 
-@pytest.mark.kip("A008", "A088")
+@pytest.mark.kip("A008", "A014", "A088")
 def test_a_replica_with_another_directory_id_has_no_vote_of_the_voter_with_its_id() -> None:
     second, third = disk(2, 11, 1, 2, 3), replace(disk(3, 11, 1, 2, 3), key=key(3, "newDirOf3"))
 
@@ -142,7 +142,7 @@ def test_each_candidate_needs_a_majority_of_the_voters_of_its_own_log() -> None:
     assert [len(one.reached) + len(one.barred) for one in candidates] == [2, 4]
 
 
-@pytest.mark.kip("A038", "A087", "D051", "K007")
+@pytest.mark.kip("A038", "A058", "A087", "D051", "K007")
 def test_a_voter_grants_its_vote_to_a_candidate_that_its_own_log_does_not_list() -> None:
     second, third = disk(2, 10, 1, 2), disk(3, 11, 1, 2, 3)
 

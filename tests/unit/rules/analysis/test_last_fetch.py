@@ -126,6 +126,7 @@ def test_a_lag_shrinks_if_the_newest_sample_of_the_window_is_below_the_oldest(
     assert readiness(lag_samples(99, *lags), limit_ms=Millis(1_000), window=len(lags)) is not Readiness.READY
 
 
+@pytest.mark.kip("A097")
 def test_a_replica_whose_directory_is_not_known_may_be_that_of_any_directory_of_its_node() -> None:
     unknown = ReplicaKey(id=key(2).id)
     assert same_replica(unknown, key(2))

@@ -169,7 +169,7 @@ Known = tuple[int, int | None]
 """The last election that a node knows: epoch, leader."""
 
 
-@pytest.mark.kip("D095", "K023")
+@pytest.mark.kip("A088", "D095", "K023")
 @pytest.mark.parametrize(
     ("known", "ends", "uncertain"),
     [

@@ -67,7 +67,7 @@ def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> 
     assert (set(exchanged.before) ^ set(exchanged.after)) == {key("3-c"), key("3-d")}
 
 
-@pytest.mark.kip("D136")
+@pytest.mark.kip("A076", "D136")
 def test_every_voter_change_is_kept_as_a_difference() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

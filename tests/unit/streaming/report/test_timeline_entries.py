@@ -87,6 +87,23 @@ def test_an_election_names_the_voters_that_granted_their_votes() -> None:
     assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, votes of 1 and 3"]
 
 
+@pytest.mark.kip("A019", "A076")
+def test_a_change_of_more_than_one_voter_has_its_own_kind() -> None:
+    history, script = ObservedHistory(), LogScript()
+    script.leader(1)
+    script.kraft(1)
+    for names in (("1-a", "2-b", "3-c"), ("1-a", "2-b"), ("1-a", "4-d", "5-e")):
+        script.voters(*names)
+        apply(history.machine, [script.read()])
+        history.events.add(history.machine)
+
+    changes = [one for one in entries(history) if one.kind in (EntryKind.VOTER_CHANGE, EntryKind.FORCED_CHANGE)]
+    assert [(one.kind, one.text) for one in changes] == [
+        (EntryKind.VOTER_CHANGE, "voter set changed: 3-c removed"),
+        (EntryKind.FORCED_CHANGE, "voter set changed: 4-d added, 5-e added and 2-b removed"),
+    ]
+
+
 def test_a_recovering_topic_has_the_time_and_the_words_of_its_oldest_partition() -> None:
     """The oldest one is known from a snapshot only: it became RECOVERING then, or before."""
     history, before, script = ObservedHistory(), LogScript(), LogScript(offset=10)

@@ -81,7 +81,7 @@ def test_static_quorum_without_a_kraft_version_record_is_recognised(tmp_path: Pa
     assert status(middle)["mode"] is None, "whatever came before"
 
 
-@pytest.mark.kip("E080")
+@pytest.mark.kip("A045", "E080")
 def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
     found = log_dir_status(replay_log_dir(stopped / "node-2"))
     repeated = replace(found, voter_sets=found.voter_sets * 2)

@@ -150,7 +150,7 @@ def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: boo
     assert (event.leader_set, event.leader) == (leader_set, leader)
 
 
-@pytest.mark.kip("B031")
+@pytest.mark.kip("B029", "B031")
 def test_a_snapshot_contains_the_state() -> None:
     header = control(
         3, written(record_schemas().control[3].versions[0][0], {"version": 0, "last_contained_log_timestamp": 5_000})

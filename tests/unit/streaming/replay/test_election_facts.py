@@ -77,7 +77,7 @@ def test_an_election_without_recorded_votes_violates_nothing() -> None:
     assert apply(replay, [script.read()]).invariant_violations == ()
 
 
-@pytest.mark.kip("A070")
+@pytest.mark.kip("A070", "A076")
 @pytest.mark.parametrize(("before", "epoch"), [(0, 1), (1, 2), (1, 5)])
 def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant(before: int, epoch: int) -> None:
     script, replay = LogScript(), machine()

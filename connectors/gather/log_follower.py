@@ -36,7 +36,6 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
-from connectors.observations.observation import ObservationKind
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -165,7 +164,7 @@ class LogFollower:
             lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
         )
         if batches:
-            redacted = await self._redacted(batches, ObservationKind.SNAPSHOT)
+            redacted = await self._redacted(batches)
             self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, redacted)
             self._last_write_at = self._loop.now()
         if snapshot.done:
@@ -178,14 +177,14 @@ class LogFollower:
     async def _write(self, records: CommittedRecords) -> None:
         now = self._loop.now()
         if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:
-            self._output.write_records(records, await self._redacted(records.batches, ObservationKind.RECORDS))
+            self._output.write_records(records, await self._redacted(records.batches))
             self._last_write_at = now
 
     def _write_failure(self, address: Address, problem: ObservationError) -> None:
         self._output.write_failure(failure(ObservationSource.LOG, address, problem))
 
-    async def _redacted(self, batches: bytes, kind: ObservationKind) -> RedactedBatches:
-        return await self._work.run(len(batches), lambda: redacted_batches(batches, kind=kind))
+    async def _redacted(self, batches: bytes) -> RedactedBatches:
+        return await self._work.run(len(batches), lambda: redacted_batches(batches))
 
     def _redirect(self, queried: Address, response: FetchResult) -> None:
         """The node is not the leader, or the sent epoch is old: use the reported leader, else search the leader."""

@@ -5,7 +5,7 @@ log follower calls it in a worker thread, because 8 MiB of small records take so
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -15,13 +15,12 @@ from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
 from connectors.kafka.client import Address
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from connectors.observations.observation import (
     EndpointProbed,
-    Event,
     LeaderViewPolled,
     Observation,
     ObservationFailed,
@@ -37,8 +36,6 @@ from rules.model.monitoring import ObservationSource, Reason
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
-
-
 _REGISTER_CONTROLLER: Final = 27
 
 
@@ -53,8 +50,8 @@ class RedactedBatches:
     """The newest voter set, and the newest registration of each controller."""
 
 
-def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatches:
-    """Returns the batches of the log (RECORDS) or of a snapshot (SNAPSHOT) with blanked credentials."""
+def redacted_batches(batches: bytes) -> RedactedBatches:
+    """Returns the batches of the log or of a snapshot with blanked credentials."""
     registrations: list[int] = []
 
     def note_registration(api_key: int, position: int) -> None:
@@ -69,7 +66,8 @@ def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatche
             continue
         has_records = True
         if isinstance(batch, RecordBatch) and (batch.is_control or _holds_one(registrations, batch)):
-            for event in _rare_events(content[batch.position : batch.end], batch, kind):
+            # Voters and endpoints are the same in a log and in a snapshot of any id.
+            for event in decode_snapshot_piece(content[batch.position : batch.end], end_offset=0, epoch=0):
                 match event:
                     case VotersReplaced():
                         newest["voters"] = event
@@ -84,23 +82,6 @@ def _holds_one(positions: list[int], batch: RecordBatch) -> bool:
     """Whether one of the positions, which are ascending, is in the batch."""
     at = bisect_left(positions, batch.position)
     return at < len(positions) and positions[at] < batch.end
-
-
-def _rare_events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> Iterator[Event]:
-    """Yields the events of a batch, without the runs of partitions and topics."""
-    if kind is ObservationKind.SNAPSHOT:
-        events = decode_snapshot_piece(content, end_offset=batch.base_offset, epoch=batch.leader_epoch)
-    else:
-        events = decode_records(
-            content,
-            base_offset=batch.base_offset,
-            last_offset=batch.last_offset,
-            leader_epoch=batch.leader_epoch,
-            high_watermark=None,
-        )
-    for item in events:
-        if item.type != "partition-run":
-            yield item
 
 
 def failure(

@@ -31,9 +31,6 @@ _CUT_OFF_HEADER: Final = (0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 """Replaces a header that is cut off."""
 _CRC: Final = Struct(">I")
 
-Chunk: TypeAlias = bytes | memoryview
-"""Bytes that hold consecutive record batches."""
-
 
 class RecordBatch(NamedTuple):
     """A whole batch with a valid CRC. A tuple, because an idle log holds hundreds of thousands of small batches."""
@@ -116,7 +113,7 @@ class TornTail(NamedTuple):
 ScanItem: TypeAlias = RecordBatch | BadBatch | TornTail
 
 
-def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[ScanItem]:
+def scan(chunk: bytes, *, expected: int | None = None) -> Iterator[ScanItem]:
     """Yields the batches of a chunk in order. Never raises, whatever the bytes are.
 
     Args:
@@ -155,7 +152,7 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[ScanItem]:
         position = after
 
 
-def _unreadable(chunk: Chunk, position: int) -> BadBatch | TornTail:
+def _unreadable(chunk: bytes, position: int) -> BadBatch | TornTail:
     """Returns what is at a position without a whole batch of magic 2: a torn tail or a bad batch."""
     left = len(chunk) - position
     if left < FRAME:

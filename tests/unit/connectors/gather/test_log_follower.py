@@ -18,7 +18,7 @@ from connectors.gather.observation_writer import RedactedBatches, redacted_batch
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.observations.observation import ObservationFailed, ObservationKind
+from connectors.observations.observation import ObservationFailed
 from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
@@ -244,7 +244,7 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     script = leader_with_snapshot(file, piece_bytes=piece_bytes, failures=[piece_bytes * 2])
     output = follow(loop, ScriptedLogClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
 
-    redacted = redacted_batches(file, kind=ObservationKind.SNAPSHOT).content
+    redacted = redacted_batches(file).content
     assert b"".join(batches for *_, batches in output.pieces) == redacted, "no byte is fetched twice"
     assert [number for _, number, _ in output.pieces] == list(range(len(output.pieces)))
     assert {snapshot for snapshot, *_ in output.pieces} == {SnapshotId(end_offset=9, epoch=2)}
@@ -271,7 +271,7 @@ def test_snapshot_of_another_leader_is_read_from_its_beginning(loop: EventLoop) 
     output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: bool(output.log), configured=(C1,))
 
     assert [number for _, number, _ in output.pieces] == [0, 0]
-    assert output.pieces[1][2] == redacted_batches(of_second, kind=ObservationKind.SNAPSHOT).content
+    assert output.pieces[1][2] == redacted_batches(of_second).content
 
 
 def test_an_idle_log_is_a_row_a_second(loop: EventLoop) -> None:

@@ -121,11 +121,11 @@ PROBED = EndpointProbed(
 
 
 def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
-    writer.write_records(records, redacted_batches(records.batches, kind=ObservationKind.RECORDS))
+    writer.write_records(records, redacted_batches(records.batches))
 
 
 def snapshot_batches(batches: bytes) -> RedactedBatches:
-    return redacted_batches(batches, kind=ObservationKind.SNAPSHOT)
+    return redacted_batches(batches)
 
 
 def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(

@@ -136,12 +136,6 @@ def test_evaluations_equal_those_of_all_rules_at_every_time(name: str, seed: int
     assert_equal_evaluations(name, seed)
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
-def test_evaluations_equal_those_of_all_rules_in_each_situation(name: str) -> None:
-    for seed in range(2):
-        assert_equal_evaluations(name, seed)
-
-
 NOW = 0
 """The position of `now_ms` among the moving numbers."""
 AGES = [

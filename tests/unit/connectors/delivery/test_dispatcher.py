@@ -12,7 +12,7 @@ from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.sink_worker import SinkCall
-from connectors.errors import StoreError, UsageError
+from connectors.errors import StoreError
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.store.alert_store import AlertStore
 from connectors.store.tables import job_database
@@ -428,25 +428,6 @@ def test_an_alert_silenced_from_beginning_to_end_is_discarded_permanently(tmp_pa
     assert people.notifications == []
 
 
-def test_an_outage_of_an_hour_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    people, record = RecordingSink("people", mode=DeliveryMode.INCIDENTS), RecordingSink("record")
-    dispatcher = dispatcher_with(tmp_path, people, record)
-    people.unreachable = record.unreachable = True
-    for second in range(3_600):
-        new = {10: [FIRST], 600: [SECOND], 1_200: [RESOLVED]}.get(second, [])
-        dispatcher.deliver(new, later(second))
-    people.unreachable = record.unreachable = False
-    for second in range(3_600, 3_700):
-        dispatcher.deliver([], later(second))
-    assert [each for each in record.transitions if each.cluster != JOB_CLUSTER_ID] == [FIRST, SECOND, RESOLVED]
-    # One incident of two alerts, one of them resolved: one notification reports everything.
-    assert [
-        notification.reason for notification in people.notifications if notification.root.cluster != JOB_CLUSTER_ID
-    ] == ["firing"]
-    sent = [each for each in people.transitions if each.cluster != JOB_CLUSTER_ID]
-    assert sorted(sent, key=lambda each: each.key) == sorted([FIRST, SECOND, RESOLVED], key=lambda each: each.key)
-
-
 def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by_itself(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -611,8 +592,3 @@ def test_the_end_of_an_alert_older_than_the_ledgers_retention_is_sent_as_resolve
         ("firing", False),
         ("resolved", True),
     ]
-
-
-def test_two_sinks_with_the_same_name_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="The sink recording is configured twice"):
-        dispatcher_with(tmp_path, RecordingSink(), RecordingSink())

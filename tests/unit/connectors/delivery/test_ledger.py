@@ -73,12 +73,6 @@ def test_a_transition_that_is_evaluated_a_minute_late_says_so_and_stays_the_same
     assert [one.late_ms for one in opened(tmp_path, "a").pending("a")] == [None, 60_000, 47 * 60_000]
 
 
-def test_a_change_of_severity_is_a_separate_transition(tmp_path: Path) -> None:
-    ledger = opened(tmp_path, "a")
-    worse = alert("one", severity=Severity.WARNING)
-    assert ledger.record([FIRST, worse], NOON_MS) == (FIRST, worse)
-
-
 def test_critical_warning_and_critical_again_are_three_transitions(tmp_path: Path) -> None:
     ledger = opened(tmp_path, "a")
     transitions = [

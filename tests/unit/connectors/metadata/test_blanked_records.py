@@ -143,9 +143,3 @@ def test_redacting_any_bodies_is_idempotent_and_reports_each_blanked_record(
     for offset, (api_key, version, body) in enumerate(bodies):
         versions = schemas[api_key].versions.get(version, ()) if api_key in schemas else ()
         assert offset in reported or not any(body) or any(complete(fields, body) for fields in versions)
-
-
-def test_a_body_that_an_older_kraftwatch_filled_with_zeros_stays_as_it_is() -> None:
-    payload = batch([data(2, 0, bytes(20))])
-
-    assert redact(payload) is payload

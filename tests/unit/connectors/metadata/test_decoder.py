@@ -227,15 +227,6 @@ def test_the_newest_timestamp_is_that_of_the_latest_batch_in_any_order(
     assert end.newest_timestamp_ms == max(written_at)
 
 
-def test_noops_only_advance_the_newest_timestamp() -> None:
-    payload = batch([noop()], timestamp=500) + batch([noop(), noop()], base_offset=1, timestamp=1000)
-
-    (end,) = events(payload, last=2)
-
-    assert isinstance(end, LogAdvanced)
-    assert end.newest_timestamp_ms == 1000
-
-
 def test_transaction_records_give_their_events() -> None:
     payload = batch([data(23, 0, tagged(t0=text("Bootstrap records"))), data(24, 0, b"\0"), data(25, 0, b"\0")])
 
@@ -409,58 +400,6 @@ def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
         *enumerate(reason for _, reason in shapes)
     ]
     assert good.type == "topic-created"
-
-
-def test_bytes_after_the_last_record_are_quarantined_at_its_offset() -> None:
-    good, bad, _ = events(batch_of(b"".join(record(CHANGE + b"\0", delta) for delta in (0, 1)) + b"??", 2))[1:]
-
-    assert good.type == "partition-changed"
-    assert isinstance(bad, Undecodable)
-    assert (bad.offset, bad.length, bad.reason) == (1, 2, "2 bytes after the last record of the batch")
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"\0\0\0" + varint(1) + b"k", "its key exceeds it"),
-        (b"\0\0\0" + varint(9), "its key exceeds it"),
-        (b"\0\0\0" + varint(-1) + varint(1) + b"v", "its value exceeds it"),
-        (b"\0\0\0" + varint(-1) + varint(9), "its value exceeds it"),
-        (b"\0" + b"\xff" * 10, "a varint does not end"),
-    ],
-)
-def test_a_record_whose_fields_exceed_it_is_quarantined_and_the_next_is_read(content: bytes, reason: str) -> None:
-    topic = data(2, 0, text("t") + TOPIC + b"\0")
-
-    bad, good, _ = events(batch_of(varint(len(content)) + content + record(topic, 1), 2))
-
-    assert isinstance(bad, Undecodable)
-    assert (bad.offset, bad.reason) == (0, f"not a record: {reason}")
-    assert good.type == "topic-created"
-
-
-def test_lengths_whose_last_byte_is_missing_are_not_completed() -> None:
-    """Each has three bytes, of which the last is 1."""
-    value = data(2, 0, text("a" * 9_000) + TOPIC + b"\0")
-    cut = b"\0\0\0\1" + varint(len(value))[:2] + value + b"\0"
-    length = varint(len(cut))
-    assert (len(length), length[2]) == (3, 1)
-
-    decoded = events(batch_of(length[:2] + cut, 1))
-
-    assert {event.type for event in decoded} == {"undecodable", "log-advanced"}
-
-
-def test_a_record_that_ends_in_the_middle_of_a_number_is_quarantined() -> None:
-    (bad,) = faults(batch_of(varint(2) + b"\0\0", 1))
-
-    assert (bad.offset, bad.reason) == (0, "not a record: it ends early")
-
-
-def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> None:
-    (bad,) = faults(batch_of(record(noop(), 0) + uvarint(4000) + bytes(30), 3))
-
-    assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
 
 
 def test_a_varint_of_five_bytes_is_read_although_one_would_do() -> None:

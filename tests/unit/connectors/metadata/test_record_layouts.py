@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from connectors.metadata import record_layouts, run_rows
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode_records
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.dump_log import DumpedRecord, RecordText, dump_texts
 from connectors.metadata.record_layouts import read_records
 from connectors.metadata.record_rendering import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.redaction import redact
+from connectors.observations.observation import Event
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
@@ -72,16 +73,29 @@ def forget_layouts() -> None:
 
 def redacted(payload: bytes) -> bytes:
     """Redacts, decodes and prints the payload in both ways; returns it redacted."""
-    forget_layouts()
-    # Once to find the layouts, once with them.
-    results = [_results(payload), _results(payload)]
+    found = []
+    for each in (_events, _redacted_and_printed):
+        forget_layouts()
+        # Once to find the layouts, once with them.
+        found.append([each(payload), each(payload)])
     with without_layouts():
-        results.append(_results(payload))
-    assert results[0] == results[1] == results[2]
+        by_schema = [_events(payload), _redacted_and_printed(payload)]
+    assert found == [[each] * 2 for each in by_schema]
     return redact(payload)
 
 
-def _results(payload: bytes) -> list[object]:
+def _events(payload: bytes) -> list[list[Event]]:
+    return [
+        [*decoded.events()]
+        for content in (payload, redact(payload))
+        for decoded in (
+            decode_records(content, base_offset=None, last_offset=9, leader_epoch=1, high_watermark=9),
+            decode_snapshot_piece(content, end_offset=90, epoch=4),
+        )
+    ]
+
+
+def _redacted_and_printed(payload: bytes) -> list[object]:
     after = redact(payload)
     assert redact(after) is after
     printed = [
@@ -89,11 +103,7 @@ def _results(payload: bytes) -> list[object]:
         for content in (payload, after)
         for secrets in (True, False)
     ]
-    events = [
-        [*decode_records(content, base_offset=None, last_offset=None, leader_epoch=None, high_watermark=None).events()]
-        for content in (payload, after)
-    ]
-    return [after, printed, events]
+    return [after, printed]
 
 
 def _is_record(entry: object) -> bool:

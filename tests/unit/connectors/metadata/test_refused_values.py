@@ -12,7 +12,7 @@ from connectors.metadata.value_limits import LARGEST_OFFSET, LATEST_TIMESTAMP_MS
 from connectors.observations.log_event import LogAdvanced, TopicCreated, Undecodable
 from connectors.observations.observation import Event
 from rules.model.membership import MOST_VOTERS
-from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
 YEAR_10000 = 253_402_300_800_000
@@ -232,14 +232,6 @@ def test_a_batch_with_an_impossible_timestamp_is_refused(value: bytes | tuple[by
     assert bad.reason == f"invalid base and maximal timestamp {timestamp} and {timestamp}, {TIMES}"
     assert isinstance(end, LogAdvanced)
     assert end.newest_timestamp_ms is None
-
-
-@pytest.mark.parametrize("delta", [-1002, LATEST_TIMESTAMP_MS, 2**62, -(2**62)])
-def test_a_record_whose_timestamp_delta_leaves_the_range_is_refused(delta: int) -> None:
-    bad, _ = events(batch_of(record(TOPIC, 0, timestamp_delta=delta), 1, base_offset=5, timestamp=1000))
-
-    assert isinstance(bad, Undecodable)
-    assert (bad.offset, bad.reason) == (5, f"not a record: timestamp {1000 + delta}, {TIMES}")
 
 
 @pytest.mark.parametrize("timestamp", [-1, 0, LATEST_TIMESTAMP_MS])

@@ -4,33 +4,24 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connectors.metadata import run_rows
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import LogAdvanced, PartitionChanged, PartitionSet, TopicCreated, Undecodable
 from connectors.observations.partition_run import DecodedEvents, PartitionRun
-from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
-    batch_of,
     control,
     ints,
     noop,
     tinylog,
     tinysnapshot,
-    uvarint,
 )
-from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
 from tests.unit.connectors.metadata.test_record_layouts import forget_layouts, without_layouts
 from tests.unit.connectors.metadata.unusual_records import (
     UNUSUAL,
-    UNUSUAL_FRAMING,
     USUAL,
     change,
-    mutated_batches,
     numbers,
     partition,
 )
@@ -69,15 +60,6 @@ def test_a_usual_record_is_in_a_run(name: str) -> None:
         assert not any(isinstance(event, Undecodable) for event in events.events())
 
 
-@pytest.mark.parametrize("name", UNUSUAL)
-def test_an_unusual_record_is_decoded_as_by_the_plain_decoder(name: str) -> None:
-    """Between usual ones, so that its fields cannot shift theirs; and last, where nothing follows."""
-    usual = [*USUAL.values()]
-    for values_ in ([UNUSUAL[name]], [*usual, UNUSUAL[name], *usual], [*usual, UNUSUAL[name]]):
-        for snapshot in (False, True):
-            assert_equal_events(batch(values_, base_offset=30), snapshot=snapshot)
-
-
 def test_usual_and_unusual_records_keep_their_order() -> None:
     mixed = [*USUAL.values(), *UNUSUAL.values()]
     Random(1).shuffle(mixed)
@@ -87,20 +69,6 @@ def test_usual_and_unusual_records_keep_their_order() -> None:
 
     types = {type(event) for event in table.events()}
     assert types == {PartitionSet, PartitionChanged, TopicCreated, Undecodable, LogAdvanced}
-
-
-@pytest.mark.parametrize("name", UNUSUAL_FRAMING)
-def test_a_batch_of_unusual_framing_is_decoded_in_its_place(name: str) -> None:
-    records = UNUSUAL_FRAMING[name]
-    usual = batch([*USUAL.values()], base_offset=30)
-    count = len(USUAL)
-    odd = batch_of(records, 1, base_offset=30 + count, epoch=2)
-    noops = batch([noop()], base_offset=31 + count)
-    more = batch([*USUAL.values()], base_offset=32 + count, epoch=1)
-    last = batch_of(records, 1, base_offset=32 + 2 * count)
-
-    for payload in (odd, usual + odd, usual + odd + noops + more, usual + odd + noops + more + last, odd + odd):
-        assert_equal_events(payload)
 
 
 @pytest.mark.parametrize("count", [3, 8, 9, 30])
@@ -140,32 +108,6 @@ def test_files_that_kafka_wrote_are_decoded_alike(file: Any, snapshot: bool) -> 
     expected = file()[1]["by_type"]
     names = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "TOPIC_RECORD")
     assert 0.95 * sum(expected.get(name, 0) for name in names) < in_runs
-
-
-@pytest.mark.parametrize(("file", "snapshot"), [(tinylog, False), (tinysnapshot, True)])
-def test_mutated_batches_that_kafka_wrote_are_decoded_alike(file: Any, snapshot: bool) -> None:
-    for payload in mutated_batches(file()[0], count=60):
-        assert_equal_events(payload, snapshot=snapshot)
-
-
-@pytest.mark.parametrize("first", range(0, 3000, 500))
-def test_hostile_logs_and_snapshots_are_decoded_alike(first: int) -> None:
-    for seed in range(first, first + 500):
-        rng = Random(seed)
-        assert_equal_events(hostile_log(rng, base_offset=5, secret="s3cret").payload)
-        if seed % 4 == 0:
-            assert_equal_events(hostile_snapshot(rng, secret="s3cret").payload, snapshot=True)
-
-
-@pytest.mark.parametrize(("api_key", "version"), [(key, version) for key in (3, 5) for version in (0, 1, 2)])
-@settings(max_examples=40)
-@given(st.data())
-def test_any_partition_records_are_decoded_alike(api_key: int, version: int, data: st.DataObject) -> None:
-    fields = record_schemas().records[api_key].versions[version][0]
-    drawn = data.draw(st.lists(kafka_values(fields) | values(fields), min_size=1, max_size=6))
-
-    head = uvarint(1) + uvarint(api_key) + uvarint(version)
-    assert_equal_events(batch([head + written(fields, value) for value in drawn]))
 
 
 def test_records_of_known_values_are_read_by_their_ids_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

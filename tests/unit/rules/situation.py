@@ -5,7 +5,7 @@ Three controllers (or n), of which the highest id leads; two brokers; host names
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.finding import Evaluation, Finding
@@ -228,6 +228,22 @@ def _probe(node: int, at: Endpoint | None = None) -> tuple[str, Probe]:
         answer=Answer.THIS_CLUSTER,
         answered_by=NodeId(node),
     )
+
+
+def with_poll(quorum: Quorum, **changes: Any) -> Quorum:
+    """The newest poll has these values."""
+    assert quorum.poll is not None
+    return replace(quorum, poll=replace(quorum.poll, **changes))
+
+
+def with_rows(quorum: Quorum, *nodes: int, **changes: Any) -> Quorum:
+    """The rows of these nodes in the newest poll, of voters and observers, have these values."""
+    assert quorum.poll is not None
+    voters, observers = (
+        tuple(replace(each, **changes) if each.key.id in nodes else each for each in rows)
+        for rows in (quorum.poll.voters, quorum.poll.observers)
+    )
+    return with_poll(quorum, voters=voters, observers=observers)
 
 
 # What can go wrong with an endpoint.

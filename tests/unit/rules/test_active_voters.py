@@ -25,13 +25,13 @@ from tests.unit.rules.situation import (
     name_not_found,
     not_observed_for,
     observer,
-    row,
     stalled,
     static,
     unknown,
     unknown_reasons,
     voter_not_fetching,
     voters_lagging,
+    with_rows,
 )
 
 pytestmark = pytest.mark.kip("A024", "A026", "D041", "A006", "A011", "A029", "D043", "D044", "D058", "D107", "D123")
@@ -44,12 +44,11 @@ DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
 @pytest.mark.kip("D008")
 @pytest.mark.parametrize(("ago_ms", "activity"), [(60_000, "lagging"), (60_001, "not fetching")])
 def test_a_voter_that_lagged_at_its_last_fetch_still_fetches_for_a_minute(ago_ms: int, activity: str) -> None:
-    quorum = voter_not_fetching(healthy(), 2, for_ms=ago_ms)
+    stopped = voter_not_fetching(healthy(), 2, for_ms=ago_ms)
+    quorum = with_rows(stopped, 2, last_caught_up_ms=Millis(NOW - ago_ms - 10_001))
     assert quorum.poll is not None
-    slow = row(key(2), fetched_ago_ms=ago_ms, lag_ms=ago_ms + 10_001, end=9_000)
-    voters = tuple(slow if each.key == key(2) else each for each in quorum.poll.voters)
 
-    statuses = voter_statuses(quorum, replace(quorum.poll, voters=voters), thresholds_for({})["failure-tolerance"])
+    statuses = voter_statuses(quorum, quorum.poll, thresholds_for({})["failure-tolerance"])
 
     assert [status.activity.value for status in statuses] == ["in sync", activity, "in sync"]
 
@@ -167,20 +166,7 @@ def test_the_election_since_which_a_leader_leads_is_that_of_its_epoch() -> None:
 
 def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:
     """A new leader answers -1 for a voter that has not fetched from it; earlier polls bridge that."""
-    quorum = healthy()
-    assert quorum.poll is not None
-    fresh = replace(
-        quorum,
-        poll=replace(
-            quorum.poll,
-            voters=tuple(
-                row
-                if row.key.id == 3
-                else replace(row, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
-                for row in quorum.poll.voters
-            ),
-        ),
-    )
+    fresh = with_rows(healthy(), 1, 2, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
     assert fresh.poll is not None
     statuses = voter_statuses(fresh, fresh.poll, thresholds_for({})["failure-tolerance"])
     assert [status.activity for status in statuses] == [
@@ -192,13 +178,9 @@ def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> Non
 
 
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
-    quorum = replace(voter_not_fetching(healthy(), 2), histories={})
-    assert quorum.poll is not None
-    voters = tuple(
-        replace(row, last_fetch_ms=None, log_end_offset=None) if row.key == key(2) else row
-        for row in quorum.poll.voters
-    )
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
+    stopped = replace(voter_not_fetching(healthy(), 2), histories={})
+    quorum = with_rows(stopped, 2, last_fetch_ms=None, log_end_offset=None)
+    (finding,) = findings(quorum, "failure-tolerance")
     assert finding.summary == (
         "Voter 2 has not fetched from leader 3 yet. "
         "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed."
@@ -206,7 +188,7 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     since = replace(elected(quorum, 1, 3), leader_epoch=EPOCH)
     election = replace(since.history.elections[-1], leader_epoch=EPOCH)
     since = replace(since, history=replace(since.history, elections=(election,)))
-    (finding,) = findings(replace(since, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
+    (finding,) = findings(replace(since, poll=quorum.poll), "failure-tolerance")
     assert finding.summary.startswith(
         "Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:13:19 UTC."
     )
@@ -296,19 +278,13 @@ def test_voter_that_lagged_when_it_last_fetched_fetches_slowly(
     fetched_ago_ms: int, caught_up_ago_ms: int | None, lags: bool
 ) -> None:
     """Seen on Kafka 4.3.1: a path with 0.9 s each way gives fetches up to eleven seconds apart, without progress."""
-    quorum = voters_lagging(healthy(5), 2)
-    assert quorum.poll is not None
-    voters = tuple(
-        replace(
-            each,
-            last_fetch_ms=Millis(NOW - fetched_ago_ms),
-            last_caught_up_ms=None if caught_up_ago_ms is None else Millis(NOW - caught_up_ago_ms),
-        )
-        if each.key.id == 2
-        else each
-        for each in quorum.poll.voters
+    quorum = with_rows(
+        voters_lagging(healthy(5), 2),
+        2,
+        last_fetch_ms=Millis(NOW - fetched_ago_ms),
+        last_caught_up_ms=None if caught_up_ago_ms is None else Millis(NOW - caught_up_ago_ms),
     )
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "voter-lagging")
+    (finding,) = findings(quorum, "voter-lagging")
 
     assert finding.summary.startswith("Voter 2 fetches, but ") is lags
     assert finding.summary.startswith("Voter 2 has not fetched since") is not lags
@@ -336,19 +312,14 @@ def test_result_is_unknown_until_the_high_watermark_was_seen_to_move() -> None:
 
 
 def test_result_is_unknown_without_the_leaders_log_end_offset() -> None:
-    quorum = stalled(healthy())
-    assert quorum.poll is not None
-    rows = tuple(replace(row, log_end_offset=None) if row.key.id == 3 else row for row in quorum.poll.voters)
-    assert unknown_reasons(replace(quorum, poll=replace(quorum.poll, voters=rows)), "high-watermark-stalled") == [
+    quorum = with_rows(stalled(healthy()), 3, log_end_offset=None)
+    assert unknown_reasons(quorum, "high-watermark-stalled") == [
         (None, "DescribeQuorum was last answered at 2026-09-21 14:13:19 UTC")
     ]
 
 
 def test_evidence_has_the_end_of_each_log_as_far_as_it_is_known() -> None:
-    quorum = stalled(healthy())
-    assert quorum.poll is not None
-    rows = tuple(replace(row, log_end_offset=None) if row.key.id == 1 else row for row in quorum.poll.voters)
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=rows)), "high-watermark-stalled")
+    (finding,) = findings(with_rows(stalled(healthy()), 1, log_end_offset=None), "high-watermark-stalled")
     voters = finding.evidence["voters"]
     assert isinstance(voters, dict)
     assert [str(voters[str(key(node))]).rpartition("; ")[2] for node in (1, 2, 3)] == [

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, leaders_clock, unknown_reasons
+from tests.unit.rules.situation import findings, healthy, leaders_clock, unknown_reasons, with_poll, with_rows
 
 RULE = "leader-clock-skew"
 
@@ -50,17 +50,12 @@ def test_the_finding_stays_the_same_while_the_clocks_run_on() -> None:
 def test_rows_ahead_of_a_clock_that_was_set_back_are_no_skew() -> None:
     """The times of rows never go back: for hours they are ahead of the host's clock, which is right again."""
     quorum = with_skew(-3_600_000)
-    assert quorum.poll is not None
     assert len(findings(quorum, RULE)) == 1
-    ahead = replace(quorum, poll=replace(quorum.poll, clock_ahead_ms=Millis(3_600_000)))
-    assert findings(ahead, RULE) == []
+    assert findings(with_poll(quorum, clock_ahead_ms=Millis(3_600_000)), RULE) == []
 
 
 def test_a_kafka_that_does_not_report_its_time_has_no_finding() -> None:
-    quorum = healthy()
-    assert quorum.poll is not None
-    rows = tuple(replace(row, last_fetch_ms=None) for row in quorum.poll.voters)
-    assert findings(replace(quorum, poll=replace(quorum.poll, voters=rows)), RULE) == []
+    assert findings(with_rows(healthy(), 1, 2, 3, last_fetch_ms=None), RULE) == []
 
 
 def test_without_polls_the_rule_is_unknown() -> None:

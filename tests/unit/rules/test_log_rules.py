@@ -35,6 +35,7 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     voter_not_fetching,
     with_broker,
+    with_rows,
 )
 
 pytestmark = pytest.mark.kip("D123", "D045", "D060", "E047")
@@ -209,12 +210,8 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
 
 
 def test_a_listed_broker_that_never_caught_up_is_unknown() -> None:
-    quorum = healthy()
-    assert quorum.poll is not None
-    never = replace(row(key(101)), last_caught_up_ms=None)
-    others = tuple(one for one in quorum.poll.observers if one.key.id != 101)
-    listed_quorum = replace(quorum, poll=replace(quorum.poll, observers=(*others, never)))
-    assert unknown_reasons(listed_quorum, "observer-lagging") == [("broker 101", "its lag is not known yet")]
+    never = with_rows(healthy(), 101, last_caught_up_ms=None)
+    assert unknown_reasons(never, "observer-lagging") == [("broker 101", "its lag is not known yet")]
 
 
 @pytest.mark.parametrize(("for_ms", "fires"), [(30_000, False), (30_001, True)])
@@ -223,10 +220,7 @@ def test_broker_lags_if_it_had_not_caught_up_for_more_than_thirty_seconds(for_ms
 
 
 def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_before() -> None:
-    quorum = broker_lagging(healthy(), 101)
-    assert quorum.poll is not None
-    rows = tuple(replace(one, last_fetch_ms=None) if one.key.id == 101 else one for one in quorum.poll.observers)
-    elected_now = replace(quorum, poll=replace(quorum.poll, observers=rows))
+    elected_now = with_rows(broker_lagging(healthy(), 101), 101, last_fetch_ms=None)
     (finding,) = findings(elected_now, "observer-lagging")
     assert "has lagged in the metadata log since 2026-09-21 14:12:19 UTC" in finding.summary
     (never,) = findings(replace(elected_now, histories={}), "observer-lagging")
@@ -235,10 +229,8 @@ def test_broker_of_which_a_new_leader_knows_no_fetch_is_evaluated_by_the_polls_b
 
 
 def test_broker_that_never_caught_up_and_does_not_fetch_has_no_lag() -> None:
-    quorum = broker_lagging(healthy(), 101, silent=True)
-    assert quorum.poll is not None
-    rows = tuple(replace(one, last_caught_up_ms=None) if one.key.id == 101 else one for one in quorum.poll.observers)
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, observers=rows)), "observer-lagging")
+    never = with_rows(broker_lagging(healthy(), 101, silent=True), 101, last_caught_up_ms=None)
+    (finding,) = findings(never, "observer-lagging")
     assert finding.evidence["lag"] is None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static
+from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static, with_rows
 
 pytestmark = pytest.mark.kip("C027")
 
@@ -39,10 +39,7 @@ def test_one_directory_id_under_two_node_ids_is_reported() -> None:
 
 def test_last_fetches_of_a_clone_are_those_that_a_poll_showed() -> None:
     """A new leader does not know when the others fetched; the polls before its election do."""
-    quorum = observer(healthy(), 4, directory="dirOf2")
-    assert quorum.poll is not None
-    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in quorum.poll.voters)
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE)
+    (finding,) = findings(with_rows(observer(healthy(), 4, directory="dirOf2"), 2, last_fetch_ms=None), RULE)
     assert finding.evidence["last_fetched"] == {
         str(key(2)): "2026-09-21 14:13:19 UTC",
         str(key(4, "dirOf2")): "2026-09-21 14:13:19 UTC",

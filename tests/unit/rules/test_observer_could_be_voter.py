@@ -20,6 +20,8 @@ from tests.unit.rules.situation import (
     unknown,
     unknown_reasons,
     voter_not_fetching,
+    with_poll,
+    with_rows,
 )
 
 pytestmark = pytest.mark.kip("A012", "A069", "A080", "A096", "A109", "D140", "D142", "K031")
@@ -170,10 +172,9 @@ def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
 @pytest.mark.kip("D142")
 def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(300_000,) * 5)
-    assert quorum.poll is not None
     not_fetching = replace(quorum.histories[key(4)].samples[-1], fetch_age_ms=Millis(299_000))
     history = replace(quorum.histories[key(4)], samples=(not_fetching,))
-    gone = replace(quorum, poll=replace(quorum.poll, observers=()), histories={key(4): history})
+    gone = replace(with_poll(quorum, observers=()), histories={key(4): history})
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
 
@@ -182,10 +183,9 @@ def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
     fetch_age_ms: int, expected: list[tuple[str, str]]
 ) -> None:
     quorum = observer(healthy(), 4)
-    assert quorum.poll is not None
     seen = quorum.histories[key(4)]
     fetched = replace(seen, samples=(replace(seen.samples[-1], fetch_age_ms=Millis(fetch_age_ms)),))
-    unlisted = replace(quorum, poll=replace(quorum.poll, observers=()), histories={key(4): fetched})
+    unlisted = replace(with_poll(quorum, observers=()), histories={key(4): fetched})
 
     assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
 
@@ -195,9 +195,7 @@ def test_an_observer_that_fetched_within_the_limit_when_last_listed_is_unknown(
 def test_an_observer_that_is_not_listed_now_is_unknown_only_if_it_is_a_registered_controller(
     registered: bool, expected: list[tuple[str, str]]
 ) -> None:
-    quorum = observer(healthy(), 4, registered=registered)
-    assert quorum.poll is not None
-    unlisted = replace(quorum, poll=replace(quorum.poll, observers=()))
+    unlisted = with_poll(observer(healthy(), 4, registered=registered), observers=())
 
     assert [each for each in unknown(unlisted) if each[0] == RULE] == expected
 
@@ -233,11 +231,6 @@ def test_observer_without_samples_has_an_unknown_lag() -> None:
 
 def test_after_an_election_replicas_that_the_new_leader_has_not_heard_of_still_fetch() -> None:
     """A new leader does not know when the others fetched; the polls before its election do."""
-    quorum = observer(healthy(), 4)
-    assert quorum.poll is not None
-    voters, observers = (
-        tuple(row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None) for row in rows)
-        for rows in (quorum.poll.voters, quorum.poll.observers)
-    )
-    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters, observers=observers)), RULE)
+    quorum = with_rows(observer(healthy(), 4), 1, 2, 4, 101, 102, last_fetch_ms=None, last_caught_up_ms=None)
+    (finding,) = findings(quorum, RULE)
     assert finding.evidence["voters_not_fetching"] == []

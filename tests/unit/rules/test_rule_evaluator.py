@@ -16,7 +16,7 @@ from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
 from rules.rule_evaluator import Comparisons, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
-from tests.unit.rules.situation import LOG_END, endpoint, healthy, key
+from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, with_poll
 
 THRESHOLDS = thresholds_for({})
 SITUATIONS: dict[str, Callable[[Quorum], Quorum]] = {
@@ -293,11 +293,6 @@ def test_a_change_of_anything_else_evaluates_the_rules() -> None:
 
     assert evaluator.evaluate(changed) == evaluate(changed, THRESHOLDS)
     assert [each.rule for each in evaluator.evaluate(fenced).findings] == ["broker-fenced"]
-
-
-def with_poll(quorum: Quorum, **changes: Any) -> Quorum:
-    assert quorum.poll is not None
-    return replace(quorum, poll=replace(quorum.poll, **changes))
 
 
 def with_key(rows: Iterable[Replica], node: int, replica: ReplicaKey) -> tuple[Replica, ...]:

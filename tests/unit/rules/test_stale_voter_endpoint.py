@@ -33,6 +33,7 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     voter_not_fetching,
     with_certificates,
+    with_rows,
 )
 
 pytestmark = pytest.mark.kip(
@@ -267,13 +268,8 @@ def test_voter_that_does_not_fetch_raises_the_severity_of_the_others() -> None:
 @pytest.mark.kip("A095")
 def test_new_leader_does_not_make_it_critical() -> None:
     """A new leader does not know yet when the others fetched (-1): they are not down because of that."""
-    quorum = name_not_found(healthy(), 1)
-    assert quorum.poll is not None
-    fresh = tuple(
-        row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None)
-        for row in quorum.poll.voters
-    )
-    assert stale(replace(quorum, poll=replace(quorum.poll, voters=fresh))) == ["warning voter 1: name-gone"]
+    fresh = with_rows(name_not_found(healthy(), 1), 1, 2, last_fetch_ms=None, last_caught_up_ms=None)
+    assert stale(fresh) == ["warning voter 1: name-gone"]
 
 
 def test_fires_if_describe_quorum_is_not_answered() -> None:

@@ -18,6 +18,7 @@ from tests.unit.rules.situation import (
     unknown,
     unknown_reasons,
     view,
+    with_poll,
     with_views,
 )
 from tests.unit.rules.situation import leaderless as nobody_leads
@@ -49,9 +50,7 @@ def test_controller_that_reports_another_leader_or_epoch_disagrees(reported: Lea
 def test_view_from_before_an_election_is_not_a_disagreement() -> None:
     """Controllers are asked every ten seconds, so some have not been asked since the election."""
     elected = [view(node, epoch=8, ago_ms=1_000, since_ms=1_000) for node in (2, 3)]
-    quorum = with_views(healthy(), *elected)
-    assert quorum.poll is not None
-    quorum = replace(quorum, poll=replace(quorum.poll, leader_epoch=Epoch(8)))
+    quorum = with_poll(with_views(healthy(), *elected), leader_epoch=Epoch(8))
     assert finding_lines(quorum) == []
     for ago_ms in (500, 1_000):
         after_election = view(1, ago_ms=ago_ms)
@@ -68,12 +67,9 @@ def test_a_node_of_another_cluster_disagrees_although_it_reports_the_same_leader
 
 
 def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
-    quorum = healthy()
-    assert quorum.poll is not None
-    later = replace(quorum.poll, leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
-    assert finding_lines(replace(quorum, poll=later)) == [], "no controller was asked since"
-    earlier = replace(later, observed_at_ms=Millis(NOW - 5_000))
-    assert finding_lines(replace(quorum, poll=earlier)) == [
+    later = with_poll(healthy(), leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
+    assert finding_lines(later) == [], "no controller was asked since"
+    assert finding_lines(with_poll(later, observed_at_ms=Millis(NOW - 5_000))) == [
         f"warning {RULE}: controller {node}" for node in (1, 2, 3)
     ], "all of them were asked since"
 

@@ -8,10 +8,11 @@ import pytest
 from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Access, CertificateFault, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    NOW,
     all_refuse,
     broker,
     failing,
@@ -26,10 +27,10 @@ from tests.unit.rules.situation import (
     registered_elsewhere,
     removed,
     resolver_fails,
-    row,
     static,
     voter_not_fetching,
     with_certificates,
+    with_rows,
 )
 
 pytestmark = pytest.mark.kip("E015", "E072")
@@ -49,12 +50,7 @@ def without_row(quorum: Quorum, node: int) -> Quorum:
 
 
 def voter_behind(quorum: Quorum, node: int, lag_ms: int) -> Quorum:
-    assert quorum.poll is not None
-    rows = tuple(
-        replace(row(each.key, lag_ms=lag_ms), last_fetch_ms=each.last_fetch_ms) if each.key.id == node else each
-        for each in quorum.poll.voters
-    )
-    return replace(quorum, poll=replace(quorum.poll, voters=rows))
+    return with_rows(quorum, node, last_caught_up_ms=Millis(NOW - lag_ms))
 
 
 @pytest.mark.parametrize("node", [1, 2, 3])

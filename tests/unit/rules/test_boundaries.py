@@ -151,7 +151,7 @@ BOUNDARIES: list[tuple[str, str, int, str, Callable[[int], Quorum]]] = [
         "keep_firing_for",
         3_600_000,
         UP_TO_WARNING,
-        lambda ms: log_regressed(healthy(), 2, end=10_000, ago_ms=ms),
+        lambda ms: log_regressed(healthy(), 2, end=9_990, ago_ms=ms),
     ),
     (
         "data-contract-broken",

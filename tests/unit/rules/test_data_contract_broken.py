@@ -2,14 +2,7 @@
 
 import pytest
 
-from rules.finding import Severity
 from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
-
-MINUTE = 60_000
-
-
-def test_without_a_contract_violation_there_is_no_finding() -> None:
-    assert findings(healthy(), "data-contract-broken") == []
 
 
 def test_each_broken_contract_is_one_finding_in_stable_order() -> None:
@@ -26,26 +19,6 @@ def test_each_broken_contract_is_one_finding_in_stable_order() -> None:
             with_contract_violation(healthy(), "every-record-decodes"), "secrets-are-blanked", grave=True
         )
     )
-
-
-def test_the_finding_lasts_half_an_hour_after_the_contract_was_last_found_broken() -> None:
-    assert (
-        findings(with_contract_violation(healthy(), "offsets-ascend", ago_ms=30 * MINUTE), "data-contract-broken") != []
-    )
-    assert (
-        findings(with_contract_violation(healthy(), "offsets-ascend", ago_ms=30 * MINUTE + 1), "data-contract-broken")
-        == []
-    )
-
-
-def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
-    (finding,) = findings(with_contract_violation(healthy(), "every-record-decodes", rows=3), "data-contract-broken")
-
-    assert finding.severity is Severity.WARNING
-    assert finding.summary.startswith("Recorded data breaks contract every-record-decodes in 3 rows. ")
-    assert "Example: offset 180: record type 99" in finding.summary
-    assert (finding.evidence["rows"], finding.evidence["journal_row"]) == (3, 1_042)
-    assert any("kraftwatch quarantine list" in step for step in finding.remedy)
 
 
 AUDIT = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"

@@ -11,10 +11,8 @@ from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     findings,
     healthy,
-    key,
     observer,
     registered_twice,
-    unknown_reasons,
     voter_not_fetching,
 )
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
@@ -116,18 +114,3 @@ def test_a_row_without_a_directory_is_no_second_process() -> None:
     (own,) = (row for row in quorum.poll.voters if row.key.id == 2)
     without = replace(own, key=ReplicaKey(id=own.key.id))
     assert lines(replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, without)))) == []
-
-
-def test_both_hosts_and_both_directories_are_named() -> None:
-    (finding,) = findings(registered_twice(observer(healthy(), 2, directory="copyOf2"), 2), RULE)
-    assert finding.summary == (
-        "Two processes run with node.id 2, a voter. They registered in turn, at c2.test:9093 and copy.test:9093. "
-        f"Directories {key(2, 'copyOf2').directory_id} and {key(2).directory_id} both fetch."
-    )
-    assert finding.evidence["endpoints"] == ["c2.test:9093", "copy.test:9093"]
-    assert finding.remedy[0] == "# Find both processes with node.id=2: c2.test:9093 and copy.test:9093"
-
-
-def test_without_polls_the_rule_is_unknown() -> None:
-    quorum = replace(registered_twice(healthy(), 2), poll=None)
-    assert unknown_reasons(quorum, RULE) == [(None, "DescribeQuorum has not been answered yet")]

@@ -1,12 +1,10 @@
 """leader-clock-skew: the leader's clock against the clock of kraftwatch's host."""
 
-from dataclasses import replace
-
 import pytest
 
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, leaders_clock, unknown_reasons, with_poll, with_rows
+from tests.unit.rules.situation import findings, healthy, leaders_clock, with_poll, with_rows
 
 RULE = "leader-clock-skew"
 
@@ -56,7 +54,3 @@ def test_rows_ahead_of_a_clock_that_was_set_back_are_no_skew() -> None:
 
 def test_a_kafka_that_does_not_report_its_time_has_no_finding() -> None:
     assert findings(with_rows(healthy(), 1, 2, 3, last_fetch_ms=None), RULE) == []
-
-
-def test_without_polls_the_rule_is_unknown() -> None:
-    assert unknown_reasons(replace(healthy(), poll=None), RULE) == [(None, "DescribeQuorum has not been answered yet")]

@@ -349,21 +349,6 @@ def test_unknown_result_of_another_subject_has_no_effect() -> None:
     assert tracker.at(41, unknown="y") == ["resolved warning +0 due +41"]
 
 
-def test_pending_condition_is_kept_while_unknown_for_a_short_time() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding())
-    tracker.at(28, finding())
-    tracker.at(33, unknown="x")
-    assert tracker.at(35, finding()) == ["firing warning +0 due +30"]
-
-
-def test_pending_condition_is_dropped_when_unknown_for_too_long() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding())
-    tracker.at(11, unknown="x")
-    assert tracker.tracked.conditions == {}
-
-
 @pytest.mark.kip("K048")
 def test_evaluation_of_the_same_time_again_makes_no_alert() -> None:
     tracker = ConditionTracker()
@@ -388,23 +373,6 @@ def test_evaluation_of_an_older_time_changes_nothing() -> None:
     assert tracker.at(29) == []
     assert tracker.at(5, finding(Severity.CRITICAL)) == []
     assert tracker.tracked is before
-
-
-def test_replay_makes_the_same_alerts() -> None:
-    def run() -> list[Alert]:
-        tracker = firing()
-        tracker.at(31, finding(Severity.CRITICAL), finding(subject="y", age_s=100))
-        tracker.at(45, finding(subject="y", age_s=114))
-        tracker.at(55, finding(subject="y", age_s=124))
-        return tracker.alerts
-
-    assert run() == run()
-    assert [f"{each.state} {each.severity} {each.subject}" for each in run()] == [
-        "firing warning x",
-        "firing critical x",
-        "firing warning y",
-        "resolved critical x",
-    ]
 
 
 def test_an_alert_keeps_its_fingerprint_when_the_cluster_id_becomes_known_or_lost() -> None:
@@ -483,17 +451,6 @@ def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:
         offset=Offset(530),
     )
     assert (resolved.cluster, resolved.observed_at_ms, resolved.offset) == ("prod", START + 50_000, 550)
-
-
-def test_conditions_that_fire_together_have_the_cluster_id_of_the_quorum() -> None:
-    tracker = ConditionTracker()
-    tracker.at(0, finding())
-    tracker.at(4, finding(), finding(subject="y"))
-    tracker.at(30, finding(), finding(subject="y"))
-
-    assert [alert.subject for alert in tracker.alerts] == ["x", "y"]
-    assert {alert.cluster_id for alert in tracker.alerts} == {healthy().cluster_id}
-    assert {alert.summary for alert in tracker.alerts} == {"x fails", "y fails"}
 
 
 @pytest.mark.parametrize("known_later", [None, "the id"])

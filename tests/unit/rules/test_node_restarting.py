@@ -57,11 +57,6 @@ def test_a_controller_that_restarts_three_times_within_the_window_is_one_finding
     assert lines(read(machine(), script)) == expected
 
 
-@pytest.mark.parametrize(("every_ms", "fires"), [(450_000, True), (450_001, False)])
-def test_the_window_holds_all_three_starts(every_ms: int, fires: bool) -> None:
-    assert bool(lines(restarting(healthy(), 2, 3, every_ms=every_ms))) is fires
-
-
 @pytest.mark.parametrize(("ago_ms", "fires"), [(900_000, True), (900_001, False)])
 def test_the_finding_ends_when_the_node_has_not_started_for_the_window(ago_ms: int, fires: bool) -> None:
     quorum = restarting(healthy(), 2, 3)

@@ -168,10 +168,6 @@ def test_result_is_unknown_without_the_log() -> None:
     assert (RULE, None) in unknown(replace(recovering(with_101_fenced(), 0), newest_timestamp_ms=None))
 
 
-def test_no_finding_after_the_recovery() -> None:
-    assert findings(with_101_fenced(), RULE) == []
-
-
 @pytest.mark.kip("B046")
 def test_partition_without_a_leader_needs_its_leader_first() -> None:
     """Its only in-sync replica is down: no replica can join, and restarting the live one fixes nothing."""

@@ -19,10 +19,6 @@ from tests.unit.rules.situation import (
 pytestmark = pytest.mark.kip("D052", "D055", "K042", "K043", "K044")
 
 
-def test_healthy_quorum_breaks_no_invariant() -> None:
-    assert findings(healthy(), "raft-invariant-broken") == []
-
-
 def test_each_broken_invariant_is_critical() -> None:
     assert finding_lines(with_invariant_violation(healthy(), *Invariant)) == [
         "critical raft-invariant-broken: two-leaders",

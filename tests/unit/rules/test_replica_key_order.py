@@ -1,7 +1,5 @@
 """Replica keys can be sorted, whether or not Kafka names their directory ids."""
 
-from dataclasses import replace
-
 from rules.analysis.electability import VoterStanding, electability
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 
@@ -12,13 +10,6 @@ NEXT = ReplicaKey(id=NodeId(2))
 
 def test_a_key_without_directory_id_is_sorted_before_one_with_it() -> None:
     assert sorted([NEXT, WITH, WITHOUT]) == [WITHOUT, WITH, NEXT]
-
-
-def test_no_key_is_sorted_before_an_equal_one() -> None:
-    equal = replace(WITHOUT)
-    assert not equal < WITHOUT
-    assert WITHOUT < WITH
-    assert not WITH < WITHOUT
 
 
 def test_a_key_is_written_with_its_directory_id_if_that_is_known() -> None:

@@ -7,26 +7,17 @@ import pytest
 from rules.finding import Severity
 from rules.model.identifiers import Millis, NodeId, TopicId
 from tests.unit.rules.situation import (
-    evaluation_of,
     finding_lines,
     findings,
     healthy,
-    not_observed_for,
     recovering,
     unclean,
-    unknown,
 )
 
 pytestmark = pytest.mark.kip("B002", "B003", "B005", "B010", "B048")
 
 RULE = "unclean-election"
 FIRES = [f"critical {RULE}: topic orders"]
-
-
-@pytest.mark.kip("B002")
-@pytest.mark.parametrize(("ago_ms", "expected"), [(0, FIRES), (600_000, FIRES), (600_001, [])])
-def test_fires_for_ten_minutes_by_the_timestamps_in_the_log(ago_ms: int, expected: list[str]) -> None:
-    assert finding_lines(unclean(healthy(), 0, ago_ms=ago_ms)) == expected
 
 
 @pytest.mark.parametrize(("ago_ms", "expected"), [(600_000, FIRES), (600_001, [])])
@@ -38,13 +29,6 @@ def test_election_during_a_gap_fires_for_ten_minutes_after_the_log_is_read_again
     read_ms = Millis(one.last_timestamp_ms + 7_200_000 - ago_ms)
     read = replace(one, read_timestamp_ms=read_ms)
     assert finding_lines(replace(quorum, history=replace(quorum.history, unclean=(read,)))) == expected
-
-
-def test_evidence_counts_partitions_that_still_recover() -> None:
-    recovered, stuck = unclean(healthy(), 0, 3), recovering(unclean(healthy(), 0, 3), 0, 3)
-    assert findings(recovered, RULE)[0].evidence["partitions_recovering_now"] == 0
-    assert findings(stuck, RULE)[0].evidence["partitions_recovering_now"] == 2
-    assert finding_lines(stuck) == ["critical partition-stuck-recovering: topic orders", *FIRES]
 
 
 def test_partitions_of_another_topic_that_recover_are_not_counted() -> None:
@@ -72,11 +56,6 @@ def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
     assert not any(step.startswith("kafka-topics.sh") for step in finding.remedy)
 
 
-def test_keep_firing_for_is_configurable_and_result_is_unknown_without_the_log() -> None:
-    assert evaluation_of(unclean(healthy(), 0), {f"{RULE}.keep_firing_for": 30}).findings == ()
-    assert (RULE, None) in unknown(not_observed_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
-
-
 def test_findings_are_in_the_order_of_the_topic_names() -> None:
     """The history is ordered by time; findings in that order would change places between evaluations."""
     orders = unclean(healthy(), 0)
@@ -94,24 +73,6 @@ def test_summary_says_so_if_neither_the_elected_broker_nor_the_previous_isr_is_k
     past = replace(quorum.history, unclean=(replace(one, leaders=(), passed_over=()),))
     (finding,) = findings(replace(quorum, history=past), RULE)
     assert ". No broker was elected; in sync before and not elected: unknown." in finding.summary
-
-
-@pytest.mark.parametrize(
-    ("replicas", "severity", "why"),
-    [
-        (1, Severity.INFO, "Broker 102 has the only replica: only records that it had not flushed to disk when it"),
-        (3, Severity.WARNING, "Broker 102 led last: only records that it had not flushed to disk when it"),
-    ],
-)
-def test_election_of_the_last_leader_loses_no_other_replicas_records(
-    replicas: int, severity: Severity, why: str
-) -> None:
-    (finding,) = findings(unclean(healthy(), 0, 1, replicas=replicas, last_leader=True), RULE)
-
-    assert finding.severity is severity
-    assert f". {why} crashed can be lost." in finding.summary
-    assert "Acknowledged records may be lost" not in finding.summary
-    assert finding.remedy[0].startswith("# Find out why broker 102 crashed")
 
 
 def test_one_election_of_another_replica_among_those_of_last_leaders_is_critical() -> None:

@@ -9,7 +9,6 @@ from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
-    evaluation_of,
     finding_lines,
     findings,
     foreign,
@@ -38,9 +37,6 @@ DISAGREES = [f"warning {RULE}: controller 1"]
         (foreign(view(1)), DISAGREES),
         (view(1, leader=2), [f"critical {RULE}: quorum"]),
         (view(1), []),
-        # At the age limit, and older than it.
-        (view(1, leader=2, epoch=6, ago_ms=30_000), DISAGREES),
-        (view(1, leader=2, epoch=6, ago_ms=30_001), []),
     ],
 )
 def test_controller_that_reports_another_leader_or_epoch_disagrees(reported: LeaderView, expected: list[str]) -> None:
@@ -117,12 +113,6 @@ def test_endpoint_of_an_unknown_node_is_named_by_its_address() -> None:
     reported = finding.evidence["views"]
     assert isinstance(reported, dict)
     assert [*reported] == ["controller 1", "controller 2", "controller 3", "endpoint c8.test:9093"]
-
-
-def test_view_age_is_configurable() -> None:
-    quorum = with_views(healthy(), view(1, leader=None, ago_ms=3_000))
-    assert [each.rule for each in evaluation_of(quorum).findings] == [RULE]
-    assert evaluation_of(quorum, {f"{RULE}.view_age": 2}).findings == ()
 
 
 @pytest.mark.parametrize(

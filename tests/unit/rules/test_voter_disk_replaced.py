@@ -61,15 +61,6 @@ def test_no_other_rule_reports_the_replacement() -> None:
     assert finding_lines(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
-@pytest.mark.kip("A052", "A078", "A109")
-def test_after_the_removal_it_still_fires_with_only_the_second_command() -> None:
-    (finding,) = findings(half_done(), RULE)
-    assert "The old voter" in finding.summary
-    assert finding.subject == "controller 2"
-    assert [step.split()[-1] for step in finding.remedy] == ["$NODE_PROPERTIES", "add-controller"]
-    assert not any("remove-controller" in step for step in finding.remedy)
-
-
 @pytest.mark.kip("A068")
 def test_remedy_waits_for_a_lagging_replica() -> None:
     (finding,) = findings(replaced(lag=9_000), RULE)

@@ -145,21 +145,6 @@ def test_committed_records_carry_their_offset_range() -> None:
     assert (got.base_offset, got.last_offset, got.batches) == (5, 4, b"")
 
 
-@pytest.mark.kip("D118")
-def test_batch_is_returned_only_when_the_high_watermark_covers_all_of_it() -> None:
-    leader, buffer = Leader(), CommitBuffer(START)
-    leader.append(4)
-    for watermark in (1, 2, 3):
-        leader.high_watermark = watermark
-        got = read(buffer, leader)
-        assert got is not None
-        assert got.batches == b""
-    leader.high_watermark = 4
-    got = read(buffer, leader)
-    assert got is not None
-    assert got.last_offset == 3
-
-
 @pytest.mark.kip("D077")
 def test_election_truncates_uncommitted_records_without_a_loss_report() -> None:
     leader, buffer = Leader(), CommitBuffer(START)

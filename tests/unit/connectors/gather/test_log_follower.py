@@ -162,14 +162,6 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     assert follower.position == FetchPosition(offset=0, epoch=0)
 
 
-@pytest.mark.kip("D053", "D066")
-def test_leader_is_found_through_any_controller(loop: EventLoop) -> None:
-    controllers = ScriptedLogClient(loop, {C1: follower_response(2, C2), C2: leader_response(LOG, end=4)})
-    output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,))
-    assert output.log == LOG
-    assert output.failures == []
-
-
 def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
     scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
     output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
@@ -319,19 +311,3 @@ def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loo
     assert "size is 4611686018427387904" in output.failures[0].detail
     assert len(output.pieces) == 1, "nothing of a refused snapshot is written"
     assert output.log == batch(9, 2, epoch=3)
-
-
-def test_diverging_answer_at_offset_0_is_reported_as_invalid_until_the_node_tells_the_truth(loop: EventLoop) -> None:
-    truth = leader_response(LOG, end=4, leader=1)
-    lies = iter(range(3))
-
-    def lies_first(request: Any) -> Any:
-        answer = truth(request)
-        partition = answer.responses[0].partitions[0]
-        if partition.error_code == 0 and request.max_bytes > 1 and next(lies, None) is not None:
-            partition.diverging_epoch = PARTITION.EpochEndOffset(epoch=0, end_offset=0)
-        return answer
-
-    output = follow(loop, ScriptedLogClient(loop, {C1: lies_first}), lambda o: o.log == LOG, configured=(C1,))
-    assert output.log == LOG
-    assert [event.reason for event in output.failures] == [Reason.INVALID_RESPONSE] * 3

@@ -19,9 +19,8 @@ from connectors.kafka.messages import (
     fetch_snapshot_request,
     parse_describe_quorum,
     parse_fetch,
-    parse_fetch_snapshot,
 )
-from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
+from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
 from rules.model.monitoring import Reason
@@ -169,18 +168,10 @@ def fetch_response(*, top: int = 0, error: int = 0, version: int = 17, endpoints
     return FetchResponse.decode(answer.encode(version=version), version=version)
 
 
-@pytest.mark.kip("D033", "D066")
-def test_response_of_a_follower_reports_leader_and_address() -> None:
-    answer = parse_fetch(fetch_response(error=74))
-    assert (answer.error, answer.leader_id, answer.leader_epoch) == (74, 2, 7)
-    assert answer.leader == Address("c2", 9093)
-    assert (answer.high_watermark, answer.diverging, answer.snapshot) == (None, None, None)
-
-
 @pytest.mark.parametrize(("version", "endpoints"), [(13, True), (17, False)])
 def test_reported_leader_may_have_no_address(version: int, endpoints: bool) -> None:
     answer = parse_fetch(fetch_response(error=6, version=version, endpoints=endpoints))
-    assert (answer.leader_id, answer.leader) == (2, None)
+    assert (answer.leader_id, answer.leader, answer.high_watermark) == (2, None, None)
 
 
 @pytest.mark.kip("D034", "D095")
@@ -198,22 +189,6 @@ def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, rea
     with pytest.raises(ObservationError) as problem:
         parse_fetch(fetch_response(top=top, error=error))
     assert problem.value.reason is reason
-
-
-def test_snapshot_piece_is_parsed() -> None:
-    partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-    partition = partition_type(
-        index=0,
-        error_code=0,
-        snapshot_id=partition_type.SnapshotId(end_offset=50, epoch=3),
-        size=100,
-        position=7,
-        unaligned_records=b"abc",
-    )
-    topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[partition])
-    answer = FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
-    read = parse_fetch_snapshot(FetchSnapshotResponse.decode(answer.encode(version=1), version=1))
-    assert (read.error, read.size, read.position, read.records) == (0, 100, 7, b"abc")
 
 
 def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: int = 1) -> Any:
@@ -267,15 +242,6 @@ def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
     assert polled.observers == ()
     assert polled.endpoint == "c1:9093"
     assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
-
-
-@pytest.mark.kip("A094", "A097", "C022", "K005")
-@pytest.mark.parametrize("version", [0, 1])
-def test_older_poll_has_no_directory_ids_and_no_nodes(version: int) -> None:
-    polled = parse_describe_quorum(quorum_response(version=version), cluster_id=None, address=ADDRESS)
-    assert polled.voters[0].key.directory_id is None
-    assert polled.nodes == ()
-    assert (polled.voters[0].last_fetch_ms is None) == (version == 0)
 
 
 @pytest.mark.kip("D021", "D038", "D086")

@@ -173,15 +173,6 @@ def test_redaction_removes_nothing_that_decoding_needs(
     assert decode(redact(payload)) == decode(payload)
 
 
-def test_a_log_split_at_any_batch_gives_the_same_events() -> None:
-    log = b"".join(batch([data(2, 0, text(f"t{n}") + TOPIC + b"\0")], base_offset=n) for n in range(4))
-    size = len(log) // 4
-
-    for cut in range(0, len(log) + 1, size):
-        parts = events(log[:cut])[:-1] + events(log[cut:], base=cut // size)[:-1]
-        assert parts == events(log)[:-1]
-
-
 def test_an_empty_payload_still_gives_a_log_advanced() -> None:
     assert events(b"", base=10, last=9) == [
         LogAdvanced(
@@ -203,15 +194,6 @@ def test_epochs_of_noops_are_reported_and_a_decrease_too() -> None:
     assert isinstance(advanced, LogAdvanced)
     assert (advanced.first_epoch, advanced.last_epoch) == (5, 3)
     assert advanced.epoch_drop == EpochDrop(offset=Offset(2), epoch=Epoch(4), before=Epoch(6))
-
-
-def test_batches_of_one_epoch_are_no_decrease() -> None:
-    payload = b"".join(batch([noop()], base_offset=offset, epoch=5) for offset in range(2))
-
-    (advanced,) = decode_records(payload, base_offset=0, last_offset=1, leader_epoch=7, high_watermark=99).events()
-
-    assert isinstance(advanced, LogAdvanced)
-    assert (advanced.first_epoch, advanced.last_epoch, advanced.epoch_drop) == (5, 5, None)
 
 
 @pytest.mark.parametrize("written_at", [(500, 1_000), (1_000, 500), (500, 1_000, 700), (0, 0)])

@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 
-from connectors.metadata.record_rendering import BLANK, rendered
+from connectors.metadata.record_rendering import rendered
 from connectors.metadata.record_schemas import Field, FieldType
 
 
 def of(type_: str, *fields: Field, element: FieldType | None = None, **defaults: object) -> FieldType:
     return FieldType(name=type_, of=element, fields=fields, defaults=defaults)
-
-
-def field(name: str, type_: FieldType, tag: int | None = None) -> Field:
-    return Field(name=name, json=name.upper(), type=type_, tag=tag)
 
 
 @pytest.mark.parametrize(
@@ -37,28 +33,3 @@ def field(name: str, type_: FieldType, tag: int | None = None) -> Field:
 )
 def test_a_value_is_rendered_as_kafka_renders_it(type_: FieldType, value: Any, json: Any) -> None:
     assert rendered(type_, value) == json
-
-
-def test_fields_are_rendered_in_the_order_of_their_declaration() -> None:
-    number = of("int32")
-    type_ = of("struct", field("b", number), field("t", number, tag=0), field("a", number), b=0, t=-1, a=0)
-
-    assert list(rendered(type_, {"a": 1, "b": 2, "t": 3})) == ["B", "T", "A"]
-    assert rendered(type_, {"a": 1, "b": 2, "t": -1}) == {"B": 2, "A": 1}
-
-
-def test_a_blanked_field_hides_every_string_in_it_and_keeps_its_structure() -> None:
-    principal = of("struct", field("kind", of("compact_string")), field("age", of("int8")), kind="", age=0)
-    type_ = of(
-        "struct",
-        field("name", of("compact_string")),
-        field("who", of("compact_array", element=principal)),
-        name="",
-        who=[],
-    )
-    value = {"name": "n", "who": [{"kind": "User", "age": 3}, {"kind": "", "age": 4}]}
-
-    assert rendered(type_, value, blank={"who"}) == {
-        "NAME": "n",
-        "WHO": [{"KIND": BLANK, "AGE": 3}, {"KIND": "", "AGE": 4}],
-    }

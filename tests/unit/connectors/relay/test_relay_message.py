@@ -40,10 +40,6 @@ MESSAGE = RelayMessage(
 EPOCH = ("epoch", b"3 host-1")
 
 
-def test_message_is_read_as_it_was_written() -> None:
-    assert parse_message(MESSAGE.key, MESSAGE.value(), MESSAGE.headers) == MESSAGE
-
-
 @pytest.mark.parametrize(
     ("key", "value", "headers", "reason"),
     [
@@ -133,16 +129,6 @@ def test_any_flipped_bit_is_detected(row: Observation, data: st.DataObject) -> N
     encoded[at // 8] ^= 1 << (at % 8)
     with pytest.raises(UndecodableError):
         parsed(message, bytes(encoded))
-
-
-@given(observations, st.data())
-def test_a_cut_at_any_byte_is_detected(row: Observation, data: st.DataObject) -> None:
-    message = message_of(row)
-    encoded = message.value()
-    with pytest.raises(UndecodableError):
-        parsed(message, encoded[: data.draw(st.integers(0, len(encoded) - 1))])
-    with pytest.raises(UndecodableError):
-        parsed(message, encoded + b"\0")
 
 
 def test_a_partition_is_read_from_the_first_row_that_one_of_its_clusters_needs() -> None:

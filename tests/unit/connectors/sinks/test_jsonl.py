@@ -46,13 +46,6 @@ def test_a_new_file_is_for_its_owner_alone_and_an_existing_one_keeps_its_mode(tm
     assert [stat.S_IMODE(path.stat().st_mode) for path in (new, existing)] == [0o600, 0o644]
 
 
-def test_a_restarted_sink_reads_what_its_file_contains(tmp_path: Path) -> None:
-    path = tmp_path / "alerts.jsonl"
-    send(JsonlSink(path), FIRST, SECOND)
-    send(JsonlSink(path), FIRST, SECOND, THIRD)
-    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
-
-
 def test_a_last_line_torn_at_any_byte_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     first, second = to_line(FIRST, NOON_MS), to_line(SECOND, NOON_MS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from connectors.metadata.batches import RecordBatch, scan
 from deploy.lab.lab import Lab
 from deploy.lab.node import Node
-from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged, text, uvarint
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, tagged, text, uvarint
 
 VOTERS_RECORD = 6
 """The control record type of VotersRecord."""
@@ -35,13 +35,9 @@ def append_to_every_log(lab: Lab, *records: bytes) -> None:
         other.write_bytes(longest.read_bytes())
 
 
-def partition_change(
-    topic_id: str, partition: int, *, isr: Sequence[int] | None = None, recovering: bool = False
-) -> bytes:
-    """Returns a PartitionChangeRecord, version 0, that changes these fields. `topic_id`: 22 characters."""
-    fields = {} if isr is None else {"t0": ints([*isr])}
-    fields |= {"t5": _RECOVERING} if recovering else {}
-    body = partition.to_bytes(4, "big") + base64.urlsafe_b64decode(topic_id + "==") + tagged(**fields)
+def recovering_partition(topic_id: str, partition: int) -> bytes:
+    """Returns a PartitionChangeRecord, version 0, that makes this partition RECOVERING. `topic_id`: 22 characters."""
+    body = partition.to_bytes(4, "big") + base64.urlsafe_b64decode(topic_id + "==") + tagged(t5=_RECOVERING)
     return data(PARTITION_CHANGE_RECORD, 0, body)
 
 

@@ -99,7 +99,7 @@ class MonitoredCluster:
 
         eventually(fulfilled, within_s=within_s)
 
-    def wait_for_headline(self, beginning: str, within_s: float = 30) -> str:
+    def wait_for_headline(self, beginning: str) -> str:
         """Waits until the page's headline begins with these words; returns it."""
 
         def newest_headline() -> str:
@@ -108,9 +108,9 @@ class MonitoredCluster:
             assert self.headlines[-1].startswith(beginning), self.headlines
             return self.headlines[-1]
 
-        return eventually(newest_headline, within_s=within_s)
+        return eventually(newest_headline, within_s=30)
 
-    def wait_until_pending(self, rule: str, *, within_s: float = 30) -> Millis:
+    def wait_until_pending(self, rule: str) -> Millis:
         """Waits until a condition of the rule is pending; returns when it began."""
 
         def began() -> Millis:
@@ -120,12 +120,12 @@ class MonitoredCluster:
             assert pending, conditions.keys()
             return pending[0].started_at_ms
 
-        return eventually(began, within_s=within_s)
+        return eventually(began, within_s=30)
 
-    def wait_until_observed(self, *, within_s: float = 30) -> None:
+    def wait_until_observed(self) -> None:
         """Waits until a leader answers a request that was sent after the call."""
         since = time.time() * 1000
-        eventually(lambda: self._assert_leader_observed(since), within_s=within_s)
+        eventually(lambda: self._assert_leader_observed(since), within_s=30)
 
     @property
     def rules(self) -> set[str]:

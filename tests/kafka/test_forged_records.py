@@ -9,7 +9,7 @@ import pytest
 
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.forged_log import append_to_every_log, begin_transaction, partition_change
+from tests.kafka.forged_log import append_to_every_log, begin_transaction, recovering_partition
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.lab import Lab
 
@@ -42,7 +42,7 @@ def test_recovery_without_an_election_and_with_a_follower_in_sync(lab: Lab, moni
     monitor.start_scenario({"recovery-invariant-broken.hold": 0, "broker-fenced.hold": 300})
     topic_id = next(id_ for id_, topic in monitor.machine.log.partitions.topics.items() if topic.name == TOPIC)
 
-    append_while_down(lab, partition_change(topic_id, 0, recovering=True))
+    append_while_down(lab, recovering_partition(topic_id, 0))
     fired = monitor.wait_for("recovery-invariant-broken", within_s=60)
     # When the follower joins the in-sync replicas again, the leader sends that the partition has recovered.
     lab.stop(follower)

@@ -90,8 +90,8 @@ class SlackDouble:
         return json_reply({"ok": False, "error": "message_not_found"})
 
 
-def json_reply(body: dict[str, Any], status: int = 200) -> HttpReply:
-    return HttpReply(status=status, body=json.dumps(body).encode())
+def json_reply(body: dict[str, Any]) -> HttpReply:
+    return HttpReply(body=json.dumps(body).encode())
 
 
 def webhook(request: ReceivedRequest) -> HttpReply:

@@ -163,11 +163,11 @@ def registration(node: int, at: Endpoint | None = None) -> ControllerRegistratio
     )
 
 
-def supporting(metadata_version: int, *, kraft_version: int = 1) -> tuple[FeatureRange, ...]:
+def supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
     """Returns what a node registers that supports metadata.version up to this level."""
     return (
         FeatureRange(name="group.version", lowest=0, highest=1),
-        FeatureRange(name="kraft.version", lowest=0, highest=kraft_version),
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
         FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
     )
 

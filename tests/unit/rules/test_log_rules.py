@@ -287,13 +287,6 @@ def test_only_the_start_of_the_controller_that_lost_or_won_explains_an_election(
     assert finding_lines(quorum) == ([CHURN] if fires else [])
 
 
-def test_a_start_explains_only_elections_before_it() -> None:
-    """A process registers after the election that its end, or its own candidacy, caused."""
-    quorum = elected(healthy(), 1, 2, 1, 2, started=(1, 2))
-    starts = tuple(replace(one, offset=Offset(9_000)) for one in quorum.history.starts)
-    assert finding_lines(replace(quorum, history=replace(quorum.history, starts=starts))) == [CHURN]
-
-
 def test_a_candidate_that_registers_after_another_election_explains_nothing() -> None:
     """It won an election long before its process ended."""
     quorum = elected(healthy(), 2, 1, 2, 1, 2, 3, started=(2,))
@@ -331,16 +324,6 @@ def test_consecutive_epochs_leave_no_epoch_without_a_leader() -> None:
     in_a_row = tuple(replace(one, leader_epoch=Epoch(37 + place)) for place, one in enumerate(quorum.history.elections))
     (finding,) = findings(replace(quorum, history=replace(quorum.history, elections=in_a_row)), "epoch-churn")
     assert finding.evidence["epochs_without_a_leader"] == 0
-
-
-@pytest.mark.parametrize(("older_by_ms", "fires"), [(0, True), (1, False)])
-def test_election_at_the_beginning_of_the_window_counts(older_by_ms: int, fires: bool) -> None:
-    quorum = elected(healthy(), 1, 2, 1, 2)
-    assert quorum.newest_timestamp_ms is not None
-    oldest, *others = quorum.history.elections
-    begins_ms = Millis(quorum.newest_timestamp_ms - 900_000 - older_by_ms)
-    elections = (replace(oldest, timestamp_ms=begins_ms), *others)
-    assert bool(findings(replace(quorum, history=replace(quorum.history, elections=elections)), "epoch-churn")) is fires
 
 
 @pytest.mark.kip("D009", "D042")

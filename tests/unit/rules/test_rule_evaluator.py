@@ -113,7 +113,7 @@ class Moving:
         return cast("NumberT", value + self.random.choice((0, 1, 500, 1_000, limit, -limit)))
 
 
-def assert_equal_evaluations(name: str, seed: int, steps: int = 40) -> None:
+def assert_equal_evaluations(name: str, seed: int) -> None:
     """Raises an AssertionError at the first step after which the evaluations differ."""
     random = Random(seed)
     overrides = {
@@ -125,7 +125,7 @@ def assert_equal_evaluations(name: str, seed: int, steps: int = 40) -> None:
     thresholds = thresholds_for(overrides)
     evaluator = RuleEvaluator(thresholds)
     moving = Moving(SITUATIONS[name](healthy()), random)
-    for step in range(steps):
+    for step in range(40):
         quorum = moving.step()
         assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds), f"{name}, seed {seed}, step {step}"
 
@@ -161,9 +161,9 @@ def test_a_forgotten_age_threshold_is_found(name: str, limit_ms: int, monkeypatc
             assert_equal_evaluations(name, seed)
 
 
-def a_second_later(quorum: Quorum, seconds: int = 1) -> Quorum:
+def a_second_later(quorum: Quorum) -> Quorum:
     """Returns the same quorum with every observation repeated later: offsets and times moved."""
-    later = seconds * 1_000
+    later = 1_000
     assert quorum.poll is not None
 
     def moved(row: Replica) -> Replica:

@@ -16,9 +16,9 @@ LOST_ENDPOINT = name_not_found(healthy(), 2)
 RULE = "stale-voter-endpoint"
 
 
-def severities(overrides: dict[str, RuleOverride], rule: str = RULE) -> set[Severity]:
+def severities(overrides: dict[str, RuleOverride]) -> set[Severity]:
     evaluation = evaluate(LOST_ENDPOINT, with_overrides(thresholds_for({}), overrides))
-    return {finding.severity for finding in evaluation.findings if finding.rule == rule}
+    return {finding.severity for finding in evaluation.findings if finding.rule == RULE}
 
 
 @pytest.mark.parametrize("severity", Severity)

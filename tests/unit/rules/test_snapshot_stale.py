@@ -170,13 +170,6 @@ def test_first_records_after_an_outage_of_the_quorum_fire_nothing(recovered: Cal
     assert not alerts.tracked.conditions
 
 
-def test_leader_that_takes_no_snapshot_after_an_outage_fires_after_the_hold() -> None:
-    alerts, restored = SnapshotAlerts(), after_an_outage()
-
-    fired = {second: lines for second in range(0, 200, 10) if (lines := alerts.at(restored, second))}
-    assert fired == {60: [f"firing {RULE}"]}
-
-
 def test_an_election_every_two_hours_does_not_hide_that_no_snapshot_is_taken() -> None:
     alerts = SnapshotAlerts()
     broken = elected(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), 60 * HOUR_MS), 3)

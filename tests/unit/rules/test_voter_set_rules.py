@@ -60,10 +60,10 @@ def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:
     )
 
 
-def moving(quorum: Quorum, node: int, port: int = 19093) -> Quorum:
+def moving(quorum: Quorum, node: int) -> Quorum:
     """Returns the quorum with a new endpoint of this voter that the leader uses and that is not committed."""
     assert quorum.poll is not None
-    nodes = {**quorum.poll.nodes, NodeId(node): (endpoint(node, port=port),)}
+    nodes = {**quorum.poll.nodes, NodeId(node): (endpoint(node, port=19093),)}
     return replace(quorum, poll=replace(quorum.poll, nodes=nodes))
 
 
@@ -134,15 +134,12 @@ def test_repeated_removals_name_the_directories_that_share_the_node_id() -> None
     assert stopped.summary == alone.summary, "a directory that fetched before is not in use"
 
 
-def test_the_removal_of_the_leader_is_a_pending_change_too() -> None:
-    """The leader leads until the change is committed (KIP-853)."""
-    assert finding_lines(removing(healthy(), 3)) == [STUCK]
-
-
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
         (adding(healthy(), 4), [STUCK]),
+        # The leader leads until its own removal is committed (KIP-853).
+        (removing(healthy(), 3), [STUCK]),
         (static(adding(healthy(), 4)), []),
         # The metadata log was read before the poll.
         (not_observed_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None), []),

@@ -52,14 +52,14 @@ class Host:
             patience_s=30,
         )
 
-    def after(self, seconds: int, *alerts: Alert, sink: int = 0) -> list[str]:
-        """Delivers so many seconds later and returns what the sink got: reason, severity, clusters, subjects."""
+    def after(self, seconds: int, *alerts: Alert) -> list[str]:
+        """Delivers so many seconds later and returns what the first sink got: reason, severity, clusters, subjects."""
         self.now_ms = Millis(self.now_ms + 1_000 * seconds)
-        known = len(self.sinks[sink].notifications)
+        known = len(self.sinks[0].notifications)
         self._dispatcher.deliver(alerts, self.now_ms)
         return [
             f"{each.reason} {each.severity} " + ", ".join(f"{one.cluster} {one.subject}" for one in each.alerts)
-            for each in self.sinks[sink].notifications[known:]
+            for each in self.sinks[0].notifications[known:]
         ]
 
     def set_clock(self, step_ms: int) -> None:

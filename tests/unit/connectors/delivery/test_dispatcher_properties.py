@@ -103,7 +103,6 @@ class SimulatedJob:
     """The job, the state of every alert and the sinks; it executes a list of steps."""
 
     folder: Path
-    restarts: bool = True
     now_ms: int = NOON_MS
     firing: dict[tuple[str, str, str], Alert] = field(default_factory=dict)
     recorded: list[Alert] = field(default_factory=list)
@@ -139,7 +138,7 @@ class SimulatedJob:
                 case SinkOutage(unreachable=unreachable):
                     for sink in self.sinks:
                         sink.unreachable = unreachable
-                case JobRestart() if self.restarts:
+                case JobRestart():
                     self._start()
                 case JobRestart():
                     pass
@@ -192,10 +191,10 @@ class SimulatedJob:
         return found
 
 
-def simulated(steps: Sequence[Step], *, restarts: bool = True) -> SimulatedJob:
+def simulated(steps: Sequence[Step]) -> SimulatedJob:
     # Other tests check that the ledger is synced; here it would only cost time.
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"), patch.object(sqlite_file, "SYNCHRONOUS", "OFF"):
-        return SimulatedJob(Path(folder), restarts=restarts).execute(steps).settle()
+        return SimulatedJob(Path(folder)).execute(steps).settle()
 
 
 def about_clusters(transitions: Iterable[Alert]) -> list[Alert]:

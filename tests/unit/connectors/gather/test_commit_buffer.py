@@ -1,5 +1,5 @@
 """CommitBuffer against a simulated leader: for all elections and response sizes, the committed records that it returns
-are the committed log, as wwith_gap batches, each once and in order."""
+are the committed log, as whole batches, each once and in order."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -334,8 +334,8 @@ def test_snapshot_pieces_end_with_whole_batches(counts: list[int], cuts: list[in
 
     assert snapshot.done
     assert b"".join(pieces) == file
-    wwith_gap = [batch(at, count, epoch=3) for at, count in enumerate(counts)]
-    ends = {sum(map(len, wwith_gap[: at + 1])) for at in range(len(wwith_gap))}
+    whole = [batch(at, count, epoch=3) for at, count in enumerate(counts)]
+    ends = {sum(map(len, whole[: at + 1])) for at in range(len(whole))}
     total = 0
     for piece in pieces:
         total += len(piece)

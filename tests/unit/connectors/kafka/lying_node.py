@@ -24,7 +24,7 @@ Answers = Mapping[int, Callable[[int], bytes]]
 """By API: the body of the response in this version."""
 
 
-def describe_quorum(version: int, *, voters: int = 1, observers: int = 0, nodes: int = 0) -> bytes:
+def describe_quorum(version: int, *, voters: int = 1, observers: int = 0) -> bytes:
     """A DescribeQuorum response of a leader."""
 
     def replicas(first: int, count: int) -> list[Any]:
@@ -48,11 +48,10 @@ def describe_quorum(version: int, *, voters: int = 1, observers: int = 0, nodes:
         current_voters=replicas(1, voters),
         observers=replicas(10_000, observers),
     )
-    listener = DescribeQuorumResponse.Node.Listener(name="C", host="127.0.0.1", port=1)
     answer = DescribeQuorumResponse(
         error_code=0,
         topics=[DescribeQuorumResponse.TopicData(topic_name="__cluster_metadata", partitions=[partition])],
-        nodes=[DescribeQuorumResponse.Node(node_id=node, listeners=[listener]) for node in range(1, nodes + 1)],
+        nodes=[],
     )
     return bytes(answer.encode(version=version))
 

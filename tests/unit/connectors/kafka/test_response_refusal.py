@@ -19,18 +19,11 @@ from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
+from tests.unit.connectors.metadata.metadata_bytes import uvarint
 
 FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT = 1, 55, 59
 AMPLE_MS = 60_000
 METADATA = b"\x13__cluster_metadata"
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
 
 
 def array(count: int, content: bytes = b"") -> bytes:
@@ -64,13 +57,13 @@ def answers(body: bytes) -> Callable[[Any], None]:
     return behaviour
 
 
-def announces(size: int, *, sent: bytes = b"") -> Callable[[Any], None]:
-    """Answers a request after ApiVersions with a frame of which only the length and some bytes arrive."""
+def announces(size: int) -> Callable[[Any], None]:
+    """Answers a request after ApiVersions with a frame of which only the length arrives."""
 
     def behaviour(peer: Any) -> None:
         answer_api_versions(peer)
         read_request(peer)
-        peer.sendall(struct.pack(">i", size) + sent)
+        peer.sendall(struct.pack(">i", size))
         while peer.recv(4096):
             pass
 

@@ -363,8 +363,8 @@ def escalations(sink: SimulatedSink) -> list[tuple[int, int, bool]]:
     return [(each.escalations_before, each.escalations, each.worse) for each in sink.sent]
 
 
-def grave(node: int = 1, *, at_ms: int = 90_000) -> Alert:
-    return stale(node, severity=Severity.CRITICAL, at_ms=at_ms)
+def grave(node: int = 1) -> Alert:
+    return stale(node, severity=Severity.CRITICAL, at_ms=90_000)
 
 
 def test_an_incident_that_becomes_critical_supersedes_what_the_sink_was_notified_of() -> None:

@@ -51,3 +51,24 @@ def test_the_schema_rejects_a_missing_field_or_another_type(field: str) -> None:
     assert not SCHEMA.is_valid({**LINE, field: 1.5})
     assert list(PUBLISHED["required"]) == list(LINE)
     assert list(PUBLISHED["properties"]) == [*LINE, "late_ms"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"more": 1},
+        {"severity": "fatal"},
+        {"state": "pending"},
+        {"rule": "No leader"},
+        {"fingerprint": "83F33BC26AD4CE07"},
+        {"sent_at": "2026-11-20T05:01:08Z"},
+        {"started_at": "2026-11-20T05:01:08.345+00:00"},
+        {"offset": -1},
+        {"remedy": [""]},
+        {"evidence": None},
+        {"late_ms": None},
+        {"late_ms": 59_999},
+    ],
+)
+def test_the_schema_rejects_other_values(changed: dict[str, Any]) -> None:
+    assert not SCHEMA.is_valid({**LINE, **changed})

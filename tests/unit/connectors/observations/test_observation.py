@@ -1,0 +1,23 @@
+"""The JSON of events is stored in the journal, and a field with a default that has another name would be read as absent
+without an error. The recordings in tests/data have the other fields, and the `type` of each event."""
+
+import dataclasses
+
+import pytest
+
+from connectors.observations.observation import EVENT_OF_KIND, BrokenContract
+
+STORED = {
+    "QuorumPolled": "cluster_id endpoint leader_id leader_epoch high_watermark voters observers nodes clock_ahead_ms",
+    "EndpointProbed": "node endpoint resolution addresses connection answer answered_by detail certificate",
+    "LeaderViewPolled": "endpoint node this_cluster leader_id leader_epoch log",
+    "ObservationFailed": "source endpoint reason detail node directory_id",
+    "ObservationsAudited": "rows first_sequence last_sequence broken",
+    "BrokenContract": "contract promise grave rows example sequence",
+}
+
+
+@pytest.mark.parametrize("stored", [*EVENT_OF_KIND.values(), BrokenContract])
+def test_fields_of_stored_events_keep_their_names(stored: type) -> None:
+    names = {each.name for each in dataclasses.fields(stored)} - {"type"}
+    assert names == {*STORED[stored.__name__].split()}

@@ -39,6 +39,7 @@ from tests.bugs.in_kip_sample_557 import BUGS as IN_KIP_SAMPLE_557
 from tests.bugs.in_kip_sample_587 import BUGS as IN_KIP_SAMPLE_587
 from tests.bugs.in_kip_sample_619 import BUGS as IN_KIP_SAMPLE_619
 from tests.bugs.in_kip_sample_653 import BUGS as IN_KIP_SAMPLE_653
+from tests.bugs.in_kip_second_places import BUGS as IN_KIP_SECOND_PLACES
 from tests.bugs.in_replay import BUGS as IN_REPLAY
 from tests.bugs.in_rules import BUGS as IN_RULES
 from tests.bugs.in_streaming import BUGS as IN_STREAMING
@@ -63,6 +64,7 @@ OF_KIPS = (
     *IN_KIP_SAMPLE_587,
     *IN_KIP_SAMPLE_619,
     *IN_KIP_SAMPLE_653,
+    *IN_KIP_SECOND_PLACES,
     *IN_KIP_LEFT_ROWS,
     *IN_KIP_856_STATEMENTS,
     *IN_KIP_704_853_STATEMENTS,

@@ -50,6 +50,7 @@ def test_dry_run_writes_nothing(node: Path) -> None:
     assert contents(node.parent) == before
 
 
+@pytest.mark.kip("E029")
 def test_one_snapshot_is_added_and_the_second_time_there_is_nothing_to_do(node: Path) -> None:
     before = contents(node)
 

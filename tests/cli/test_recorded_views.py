@@ -2,21 +2,19 @@
 
 import json
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from connectors.errors import UsageError
 from connectors.store.journal_writer import JournalWriter
 from streaming.cli import app
 from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 
 
-def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streaming", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
+def kraftwatch(*arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments])
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +40,11 @@ def free_port() -> int:
         return port
 
 
-def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path) -> None:
+def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     options = ("--config", "kraftwatch.yaml", "--only", "prod", "--json", "--timeout", "3")
-    check = json.loads(kraftwatch("check", *options, folder=folder).stdout)
-    status = json.loads(kraftwatch("status", *options, folder=folder).stdout)
+    check = json.loads(kraftwatch("check", *options).stdout)
+    status = json.loads(kraftwatch("status", *options).stdout)
 
     assert (check["source"], status["source"]) == ("journal", "journal")
     assert {one["rule"] for one in check["findings"]} == {one["rule"] for one in status["findings"]}
@@ -57,19 +56,19 @@ def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path) -> 
 
 def test_only_selects_among_the_clusters_of_a_journal(folder: Path) -> None:
     journal = next(folder.glob("**/journal"))
-    selected = kraftwatch("status", "--journal", str(journal), "--only", "stag*", "--json", folder=folder)
-    unknown = kraftwatch("status", "--journal", str(journal), "--only", "test", "--json", folder=folder)
+    selected = kraftwatch("status", "--journal", str(journal), "--only", "stag*", "--json")
+    unknown = kraftwatch("status", "--journal", str(journal), "--only", "test", "--json")
 
     assert [json.loads(line)["cluster"] for line in selected.stdout.splitlines()] == ["staging"]
-    assert unknown.returncode == 2
-    assert "--only test matches none of the clusters: prod, staging" in unknown.stderr
+    assert isinstance(unknown.exception, UsageError)
+    assert "--only test matches none of the clusters: prod, staging" in str(unknown.exception)
 
 
 def test_what_if_says_that_its_answer_is_about_a_recorded_state_and_how_old_it_is(folder: Path) -> None:
     journal = next(folder.glob("**/journal"))
     options = ("--journal", str(journal), "--only", "prod")
-    as_json = json.loads(kraftwatch("what-if", *options, "--json", folder=folder).stdout)
-    text = kraftwatch("what-if", *options, folder=folder).stdout
+    as_json = json.loads(kraftwatch("what-if", *options, "--json").stdout)
+    text = kraftwatch("what-if", *options).stdout
 
     assert as_json["assumed"][0].startswith("recorded state, ")
     assert as_json["assumed"][0].endswith(" old: no node was queried")

@@ -199,7 +199,7 @@ def test_the_command_starts_its_own_spark(fleet: Fleet) -> None:
     assert read_states(fleet.spark, fleet.checkpoint.spark) == before
 
 
-def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
+def test_clusters_are_spread_over_the_partitions_and_a_damaged_file_of_any_is_named(fleet: Fleet) -> None:
     fleet.start(4)
     fleet.seconds(2, leaders=True)
     fleet.read_all()
@@ -212,6 +212,10 @@ def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
     assert {cluster for row in rows for cluster in unpack_states(row.value.groupState.state)[0]} == set(CLUSTERS)
     assert len({row.partition_id for row in rows}) > 1
 
+    newest = files.state_of(3) / f"{files.commits[-1] + 1}.changelog"
+    newest.write_bytes(b"")
+    assert [one.path for one in files.damaged()] == [newest]
+
 
 @pytest.mark.parametrize("partitions", [2, 4, 64])
 def test_groups_of_clusters_are_spread_evenly(spark: SparkSession, partitions: int) -> None:
@@ -220,17 +224,6 @@ def test_groups_of_clusters_are_spread_evenly(spark: SparkSession, partitions: i
     frame = spark.createDataFrame([(number,) for number in numbers], schema="group int")
     spread = frame.repartition(partitions, "group").groupBy(F.spark_partition_id()).count().collect()
     assert [row[1] for row in spread] == [GROUPS // partitions] * partitions
-
-
-def test_damaged_file_of_any_partition_is_named(fleet: Fleet) -> None:
-    fleet.start(4)
-    fleet.seconds(2, leaders=True)
-    fleet.read_all()
-    fleet.stop()
-    files = fleet.checkpoint.spark_files
-    newest = files.state_of(3) / f"{files.commits[-1] + 1}.changelog"
-    newest.write_bytes(b"")
-    assert [one.path for one in files.damaged()] == [newest]
 
 
 def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is_completed(fleet: Fleet) -> None:

@@ -189,35 +189,6 @@ def test_no_leader_fires_after_hold_and_resolves_after_clear(pipeline: Pipeline)
     assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
 
 
-def test_restarted_query_neither_repeats_nor_loses_alerts(spark: SparkSession, pipeline: Pipeline) -> None:
-    pipeline.start()
-    for _ in range(8):
-        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
-    eventually(alerts_are(pipeline, ("no-leader", "firing")), within_s=60)
-    assert pipeline.query is not None
-    pipeline.query.stop()
-
-    for _ in range(14):
-        pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
-    pipeline.start()
-
-    eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
-
-
-def test_undecodable_row_is_quarantined_and_fires_an_alert(pipeline: Pipeline) -> None:
-    pipeline.start()
-    pipeline.observe(ObservationKind.QUORUM, b"{")
-    for _ in range(8):
-        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
-
-    eventually(alerts_are(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
-
-    ((name, description),) = quarantine_of(job_database(pipeline.checkpoint.folder)).items().items()
-    assert name == "prod-0-0"
-    assert description["length"] == 1
-    assert "a quorum row is no event" in description["reason"]
-
-
 def test_audit_result_fires_and_resolves(pipeline: Pipeline) -> None:
     broken = BrokenContract(
         contract="offsets-ascend", promise="offsets ascend", grave=True, rows=2, example="row 4", sequence=4

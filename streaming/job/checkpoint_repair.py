@@ -3,7 +3,7 @@
 Spark's state is never written here. If the state after an older batch is intact, the batches after it are taken away,
 and Spark repeats them: the journal has their rows, and the ledger the alerts that were sent. Otherwise Spark starts
 with a new state: from the journal if that is complete, else from each cluster's log, which the gatherer then reads
-again. The alerts that are firing in the ledger keep firing in the new state (`streaming.pipeline.initial_alerts`).
+again. The alerts that are firing in the ledger keep firing in the new state (`streaming.pipeline.early_alerts`).
 
 Whatever is replaced is kept under another name.
 """

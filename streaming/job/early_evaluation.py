@@ -15,8 +15,7 @@ from connectors.store.journal_reader import JournalReader
 from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.lifecycle import TrackedConditions
-from streaming.pipeline.early_alerts import EarlyCluster
-from streaming.pipeline.initial_alerts import initial_conditions
+from streaming.pipeline.early_alerts import EarlyCluster, initial_conditions
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import failure_reason
 from streaming.status.status_store import StatusStore

@@ -50,7 +50,7 @@ from streaming.metrics.job_metrics import JobSources, metrics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.initial_alerts import initial_states
+from streaming.pipeline.early_alerts import initial_states
 from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark

@@ -25,7 +25,6 @@ from streaming.pipeline.checkpoint_source import (
     is_new,
     record_source,
     require_source,
-    with_baselines,
 )
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource, kafka_settings
 from streaming.pipeline.query import has_offsets
@@ -95,7 +94,8 @@ def identify_in_topics(config: Config, checkpoint: Checkpoint) -> ClusterIds:
             assert isinstance(survey, TopicSurvey), "it has clusters"
             if added:
                 source = replace(source, starting_offsets={**source.starting_offsets, topic: survey.starting_offsets()})
-            source = with_baselines(source, _baselines(clusters, begins=added))
+            baselines = _baselines(clusters, begins=added)
+            source = replace(source, baselines={**source.baselines, **baselines})
     return ClusterIds(ids=ids, unavailable=unavailable, source=source)
 
 

@@ -7,7 +7,7 @@ are not comparable.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
@@ -117,8 +117,3 @@ def is_new(checkpoint: Checkpoint, source: CheckpointSource) -> bool:
         return not checkpoint.spark_files.offsets
     known = checkpoint.store is not None or sqlite_database(checkpoint.folder, read_only=True).exists
     return source.uri != checkpoint.uri or not known
-
-
-def with_baselines(source: CheckpointSource, baselines: Mapping[str, int]) -> CheckpointSource:
-    """Returns the source with these baselines added."""
-    return replace(source, baselines={**source.baselines, **baselines})

@@ -15,21 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UndecodableError, UsageError
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import RefusedPart, RefusedRowError, check_row, parse_message
 from connectors.settings import TopicSection
 from connectors.wall_clock import wall_ms
-from streaming.pipeline.output_rows import TOPIC, OutputKind, output_frame
+from streaming.pipeline.output_rows import TOPIC
 from streaming.pipeline.python_worker import begin_task
 from streaming.pipeline.schema import PACKED, PACKED_ARROW, REFUSED, pack
-from streaming.pipeline.step import Step
 
 LOG_APPEND_TIME = 1
 """`timestampType` of a message whose time the broker has set."""
@@ -277,24 +274,3 @@ class MessageReader:
             "rows_of": key if key in self._clusters else None,
         }
         return {"group": REFUSED, "observation": json.dumps(body).encode()}
-
-
-class TopicStep:
-    """The step for rows of a topic: refused messages have no cluster, and become quarantine rows."""
-
-    def __init__(self, step: Step) -> None:
-        """`step` is that of the clusters."""
-        self._step = step
-
-    def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        """As `Step`; refused messages leave no state."""
-        if key != (REFUSED,):
-            yield from self._step(key, frames, state)
-            return
-        for frame in frames:
-            bodies = [json.loads(bytes(value)) for value in frame["observation"].tolist()]
-            rows = [
-                (OutputKind.QUARANTINE, body["cluster"], f"offset-{body['offset']}", json.dumps(body))
-                for body in bodies
-            ]
-            yield output_frame(rows)

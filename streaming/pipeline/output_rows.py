@@ -58,6 +58,12 @@ def quarantined_row(cluster: str, row: RefusedRow) -> OutputRow:
     return OutputKind.QUARANTINE, cluster, f"{row.sequence}-{row.ordinal}", json.dumps(body)
 
 
+def refused_messages(frame: pd.DataFrame) -> Sequence[OutputRow]:
+    """Returns the refused messages of a relay's topic, packed as JSON, for the quarantine."""
+    bodies = [json.loads(bytes(value)) for value in frame["observation"].tolist()]
+    return [(OutputKind.QUARANTINE, body["cluster"], f"offset-{body['offset']}", json.dumps(body)) for body in bodies]
+
+
 def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
     """Returns a damaged state for the quarantine: it may be the only record of what was known."""
     body = {

@@ -17,7 +17,7 @@ from connectors.errors import KraftwatchError, UsageError
 from connectors.wall_clock import wall_ms
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.kafka_source import TopicSource, TopicStep
+from streaming.pipeline.kafka_source import TopicSource
 from streaming.pipeline.schema import OUTPUT, STATE
 from streaming.pipeline.source import JournalSource, rows_per_batch
 from streaming.pipeline.step import Step
@@ -181,10 +181,8 @@ def start(
     spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
 ) -> StreamingQuery:
     """Starts the pipeline: source -> step -> deliver."""
-    if topic is None:
-        output = _evaluated(_journal_rows(spark, checkpoint, step), step)
-    else:
-        output = _evaluated(topic.observations(spark), TopicStep(step))
+    rows = _journal_rows(spark, checkpoint, step) if topic is None else topic.observations(spark)
+    output = rows.groupBy("group").applyInPandasWithState(step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout)
     return (
         output.writeStream.foreachBatch(_released_after(deliver))
         .queryName(QUERY_NAME)
@@ -231,13 +229,6 @@ def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> Da
     spark.dataSource.register(JournalSource)
     reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
     return reader.option("packed", "true").option("rows", str(rows_per_batch(step.clusters))).load()
-
-
-def _evaluated(observations: DataFrame, step: Step | TopicStep) -> DataFrame:
-    """Returns the step's output rows for packed observations."""
-    return observations.groupBy("group").applyInPandasWithState(
-        step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
-    )
 
 
 def stop_ignoring_errors(stop: Callable[[], None]) -> None:

@@ -36,10 +36,11 @@ from streaming.pipeline.output_rows import (
     output_frame,
     quarantined_row,
     quarantined_state,
+    refused_messages,
 )
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import SharedFolder, begin_task
-from streaming.pipeline.schema import group_of, pack_states, unpack_states
+from streaming.pipeline.schema import REFUSED, group_of, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
@@ -107,7 +108,7 @@ class Step:
 
         Args:
             clusters: settings by cluster name.
-            initial: the states of clusters that have none (`initial_alerts`); others begin without observations.
+            initial: the states of clusters that have none (`early_alerts`); others begin without observations.
             spark_folder: Spark's checkpoint, for the pages of large states; None: they are in the states.
             shared: the folder that executors on other machines must share; None: all is on one machine.
         """
@@ -125,10 +126,14 @@ class Step:
         return len(self._clusters)
 
     def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        """Applies one micro-batch of a group of clusters; yields rows of `schema.OUTPUT`."""
+        """Applies one micro-batch of a group of clusters, or of refused messages; yields rows of `schema.OUTPUT`."""
         if not self._task_began:
             self._task_began = True
             begin_task(self._shared)
+        if key == (REFUSED,):
+            # They have no cluster, and leave no state.
+            yield from (output_frame(refused_messages(frame)) for frame in frames)
+            return
         states, output = self._states(*key, bytes(state.get[0])) if state.exists else ({}, [])
         applied = False
         for cluster, rows in observations(frames).items():

@@ -118,13 +118,13 @@ BUGS = (
         "tests/unit/streaming/pipeline/test_early_alerts.py::test_an_alert_of_another_rule_from_before_the_restart_is_left_to_the_step",
     ),
     Bug(
-        "streaming/pipeline/initial_alerts.py",
+        "streaming/pipeline/early_alerts.py",
         "conditions=conditions.get(cluster, {}))",
         "conditions=next(iter(conditions.values()), {}))",
         "tests/unit/streaming/pipeline/test_initial_alerts.py::test_each_cluster_has_its_own_alerts_with_their_beginning",
     ),
     Bug(
-        "streaming/pipeline/initial_alerts.py",
+        "streaming/pipeline/early_alerts.py",
         "started_at_ms=alert.started_at_ms,",
         "started_at_ms=alert.observed_at_ms,",
         "tests/unit/streaming/pipeline/test_initial_alerts.py::test_each_cluster_has_its_own_alerts_with_their_beginning",

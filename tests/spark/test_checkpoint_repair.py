@@ -31,7 +31,7 @@ from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.initial_alerts import initial_states
+from streaming.pipeline.early_alerts import initial_states
 from streaming.pipeline.query import JobError, Query
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.step import Step

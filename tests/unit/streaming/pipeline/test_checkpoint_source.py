@@ -15,7 +15,6 @@ from streaming.pipeline.checkpoint_source import (
     is_new,
     record_source,
     require_source,
-    with_baselines,
 )
 from tests.postgres_server import PostgresServer, needs_postgres
 
@@ -47,10 +46,10 @@ def test_sparks_files_elsewhere_belong_to_the_folder_that_has_recorded_them(tmp_
 
 
 def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:
-    record_source(checkpoint, with_baselines(TOPIC, {"b": 9}))
+    record_source(checkpoint, replace(TOPIC, baselines={**TOPIC.baselines, "b": 9}))
 
     wanted = CheckpointSource(kind="kafka", starting_offsets={"observations": {}, "of-a-new-relay": {}})
-    assert require_source(checkpoint, wanted) == with_baselines(TOPIC, {"b": 9})
+    assert require_source(checkpoint, wanted) == replace(TOPIC, baselines={**TOPIC.baselines, "b": 9})
 
 
 def test_a_checkpoint_of_a_gatherer_has_no_file_and_refuses_a_topic(checkpoint: Checkpoint) -> None:

@@ -7,8 +7,7 @@ from connectors.store.alert_codec import ALERT, ALERTS
 from rules.alert import Alert, AlertState
 from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
-from streaming.pipeline.early_alerts import continued
-from streaming.pipeline.initial_alerts import initial_conditions, initial_states
+from streaming.pipeline.early_alerts import continued, initial_conditions, initial_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.decoded_row import decoded_row

@@ -16,7 +16,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import SecretStr
-from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
@@ -27,7 +26,6 @@ from streaming.pipeline.kafka_source import (
     REDACTION,
     MessageReader,
     RelayedCluster,
-    TopicStep,
     connection_options,
     kafka_settings,
 )
@@ -113,7 +111,7 @@ def received(*batches: pa.RecordBatch, **baselines: int) -> list[tuple[str, int,
 def refused(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yields the bodies of the quarantine's rows."""
     state: Any = None  # it is not used
-    (output,) = TopicStep(Step({}))((REFUSED,), iter([frame]), state)
+    (output,) = Step({})((REFUSED,), iter([frame]), state)
     assert output.kind.tolist() == ["quarantine"] * len(output)
     for row in output.itertuples():
         body: dict[str, Any] = json.loads(str(row.body))
@@ -221,17 +219,6 @@ def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
 
     found = received(kafka_batch(before, taken, late, message(5_001, epoch=5_000)))
     assert [sequence for _, sequence, _ in found] == [12, 5_000, 5_001]
-
-
-def test_rows_of_clusters_are_passed_to_their_step() -> None:
-    class Recorder(Step):
-        def __call__(
-            self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
-        ) -> Iterator[pd.DataFrame]:
-            yield pd.DataFrame([key])
-
-    state: Any = None  # it is not used
-    assert [frame.to_numpy().tolist() for frame in TopicStep(Recorder({}))((5,), iter([]), state)] == [[[5]]]
 
 
 def test_large_batches_are_read_in_pieces() -> None:

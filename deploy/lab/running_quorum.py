@@ -1,5 +1,8 @@
 """The lab's processes: start a quorum, query its state, and start, stop, kill and pause its nodes."""
 
+import os
+import re
+import shutil
 import signal
 import socket
 import tempfile
@@ -11,7 +14,7 @@ from typing import Self
 
 from deploy.lab import LabError, kafka_requests
 from deploy.lab.addresses import HostsFile
-from deploy.lab.child_process import wait_until
+from deploy.lab.child_process import processes, wait_until
 from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jars import KAFKA_VERSION, ensure_class_archive, kafka_jars
 from deploy.lab.jvm import Jvm
@@ -51,7 +54,7 @@ class RunningQuorum:
             static: voters in controller.quorum.voters, kraft.version 0; the default only for versions without KIP-853.
             properties: added to every node's configuration.
             named: controllers advertise host names of the lab's hosts file instead of 127.0.0.1.
-            supervised: False lets the processes outlive this one (see `deploy.lab.persistent_quorum`).
+            supervised: False lets the processes outlive this one (see `up`).
             class_archive: the archive that a node of this lab writes when it ends; None reads that of the version.
         """
         if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
@@ -287,3 +290,59 @@ class RunningQuorum:
             process = self.node(id_).process
             if process is not None and not process.wait(timeout_s):
                 raise LabError(f"node {id_} did not end within {timeout_s:g} s ({self.node(id_).log_file})")
+
+
+def up(quorum: RunningQuorum) -> None:
+    """Starts a quorum that was created with `supervised=False`, and returns when it answers; it outlives this process.
+
+    Deletes the files of an earlier lab first: each `up` creates a new cluster with a new id.
+
+    Raises:
+        LabError: a lab is running there, the folder contains other files, or the quorum did not start.
+    """
+    directory = quorum.directory
+    if _node_pids(directory):
+        raise LabError(
+            f"a lab is already running in {directory}: stop it with `kraftwatch lab down --directory {directory}`"
+        )
+    _clear(directory)
+    # Entered but never exited, because __exit__ kills the nodes. If __enter__ fails, it kills what it has started.
+    quorum.__enter__()
+
+
+def down(directory: Path) -> int:
+    """Kills every node of the lab in `directory` and returns how many were running; folder and logs are kept.
+
+    Finds the nodes by their command lines, so that it also stops the nodes of an `up` that was killed.
+
+    Raises:
+        LabError: the folder contains no lab, or a process does not end.
+    """
+    directory = directory.absolute()
+    pids = _node_pids(directory)
+    if not pids and not any(directory.glob("node-*")):
+        raise LabError(f"there is no lab in {directory}")
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not _node_pids(directory), timeout_s=STOP_TIMEOUT_S, what=f"the end of the nodes in {directory}")
+    return len(pids)
+
+
+def _node_pids(directory: Path) -> list[int]:
+    """Returns the pids of the nodes whose configuration is in this folder."""
+    node = re.compile(rf" kafka\.Kafka {re.escape(str(directory))}/node-\d+/server\.properties$")
+    return [one.pid for one in processes() if node.search(one.command)]
+
+
+def _clear(directory: Path) -> None:
+    """Deletes the files of an earlier lab; raises LabError if the folder contains other files."""
+    lab_files = re.compile(r"node-\d+|hosts|hosts\.new|log4j2\.xml|log4j\.properties|java\.security")
+    paths = sorted(directory.iterdir()) if directory.exists() else []
+    if foreign := [path.name for path in paths if not lab_files.fullmatch(path.name)]:
+        raise LabError(f"{directory} contains {foreign[0]}, which is no file of a lab: choose an empty or new folder")
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

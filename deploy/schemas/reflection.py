@@ -39,10 +39,6 @@ def reflect_schemas(jars: Path) -> Description:
     return found
 
 
-class ContradictionError(Exception):
-    """Two Kafka versions differ in a way that the merged form cannot represent."""
-
-
 def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
     """Returns the merged schemas.
 
@@ -50,7 +46,7 @@ def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
         kafkas: the output of Reflect.java for each Kafka version, oldest first.
 
     Raises:
-        ContradictionError: an absent field has different defaults in two Kafka versions.
+        LabError: an absent field has different defaults in two Kafka versions.
     """
     names = [kafka["kafka"] for kafka in kafkas]
     document: Description = {"kafka": names}
@@ -81,7 +77,7 @@ def _add(records: dict[tuple[int, str], Description], record: Description, index
         old = known["defaults"].setdefault(path, {})
         for field, value in defaults.items():
             if old.setdefault(field, value) != value:
-                raise ContradictionError(f"{record['name']} {path} {field} is {old[field]} or {value} when absent")
+                raise LabError(f"{record['name']} {path} {field} is {old[field]} or {value} when absent")
         known["defaults"][path] = dict(sorted(old.items()))
     for version, fields in record["versions"].items():
         _extend(known["versions"], int(version), fields, index)

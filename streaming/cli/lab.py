@@ -59,15 +59,14 @@ def up(
 
       kraftwatch lab up --controllers 3 --brokers 1
     """
-    from deploy.lab import LabError, jars, node, persistent_quorum
-    from deploy.lab.running_quorum import RunningQuorum
+    from deploy.lab import LabError, jars, node, running_quorum
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION
         node.is_dynamic(version)  # rejects an invalid version before the download
         jars.kafka_jars(version)
-        lab = RunningQuorum(
+        lab = running_quorum.RunningQuorum(
             directory,
             controllers=controllers,
             brokers=brokers,
@@ -78,7 +77,7 @@ def up(
             supervised=False,
         )
         with waiting(console, "starting the quorum"):
-            persistent_quorum.up(lab)
+            running_quorum.up(lab)
     except LabError as problem:
         raise UsageError(str(problem)) from None
     hosts = "" if lab.hosts_file is None else f" --hosts-file {lab.hosts_file}"
@@ -97,10 +96,10 @@ def down(directory: LabFolder = DEFAULT_FOLDER) -> None:
 
     kraftwatch lab down
     """
-    from deploy.lab import LabError, persistent_quorum
+    from deploy.lab import LabError, running_quorum
 
     try:
-        stopped = persistent_quorum.down(directory)
+        stopped = running_quorum.down(directory)
     except LabError as problem:
         raise UsageError(str(problem)) from None
     Console(stderr=True, highlight=False).print(f"{stopped} nodes stopped; their logs are in {directory}")

@@ -11,7 +11,7 @@ import pytest
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from deploy.lab import LabError
-from deploy.lab.persistent_quorum import down, up
+from deploy.lab.running_quorum import down, up
 from tests.eventually import eventually
 from tests.kafka.voter_requests import (
     DUPLICATE_VOTER,
@@ -148,8 +148,7 @@ def test_error_of_a_failed_start_has_the_end_of_the_log_and_no_process_remains(
 STARTER = """
 import sys
 from pathlib import Path
-from deploy.lab.persistent_quorum import up
-from deploy.lab.running_quorum import RunningQuorum
+from deploy.lab.running_quorum import RunningQuorum, up
 up(RunningQuorum(Path(sys.argv[1]), controllers=1, brokers=1, supervised=False))
 """
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from deploy.schemas.reflection import ContradictionError, document_text, merge_kafka_versions
+from deploy.lab import LabError
+from deploy.schemas.reflection import document_text, merge_kafka_versions
 
 
 def kafka_schemas(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:
@@ -48,5 +49,5 @@ def test_a_new_kafka_without_changes_changes_one_line() -> None:
 
 
 def test_a_changed_default_is_refused() -> None:
-    with pytest.raises(ContradictionError, match="ARecord  a is 0 or 1 when absent"):
+    with pytest.raises(LabError, match="ARecord  a is 0 or 1 when absent"):
         merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", absent=1, v0=["a"])])

@@ -30,51 +30,39 @@ class JobProcessError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertLine:
-    """One line of the jsonl sink."""
+    """One line of the jsonl sink. Times are seconds since the Unix epoch."""
 
     line: Mapping[str, Any]
     number: int
     """Line number in the file, from 0."""
+    rule: str
+    subject: str
+    state: str
+    severity: str
+    remedy: tuple[str, ...]
+    """Commands and sentences in order."""
+    started_at: float
+    """The first observation of the condition."""
+    observed_at: float
+    """The observation that caused the transition."""
+    sent_at: float
 
-    @property
-    def rule(self) -> str:
-        """The rule's id."""
-        return str(self.line["rule"])
-
-    @property
-    def subject(self) -> str:
-        """The alert's subject."""
-        return str(self.line["subject"])
-
-    @property
-    def state(self) -> str:
-        """firing or resolved."""
-        return str(self.line["state"])
-
-    @property
-    def severity(self) -> str:
-        """critical, warning or info."""
-        return str(self.line["severity"])
-
-    @property
-    def remedy(self) -> tuple[str, ...]:
-        """Commands and sentences in order."""
-        return tuple(self.line["remedy"])
-
-    @property
-    def sent_at(self) -> float:
-        """Seconds since the Unix epoch."""
-        return _seconds(self.line["sent_at"])
-
-    @property
-    def started_at(self) -> float:
-        """Seconds since the Unix epoch: the first observation of the condition."""
-        return _seconds(self.line["started_at"])
-
-    @property
-    def observed_at(self) -> float:
-        """Seconds since the Unix epoch: the observation that caused the transition."""
-        return _seconds(self.line["observed_at"])
+    @classmethod
+    def of(cls, line: Mapping[str, Any], number: int) -> "AlertLine":
+        """Returns a line that is read as JSON."""
+        texts = {name: str(line[name]) for name in ("rule", "subject", "state", "severity")}
+        started, observed, sent = (
+            datetime.fromisoformat(line[name]).timestamp() for name in ("started_at", "observed_at", "sent_at")
+        )
+        return cls(
+            **texts,
+            line=line,
+            number=number,
+            remedy=tuple(line["remedy"]),
+            started_at=started,
+            observed_at=observed,
+            sent_at=sent,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,7 +195,7 @@ class JobProcess:
         if not self.jsonl.exists():
             return []
         lines = self.jsonl.read_bytes().split(b"\n")[:-1]
-        return [AlertLine(line=json.loads(line), number=number) for number, line in enumerate(lines)]
+        return [AlertLine.of(json.loads(line), number) for number, line in enumerate(lines)]
 
     def wait_for(
         self,
@@ -275,10 +263,6 @@ class JobProcess:
                 )
                 raise JobProcessError(f"waited {within_s:.0f} s for {awaited}; alerts so far: {lines or 'none'}")
             time.sleep(0.05)
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _await_end(group: int) -> None:

@@ -121,7 +121,7 @@ def ages_ms(changes: Sequence[tuple[str, str, float]], alerts: Path) -> tuple[li
     others = 0
     for alert in map(json.loads, alerts.read_text().splitlines()):
         if alert["rule"] == _RULE:
-            sent.setdefault((alert["cluster"], alert["state"]), []).append(AlertLine(line=alert, number=0).sent_at)
+            sent.setdefault((alert["cluster"], alert["state"]), []).append(AlertLine.of(alert, 0).sent_at)
         else:
             others += 1
     first = [next((at for at in sent.get((name, state), ()) if at >= began), None) for name, state, began in changes]

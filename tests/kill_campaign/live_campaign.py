@@ -207,7 +207,7 @@ def _lines(job: CampaignJob) -> list[AlertLine]:
         return []
     lines = []
     for number, line in enumerate(job.jsonl.read_bytes().split(b"\n")[:-1]):
-        lines.append(AlertLine(line=json.loads(line), number=number))
+        lines.append(AlertLine.of(json.loads(line), number))
     return lines
 
 

@@ -33,6 +33,9 @@ from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, recor
 from streaming.pipeline.spark_files import SparkFiles
 
 DAMAGED_SUFFIX = ".damaged-"
+_STILL_FIRING = (
+    "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over."
+)
 _STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")
 """Of a version of the state, in Spark's two kinds of state stores."""
 
@@ -138,12 +141,7 @@ def _spark(checkpoint: Checkpoint, journal: ReadableJournal | None, open_spark: 
             apply=lambda: _continue_after(checkpoint, intact),
         )
     elif _rebuildable(checkpoint, journal):
-        yield RepairStep(
-            found=f"{found}; the state of no batch is intact",
-            repair="spark/ is moved away; the next start builds the state again from the journal, which is complete. "
-            "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over.",
-            apply=lambda: _move_away(checkpoint.spark),
-        )
+        yield _built_again(checkpoint, f"{found}; the state of no batch is intact", "the journal, which is complete")
     else:
         yield from _logs_read_again(checkpoint, f"{found}; the state of no batch is intact")
 
@@ -158,12 +156,15 @@ def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[R
         except UnreadableStateError as error:
             found = f"Spark cannot read its state: {error}"
     if found:
-        yield RepairStep(
-            found=found,
-            repair="spark/ is moved away; the next start builds the state again from the relay's topic. Firing alerts "
-            "are in the ledger: they are not sent again, and they resolve when their condition is over.",
-            apply=lambda: _move_away(checkpoint.spark),
-        )
+        yield _built_again(checkpoint, found, "the relay's topic")
+
+
+def _built_again(checkpoint: Checkpoint, found: str, rows: str) -> RepairStep:
+    return RepairStep(
+        found=found,
+        repair=f"spark/ is moved away; the next start builds the state again from {rows}. {_STILL_FIRING}",
+        apply=lambda: _move_away(checkpoint.spark),
+    )
 
 
 def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> bool:
@@ -177,9 +178,8 @@ def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> boo
 def _logs_read_again(checkpoint: Checkpoint, found: str) -> Iterator[RepairStep]:
     yield RepairStep(
         found=found,
-        repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. Firing alerts "
-        "are in the ledger: they are not sent again, and they resolve when their condition is over. Rows that were "
-        "recorded but not evaluated are not evaluated.",
+        repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. "
+        f"{_STILL_FIRING} Rows that were recorded but not evaluated are not evaluated.",
         apply=lambda: _read_logs_again(checkpoint),
     )
 

@@ -3,7 +3,7 @@
 Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 
 from streaming.metrics.metric_spec import (
@@ -18,7 +18,7 @@ from streaming.metrics.metric_spec import (
     of_replicas,
     value,
 )
-from streaming.metrics.rates import Node, Rates, node_of
+from streaming.metrics.rates import Rates, node_of
 from streaming.status.cluster_status import QuorumMode
 from streaming.status.status_parts import BrokerCounts, EndpointVerdict, PendingVoters
 
@@ -61,11 +61,6 @@ def _longest(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
 
 def _while_polled(read: Read) -> Read:
     return lambda sample: read(sample) if sample.polled else None
-
-
-def _fetch_rates(sample: ClusterSample) -> Values:
-    rates: Mapping[Node, float | None] = sample.rates.fetch_rates()
-    return rates
 
 
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
@@ -114,7 +109,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
         "fetch_records_rate",
         "Records per second that a follower or observer fetched in the last minute.",
-        _while_polled(_fetch_rates),
+        _while_polled(lambda sample: sample.rates.fetch_rates()),
         NODE,
     ),
     MetricSpec(

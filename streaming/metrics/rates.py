@@ -67,7 +67,7 @@ class Rates:
         (leader,) = leaders if len(leaders) == 1 else (None,)
         return None if leader is None else self._rate(leader)
 
-    def fetch_rates(self) -> dict[Node, float | None]:
+    def fetch_rates(self) -> Mapping[Node, float | None]:
         """Returns records per second at the end of every other replica's log."""
         if not self._polls:
             return {}

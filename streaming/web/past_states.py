@@ -44,15 +44,15 @@ class ReplayingError(KraftwatchError):
 
 
 class PastStates:
-    """For any thread; `close` ends the process."""
+    """For any thread; leaving ends the process."""
 
     def __init__(
-        self, journal: Path | None, cluster: Callable[[str], ClusterSettings | None], *, wait_s: float = WAIT_S
+        self, journal: Path, cluster: Callable[[str], ClusterSettings | None], *, wait_s: float = WAIT_S
     ) -> None:
         """Starts nothing yet.
 
         Args:
-            journal: the journal's folder; None where a relay gathers, so that there is none.
+            journal: the journal's folder; where a relay gathers, there is none.
             cluster: returns a cluster of the present configuration; None for an unknown name.
         """
         self._journal = journal
@@ -77,8 +77,6 @@ class PastStates:
         return known[1]
 
     def _read_span(self) -> tuple[Millis, Millis] | None:
-        if self._journal is None:
-            return None
         try:
             return journal_span(JournalReader(self._journal))
         except (JournalError, OSError):
@@ -92,7 +90,7 @@ class PastStates:
             ReplayingError: the replay takes longer.
         """
         span, cluster = self.span(), self._cluster(name)
-        if span is None or cluster is None or self._journal is None:
+        if span is None or cluster is None:
             raise UsageError("this job has no journal of the cluster: no past state is known")
         if not span[0] <= at_ms <= span[1]:
             raise UsageError(f"at={iso(at_ms)}: the journal holds {iso(span[0])} to {iso(span[1])}")
@@ -106,10 +104,6 @@ class PastStates:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends the process, if there is one."""
         with self._lock:
             self._closed = True
             process, self._process = self._process, None

@@ -33,8 +33,10 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
     """The recorded cluster; its present state is the end of the recording."""
     folder = tmp_path_factory.mktemp("past")
     journal = recording(folder / "journal", cluster=NAME)
-    past = PastStates(journal, lambda name: CLUSTER if name == NAME else None)
-    with PageFixture(folder, [NAME], past=past) as fixture:
+    with (
+        PastStates(journal, lambda name: CLUSTER if name == NAME else None) as past,
+        PageFixture(folder, [NAME], past=past) as fixture,
+    ):
         fixture.now_ms = NOW_MS
         present = PastReplay(journal, CLUSTER).state_at(Millis(NOW_MS)).status
         fixture.store.put_status(present, at_ms=Millis(NOW_MS))
@@ -42,7 +44,6 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
         alerts = list(back_test(open_journal(journal).rows(), lambda _: settings))
         fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: alerts, at_ms=Millis(NOW_MS))
         yield fixture
-    past.close()
 
 
 def show_live(fixture: PageFixture, browser: Browser, size: tuple[int, int] = (1280, 900)) -> None:

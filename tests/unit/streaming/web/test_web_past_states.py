@@ -65,7 +65,7 @@ class PastPage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.past.close()
+        self.past.__exit__()
         self.server.__exit__(None, None, None)
 
     def get(self, path: str, **options: Any) -> requests.Response:
@@ -173,8 +173,8 @@ def test_unknown_cluster_is_not_found(page: PastPage) -> None:
     assert page.get(f"/clusters/other?at={page.last_ms}").status_code == 404
 
 
-def test_job_without_a_journal_has_no_past_states() -> None:
-    past = PastStates(None, monitored)
+def test_job_without_a_journal_has_no_past_states(tmp_path: Path) -> None:
+    past = PastStates(tmp_path / "journal", monitored)
     view = FleetView(store=StatusStore(NAMES), past=past)
     with Server(("127.0.0.1", 0), [pages(view), api(view)]) as server:
         answer = requests.get(f"http://127.0.0.1:{server.port}/api/clusters/prod?at=1", timeout=60)

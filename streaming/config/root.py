@@ -1,7 +1,7 @@
 """The root of the configuration file."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -122,6 +122,16 @@ def checkpoint_place(value: str) -> str:
     return value.rstrip("/")
 
 
+def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Refuses a text that the function refuses with a ValueError."""
+
+    def checked(value: str) -> str:
+        parse(value)
+        return value
+
+    return AfterValidator(checked)
+
+
 class Config(Section):
     """The configuration of `kraftwatch run`."""
 
@@ -136,7 +146,7 @@ class Config(Section):
     the place of Spark's checkpoint alone: `hdfs://…`, `s3a://…` or a folder."""
     work_dir: LocalFolder | None = None
     """The folder on the driver's machine for the ledger and the logs, where `checkpoint` is Spark's alone. Keep it."""
-    store: str | None = None
+    store: Annotated[str, _parsed_by(check_url)] | None = None
     """`postgresql://USER@HOST:PORT/DATABASE`: where alerts, their delivery, silences and what sinks remember are
     stored, with verified TLS unless `?sslmode=` says otherwise; default: a SQLite file in the checkpoint folder."""
     store_password: SecretStr | None = None
@@ -151,7 +161,8 @@ class Config(Section):
     """Where alerts are sent: each a text as `--sink` takes it, or one kind with its keys."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
     """The address of your copy of the documentation: notifications link to its rule pages."""
-    page_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
+    # A URL that cannot be parsed would fail each request of the page.
+    page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), _parsed_by(urlsplit)] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for all clusters; a cluster's own thresholds win."""
@@ -169,7 +180,7 @@ class Config(Section):
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
     audit_every: DurationOrZero = Field(default=86_400.0, le=604_800)
     """How often, at most once a day, the newest recorded data is checked against the data contracts; 0 turns it off."""
-    listen: str | None = None
+    listen: Annotated[str, _parsed_by(host_port)] | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
     listen_certfile: Path | None = None
     """PEM: the certificate with which `listen` is served, and those of its issuers; default: plain HTTP."""
@@ -197,28 +208,6 @@ class Config(Section):
             if section.name in seen:
                 raise placed_error(f"two clusters are named {section.name}: give each its own name", at, "name")
             seen.add(section.name)
-        return value
-
-    @field_validator("page_url")
-    @classmethod
-    def _page_address(cls, value: str | None) -> str | None:
-        if value is not None:
-            # A URL that cannot be parsed would fail each request of the page.
-            urlsplit(value)
-        return value
-
-    @field_validator("listen")
-    @classmethod
-    def _listen_address(cls, value: str | None) -> str | None:
-        if value is not None:
-            host_port(value)
-        return value
-
-    @field_validator("store")
-    @classmethod
-    def _store_url(cls, value: str | None) -> str | None:
-        if value is not None:
-            check_url(value)
         return value
 
     @field_validator("spark")

@@ -50,9 +50,6 @@ _NICE = 10
 _CHECK_S = 60.0
 """Seconds between two checks whether the interval is over: a reload may change the interval."""
 
-Record = Callable[[str, ObservationsAudited], None]
-"""Records the audit's result of a cluster in the journal."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSource:
@@ -84,7 +81,7 @@ class DailyAudit:
         folder: Path,
         *,
         source: Callable[[], AuditSource],
-        record: Record,
+        record: Callable[[str, ObservationsAudited], None],
         results: AuditResults,
         every_s: Callable[[], float],
     ) -> None:
@@ -93,7 +90,7 @@ class DailyAudit:
         Args:
             folder: of the job.
             source: returns what is audited now: a reload may have changed the clusters.
-            record: is called for each cluster.
+            record: records the result of a cluster in the journal.
             results: the table in which each audit is recorded.
             every_s: returns the current interval in seconds; 0 turns audits off.
         """

@@ -145,13 +145,6 @@ class JournalDataFrameSource(JournalSource):
         return JournalStreamReader(_journal(self.options).directory, commits=False)
 
 
-class JournalRows(InputPartition):
-    """Consecutive rows of the journal, by sequence."""
-
-    value: tuple[int, int] | None
-    """The first sequence and the one after the last; None: no row can match the filters."""
-
-
 class JournalDataFrameReader(DataSourceReader):
     """Plans a task for every ROWS_PER_TASK rows, and reads them on any executor that can read the journal's folder."""
 
@@ -168,12 +161,12 @@ class JournalDataFrameReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the tasks whose rows may match."""
+        """Returns the tasks whose rows may match: of each, the first sequence and the one after the last."""
         begin, end = self._journal.beginning(), self._journal.published_end()
         wanted = bounds(self._filters, "sequence")
         ranges = pairwise([*range(begin, end, ROWS_PER_TASK), end])
         return [
-            JournalRows((start, stop)) for start, stop in ranges if start < stop and may_overlap(wanted, start, stop)
+            InputPartition((start, stop)) for start, stop in ranges if start < stop and may_overlap(wanted, start, stop)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -209,13 +209,6 @@ class MetadataLogSource(DataSource):
         return MetadataLogReader(schema, parts, topic_names(parts) if "topic" in schema.names else {})
 
 
-class MetadataLogPartition(InputPartition):
-    """One byte range of a file."""
-
-    value: LogByteRange | None
-    """None: no byte range can match the filters."""
-
-
 class MetadataLogReader(DataSourceReader):
     """Plans one task for each byte range that may match, and decodes it on any executor that can read the file."""
 
@@ -233,11 +226,11 @@ class MetadataLogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the byte ranges that may match."""
-        return [MetadataLogPartition(part) for part in self._parts if self._may_match(part)]
+        return [InputPartition(part) for part in self._parts if self._may_match(part)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a byte range."""
-        part = partition.value
+        part: LogByteRange | None = partition.value
         # Spark calls this with None if there is no byte range.
         if part is None:
             return

@@ -1,6 +1,7 @@
 """The active silences: of people, of maintenance windows, and of removed clusters."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from connectors.delivery.ledger import Ledger
 from connectors.store.collection import SilenceStore
@@ -13,37 +14,27 @@ _REMOVED_CLUSTER_MS = 60_000
 """How long the silence of a removed cluster lasts: it is renewed with each batch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveSilences:
     """Reads the stored silences and the configuration that are in effect at each call."""
 
-    def __init__(
-        self,
-        stored: SilenceStore,
-        ledger: Ledger,
-        config: Callable[[], Config],
-    ) -> None:
-        """Makes the source of silences.
-
-        Args:
-            stored: the silences that people made.
-            ledger: read by the dispatching thread only.
-            config: returns the configuration in effect.
-        """
-        self._stored = stored
-        self._ledger = ledger
-        self._config = config
+    stored: SilenceStore
+    """Those that people made."""
+    ledger: Ledger
+    """Read by the dispatching thread only."""
+    config: Callable[[], Config]
 
     def of_monitored(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the silences of monitored clusters: `kraftwatch silence` and maintenance. For any thread."""
-        return (*self._stored.current(), *in_force(self._config().maintenance, now_ms))
+        return (*self.stored.current(), *in_force(self.config().maintenance, now_ms))
 
     def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
         """Returns the same with a silence for each removed cluster that has active alerts.
 
         For the dispatching thread: it alone may read the ledger.
         """
-        active = {alert.cluster for alert in self._ledger.firing()}
-        removed = active - {section.name for section in self._config().watched} - {JOB_CLUSTER_ID}
+        active = {alert.cluster for alert in self.ledger.firing()}
+        removed = active - {section.name for section in self.config().watched} - {JOB_CLUSTER_ID}
         not_watched = (_removed(cluster, now_ms) for cluster in sorted(removed))
         return (*self.of_monitored(now_ms), *not_watched)
 

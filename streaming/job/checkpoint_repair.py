@@ -64,7 +64,8 @@ def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[Repai
     if checkpoint_source(checkpoint) is None:
         raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
     yield from _identity(checkpoint)
-    journal = _readable(checkpoint)
+    # None also if not even the positions of its rows can be read.
+    journal = readable_journal(checkpoint.journal) if JournalReader(checkpoint.journal).created else None
     yield from _journal(checkpoint, journal)
     damage = checkpoint.database_damage()
     yield from _spark(checkpoint, journal, open_spark) if damage is None else _database(checkpoint, journal, damage)
@@ -80,11 +81,6 @@ def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
             repair="It is moved away; the next start asks each cluster for its id.",
             apply=lambda: _move_away(path),
         )
-
-
-def _readable(checkpoint: Checkpoint) -> ReadableJournal | None:
-    """Returns what of the journal can be read; None if there is none, or not even its positions can be read."""
-    return readable_journal(checkpoint.journal) if JournalReader(checkpoint.journal).created else None
 
 
 def _journal(checkpoint: Checkpoint, readable: ReadableJournal | None) -> Iterator[RepairStep]:

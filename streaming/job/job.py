@@ -188,14 +188,18 @@ class Job:
         stack.callback(database.close)
         self._quarantine, self._audits = quarantine_of(database), AuditResults(database)
         lease = None if start_up.config.store is None else Lease(database, job_id(checkpoint.folder))
-        self.role = None if lease is None else ActiveRole(lease, self._job_report, settle=self._settle)
+        self.role = (
+            None
+            if lease is None
+            else ActiveRole(lease, self._job_report, settle=lambda give_up: self.deliver.settle(give_up))
+        )
         """Whether this job notifies; None where it is the only one."""
         self.ledger = Ledger(database, lease)
         folder = None if self.config.master.startswith("local") else checkpoint.shared_folder
         self._shared = None if folder is None else SharedFolder.made_in(empty_folder(folder))
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
-        self.silences = ActiveSilences(SilenceStore(database), self.ledger, lambda: self.config)
+        self.silences = ActiveSilences(stored=SilenceStore(database), ledger=self.ledger, config=lambda: self.config)
         self._own = OwnAlerts(self.ledger.firing())
         self._lag = JobLag()
         self._early: EarlyEvaluation | None = None
@@ -233,9 +237,6 @@ class Job:
             delivery.take_over(self._delivery, wall_ms())
         self._delivery = delivery
         return delivery
-
-    def _settle(self, give_up: Callable[[], None]) -> None:
-        self.deliver.settle(give_up)
 
     def _job_report(self) -> JobReport:
         fail = self._delivery is not None and self._delivery.people_not_reached
@@ -350,7 +351,8 @@ class Job:
         configured = JobSpec.of(config)
         recorded = self._checkpoint.cluster_ids()
         if config.source == GATHERER:
-            answered = identify_clusters(configured.added_to(self._configured), recorded, identify)
+            changed = [each for each in configured.clusters if each not in self._configured.clusters]
+            answered = identify_clusters(changed, recorded, identify)
         else:
             answered = identify_in_topics(config, self._checkpoint)
         answered.require_all()

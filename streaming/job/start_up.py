@@ -62,10 +62,6 @@ class JobSpec:
             },
         )
 
-    def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
-        """Returns the clusters that are not in `other`, or that `other` connects to differently."""
-        return [each for each in self.clusters if each not in other.clusters]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:

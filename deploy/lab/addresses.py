@@ -26,11 +26,6 @@ class HostsFile:
         self._names: set[str] = set()
         self._write()
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The names that resolve now."""
-        return frozenset(self._names)
-
     def add(self, *names: str) -> None:
         """Makes these names resolve."""
         self._names.update(names)

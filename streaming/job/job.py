@@ -31,7 +31,6 @@ from streaming.job import logging_setup
 from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
-from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.own_alerts import JobLag, OwnAlerts
 from streaming.job.signals import StopSignal
@@ -50,7 +49,7 @@ from streaming.metrics.job_metrics import JobSources, metrics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import initial_states
+from streaming.pipeline.early_alerts import EarlyEvaluation, initial_states
 from streaming.pipeline.python_worker import SharedFolder
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import empty_folder, start_spark

@@ -167,7 +167,7 @@ def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Chan
     yield from delivery_log.changes(folder)
     if settings.recording is not None:
         yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, settings=settings)
-        yield "streaming.job.early_evaluation", _evaluate_nothing_early
+        yield "streaming.pipeline.early_alerts", _evaluate_nothing_early
     if settings.clock_factor != 1.0:
         yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
 

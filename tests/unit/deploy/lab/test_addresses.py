@@ -12,7 +12,7 @@ def test_dropped_name_is_removed_from_the_file_until_it_is_added_again(tmp_path:
 
     names.add("c1.kraftwatch.invalid")
 
-    assert names.known == {"c1.kraftwatch.invalid", "c2.kraftwatch.invalid"}
+    assert names._names == {"c1.kraftwatch.invalid", "c2.kraftwatch.invalid"}
     assert "127.0.0.1 c1.kraftwatch.invalid\n" in names.file.read_text()
 
 

@@ -81,7 +81,7 @@ def test_named_controller_advertises_its_name_and_binds_loopback(tmp_path: Path)
     layout.populate(controllers=1, combined=0, brokers=1)
     port = layout[1].controller_port
 
-    assert names.known == {"c1.kraftwatch.invalid"}
+    assert names._names == {"c1.kraftwatch.invalid"}
     assert properties(layout[1])["advertised.listeners"] == f"CONTROLLER://c1.kraftwatch.invalid:{port}"
     assert properties(layout[1])["listeners"] == f"CONTROLLER://127.0.0.1:{port}"
 

@@ -21,9 +21,8 @@ from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.notifications.route import JOB_CLUSTER_ID
-from streaming.job.early_evaluation import EarlyEvaluation
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import EarlyCluster, continued, initial_conditions
+from streaming.pipeline.early_alerts import EarlyCluster, EarlyEvaluation, continued, initial_conditions
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.cluster_status import from_json
 from streaming.status.status_store import StatusStore

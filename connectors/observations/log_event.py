@@ -90,7 +90,7 @@ class ControllerRegistered:
     id: NodeId
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...] | None = None
+    features: tuple[FeatureRange, ...] = ()
     type: Literal["controller-registered"] = "controller-registered"
 
 
@@ -104,7 +104,7 @@ class BrokerRegistered:
     endpoints: tuple[Endpoint, ...]
     fenced: bool
     in_controlled_shutdown: bool
-    features: tuple[FeatureRange, ...] | None = None
+    features: tuple[FeatureRange, ...] = ()
     type: Literal["broker-registered"] = "broker-registered"
 
 

@@ -43,7 +43,6 @@ from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import FAILED_NODES, Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
-from rules.model.history import NodeKind
 from rules.model.identifiers import NodeId
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import Quorum
@@ -68,7 +67,7 @@ def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
 
 def _starting(quorum: Quorum) -> frozenset[NodeId]:
     """Returns the brokers that registered again since they were fenced."""
-    brokers = {one.id: one for one in quorum.history.interruptions if one.kind is NodeKind.BROKER}
+    brokers = {one.id: one for one in quorum.history.interruptions}
     return frozenset(node for node, one in brokers.items() if one.restarted and one.ended_offset is None)
 
 

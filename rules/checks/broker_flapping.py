@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import ms_text, plural, utc_text
-from rules.model.history import Interruption, NodeKind
+from rules.model.history import Interruption
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
@@ -56,12 +56,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     since = newest - thresholds.ms(WINDOW.name)
-    recent: dict[tuple[NodeKind, NodeId], list[Interruption]] = {}
+    recent: dict[NodeId, list[Interruption]] = {}
     for one in quorum.history.interruptions:
         if one.timestamp_ms >= since:
-            recent.setdefault((one.kind, one.id), []).append(one)
+            recent.setdefault(one.id, []).append(one)
     for node in sorted(quorum.brokers) if recent else ():
-        fencings = recent.get((NodeKind.BROKER, node))
+        fencings = recent.get(node)
         if fencings and len(fencings) >= thresholds[FENCINGS.name] and any(map(_without_restart, fencings)):
             yield _finding(quorum, node, fencings, thresholds.ms(WINDOW.name))
 

@@ -44,7 +44,6 @@ from rules.finding import (
     Severity,
     Threshold,
     Thresholds,
-    UnknownResult,
     clear,
     hold,
 )
@@ -97,19 +96,11 @@ class _RegisteredNode:
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
     registered = [*_named("controller", quorum.controllers.values()), *_named("broker", quorum.brokers.values())]
-    unregistered = [f"{role} {one.id}" for role, one in registered if one.features is None]
-    if unregistered:
-        # An old state blob holds no features. A node registers again at each start.
-        single = len(unregistered) == 1
-        unknown = "supports are unknown until it registers" if single else "support are unknown until they register"
-        why = f"the features that {and_join(unregistered, 4)} {unknown} again"
-        yield UnknownResult(why=why)
-        return
     nodes = [
         _RegisteredNode(
             role=role,
             id=one.id,
-            features=one.features or (),
+            features=one.features,
             since_timestamp_ms=one.features_since_timestamp_ms,
             running=_is_running(quorum, one),
         )

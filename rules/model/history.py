@@ -106,9 +106,8 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """A time in which a node did not serve: of a broker, from its fencing to its unfencing."""
+    """A time in which a broker did not serve: from its fencing to its unfencing."""
 
-    kind: NodeKind
     id: NodeId
     offset: Offset
     timestamp_ms: Millis

@@ -29,8 +29,8 @@ class ControllerRegistration:
     endpoints: tuple[Endpoint, ...]
     offset: Offset
     timestamp_ms: Millis | None
-    features: tuple[FeatureRange, ...] | None = None
-    """The supported levels; None if unknown: an old state blob has none until the controller registers again."""
+    features: tuple[FeatureRange, ...] = ()
+    """The supported levels."""
     features_since_timestamp_ms: Millis | None = None
     """Timestamp of the registration that first contained these features: a restart with the same ones keeps it.
 
@@ -55,7 +55,7 @@ class BrokerRegistration:
     False. It stays while the broker is unfenced, and is None while it is fenced. From a snapshot: the snapshot's last
     contained timestamp, that is "at least since". None also if unknown.
     """
-    features: tuple[FeatureRange, ...] | None = None
+    features: tuple[FeatureRange, ...] = ()
     """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None
 

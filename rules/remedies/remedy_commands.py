@@ -81,8 +81,8 @@ def unless_it_joins(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
 def _can_join(quorum: Quorum, node: NodeId) -> bool:
     """Returns whether a controller may be of a version that can add itself to the voters."""
     registration = quorum.controllers.get(node)
-    levels = registration.features if registration else None
-    return any(one.name == "metadata.version" and one.highest >= _CONTROLLERS_JOIN for one in levels or ())
+    levels = registration.features if registration else ()
+    return any(one.name == "metadata.version" and one.highest >= _CONTROLLERS_JOIN for one in levels)
 
 
 def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:

@@ -19,7 +19,7 @@ from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.query import error_cause
 from streaming.pipeline.schema import unpack_states
 from streaming.pipeline.spark_files import SparkFiles
-from streaming.replay.monitor_codec import stored_references
+from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import MissingPageError
 
 OpenSpark = Callable[[], SparkSession]

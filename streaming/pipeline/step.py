@@ -45,8 +45,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
-from streaming.replay.monitor_codec import readable_conditions, stored_references
-from streaming.replay.state_codec import DamagedStateError
+from streaming.replay.state_codec import DamagedStateError, readable_conditions, stored_references
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import to_bytes
 

@@ -24,11 +24,11 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
-from streaming.replay import monitor_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, EVALUATES, failure_reason
 from streaming.replay.decoded_row import DecodedRow, decoded_row
 from streaming.replay.machine import Machine
+from streaming.replay.state_codec import monitor_parts, monitor_to_bytes
 from streaming.replay.stored_topics import PageStore
 
 CONTRACTS_RULE = "data-contract-broken"
@@ -131,7 +131,7 @@ class ClusterMonitor:
         if self._stored is None:
             self.tracked, self.machine = self._initial, Machine(self.settings, self._pages)
         else:
-            self.tracked, state = monitor_codec.parts(self.settings.name, self._stored)
+            self.tracked, state = monitor_parts(self.settings.name, self._stored)
             self.machine = Machine.from_bytes(state, self.settings, self._pages)
         self._evaluator = RuleEvaluator(self.settings.thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
@@ -181,7 +181,7 @@ class ClusterMonitor:
 
     def to_bytes(self) -> bytes:
         """Returns the stored form of the state, a versioned blob."""
-        self._stored = monitor_codec.to_bytes(self.tracked, self.machine)
+        self._stored = monitor_to_bytes(self.tracked, self.machine.to_bytes())
         self._since, self._events_since = [], 0
         return self._stored
 

@@ -9,6 +9,7 @@ from connectors.observations.observation import ObservationsAudited
 from rules.evaluate import exception_site
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
+from streaming.replay.copied import copied
 
 DECODES = "every-record-decodes"
 APPLIES = "every-row-can-be-applied"
@@ -76,18 +77,7 @@ class ContractViolations:
     def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
         """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""
         for broken in event.broken:
-            self._add(
-                ContractViolation(
-                    contract=broken.contract,
-                    promise=broken.promise,
-                    grave=broken.grave,
-                    rows=broken.rows,
-                    first_at_ms=now_ms,
-                    last_at_ms=now_ms,
-                    example=broken.example,
-                    sequence=broken.sequence,
-                )
-            )
+            self._add(copied(ContractViolation, broken, first_at_ms=now_ms, last_at_ms=now_ms))
 
     def expire(self, now_ms: Millis) -> None:
         """Drops violations older than REMEMBERED_MS."""

@@ -19,6 +19,7 @@ from connectors.observations.log_event import (
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, VoterRemoval, VoterSet
+from streaming.replay.copied import copied
 
 
 class SnapshotOrigin(NamedTuple):
@@ -26,14 +27,6 @@ class SnapshotOrigin(NamedTuple):
 
     offset: Offset
     leader_epoch: Epoch
-    timestamp_ms: Millis
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedVoter:
-    """A replica that a VotersRecord no longer lists, and that record's timestamp (the log's clock)."""
-
-    key: ReplicaKey
     timestamp_ms: Millis
 
 
@@ -50,8 +43,6 @@ class Image:
     features: Mapping[str, int] = field(default_factory=dict)
     """The finalized level of each feature (KIP-584)."""
     committed: VoterSet | None = None
-    removed_voters: tuple[RemovedVoter, ...] = ()
-    """Voters removed since the image was last made visible to the rules."""
     leader_id: NodeId | None = None
     leader_epoch: Epoch | None = None
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
@@ -95,13 +86,11 @@ def with_controller(
 ) -> dict[NodeId, ControllerRegistration]:
     """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
     previous = known.get(event.id)
-    registration = ControllerRegistration(
-        id=event.id,
-        incarnation_id=event.incarnation_id,
-        endpoints=event.endpoints,
+    registration = copied(
+        ControllerRegistration,
+        event,
         offset=Offset(origin.offset),
         timestamp_ms=Millis(origin.timestamp_ms),
-        features=event.features,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
     return {**known, event.id: registration}
@@ -112,15 +101,11 @@ def with_broker(
 ) -> dict[NodeId, BrokerRegistration]:
     """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
     previous = known.get(event.id)
-    registration = BrokerRegistration(
-        id=event.id,
-        incarnation_id=event.incarnation_id,
-        endpoints=event.endpoints,
-        fenced=event.fenced,
-        in_controlled_shutdown=event.in_controlled_shutdown,
+    registration = copied(
+        BrokerRegistration,
+        event,
         offset=Offset(origin.offset),
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
-        features=event.features,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
     return {**known, event.id: registration}
@@ -175,12 +160,10 @@ def keep_features_since(
 
 def _features_since(
     previous: BrokerRegistration | ControllerRegistration | None,
-    features: tuple[FeatureRange, ...] | None,
+    features: tuple[FeatureRange, ...],
     origin: RecordPosition | SnapshotOrigin,
-) -> Millis | None:
-    """Returns the log's time of the registration that first listed these features; None if it lists none."""
-    if features is None:
-        return None
+) -> Millis:
+    """Returns the log's time of the registration that first listed these features."""
     since = previous.features_since_timestamp_ms if previous is not None and previous.features == features else None
     return Millis(origin.timestamp_ms) if since is None else since
 
@@ -205,18 +188,6 @@ def voter_set(event: VotersReplaced, origin: RecordPosition | SnapshotOrigin) ->
         leader_epoch=Epoch(origin.leader_epoch),
         timestamp_ms=Millis(origin.timestamp_ms),
     )
-
-
-def removed_voters(image: Image, following: VoterSet) -> tuple[RemovedVoter, ...]:
-    """Returns the voters removed since the image was last made visible, with the log's time of their removal."""
-    before = image.committed
-    removed = before.keys - following.keys if before is not None else frozenset()
-    timestamp_ms = following.timestamp_ms or Millis(0)
-    kept = {one.key: one for one in image.removed_voters if one.key.id not in following.ids}
-    kept |= {
-        key: RemovedVoter(key=key, timestamp_ms=timestamp_ms) for key in sorted(removed) if key.id not in following.ids
-    }
-    return tuple(kept.values())
 
 
 def removals(
@@ -248,4 +219,8 @@ def _removed(visible: Image, following: Image, committed: VoterSet) -> dict[Repl
     if visible.committed is not None:
         # A snapshot does not hold the time of a removal: at the latest its voter set was written then.
         removed = dict.fromkeys(visible.committed.keys - committed.keys, committed.timestamp_ms or Millis(0))
-    return removed | {one.key: one.timestamp_ms for one in following.removed_voters}
+    known = visible.history.voter_changes
+    if following.history.voter_changes is not known:
+        new = (change for change in following.history.voter_changes if change not in known)
+        removed |= {key: change.timestamp_ms for change in new for key in change.removed}
+    return removed

@@ -31,7 +31,6 @@ from streaming.replay import recent_history
 from streaming.replay.image import (
     Image,
     SnapshotOrigin,
-    removed_voters,
     voter_set,
     with_broker,
     with_change,
@@ -59,6 +58,7 @@ class Transaction:
     held: list[Annotated[Data, Field(discriminator="type")]] = field(default_factory=list)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Log:
     """The metadata log since its last rewrite, or one snapshot of it.
 
@@ -66,24 +66,12 @@ class Log:
     applied batch. A snapshot has neither.
     """
 
-    __slots__ = ("epoch", "image", "origin", "partitions", "position", "transaction")
-
-    def __init__(
-        self,
-        *,
-        image: Image | None = None,
-        partitions: Partitions | None = None,
-        position: Offset = Offset(-1),  # noqa: B008 - an int
-        epoch: Epoch = Epoch(-1),  # noqa: B008 - an int
-        origin: SnapshotOrigin | None = None,
-        transaction: Transaction | None = None,
-    ) -> None:
-        self.image = image or Image()
-        self.partitions = partitions or Partitions()
-        self.position = position
-        self.epoch = epoch
-        self.origin = origin
-        self.transaction = transaction
+    image: Image = field(default_factory=Image)
+    partitions: Partitions = field(default_factory=Partitions)
+    position: Offset = Offset(-1)  # noqa: RUF009 - an int
+    epoch: Epoch = Epoch(-1)  # noqa: RUF009 - an int
+    origin: SnapshotOrigin | None = None
+    transaction: Transaction | None = None
 
     def apply(self, record: Record) -> None:
         """Applies a record, or holds it while a transaction is open. Control records are never held."""
@@ -193,7 +181,7 @@ class Log:
                     image = replace(
                         image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)
                     )
-                image = replace(image, committed=committed, removed_voters=removed_voters(image, committed))
+                image = replace(image, committed=committed)
         self.image = image
 
     def _apply_registration(self, record: Registration, origin: RecordPosition | SnapshotOrigin) -> None:

@@ -147,7 +147,7 @@ class Machine(MachineState):
         return self._quorum
 
     def to_bytes(self) -> bytes:
-        """Returns the state as a versioned blob."""
+        """Returns the state as bytes, a part of the stored form of a ClusterMonitor."""
         return state_codec.to_bytes(self)
 
     @classmethod
@@ -155,7 +155,7 @@ class Machine(MachineState):
         """Returns the machine that `to_bytes` wrote, with the current configuration.
 
         Raises:
-            UsageError: the blob is of another version of kraftwatch, of another cluster, or damaged.
+            UsageError: the blob is of another cluster, or damaged.
         """
         machine = cls(settings, pages)
         state_codec.restore(machine, blob)
@@ -297,8 +297,6 @@ class Machine(MachineState):
         self.removals = removals(
             self.removals, visible=self.visible_image, following=log.image, observed_at_ms=self.now_ms
         )
-        if log.image.removed_voters:
-            log.image = replace(log.image, removed_voters=())
         self.visible_image = log.image
         self.leadership.apply_leader_change(leader=log.image.leader_id, epoch=log.image.leader_epoch)
         self._keep_known_endpoints()

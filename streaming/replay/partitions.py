@@ -13,6 +13,7 @@ from connectors.observations.log_event import PartitionChanged, PartitionSet, Re
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, NodeId, Offset, TopicId
+from streaming.replay.copied import copied
 from streaming.replay.image import SnapshotOrigin
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
@@ -226,10 +227,9 @@ class Partitions:
         if event.leader is None or event.leader == known.leader or event.replicas is not None:
             return
         self.elected_recovered.append(
-            ElectedRecovered(
-                topic_id=known.topic_id,
-                topic=known.topic,
-                partition=known.partition,
+            copied(
+                ElectedRecovered,
+                known,
                 leader=event.leader,
                 previous_leader=known.leader,
                 offset=Offset(origin.offset),

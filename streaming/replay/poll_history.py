@@ -7,6 +7,7 @@ from connectors.observations.observation import QuorumPolled
 from rules.analysis.replica_lag import age_ms
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
+from streaming.replay.copied import copied
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""
@@ -84,12 +85,7 @@ def with_regression(known: LogRegression | None, found: LogRegression, end: Offs
     """Returns the newer regression, with the older one's acknowledged offset if the log has not reached it since."""
     if known is None or (end is not None and end >= known.acknowledged_offset):
         return found
-    return LogRegression(
-        acknowledged_offset=max(known.acknowledged_offset, found.acknowledged_offset),
-        log_end_offset=found.log_end_offset,
-        leader_epoch=found.leader_epoch,
-        observed_at_ms=found.observed_at_ms,
-    )
+    return replace(found, acknowledged_offset=max(known.acknowledged_offset, found.acknowledged_offset))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +157,7 @@ class PollHistory:
         Args:
             voter_ids: ids of voters and removed voters; their directories are kept for VOTER_REMEMBERED_MS.
         """
-        poll = Poll(
-            observed_at_ms=now_ms,
-            leader_id=event.leader_id,
-            leader_epoch=event.leader_epoch,
-            high_watermark=event.high_watermark,
-            voters=event.voters,
-            observers=event.observers,
-            nodes={node.id: node.endpoints for node in event.nodes},
-            clock_ahead_ms=event.clock_ahead_ms,
-        )
+        poll = copied(Poll, event, observed_at_ms=now_ms, nodes={node.id: node.endpoints for node in event.nodes})
         before = {history.key: history for history in self.histories}
         fallen = self.acknowledged.add(poll, self.newest)
         outages = self.caught_up.outages(poll, self.newest, before)

@@ -15,6 +15,7 @@ from rules.model.monitoring import (
     probe_key,
 )
 from rules.model.quorum import START
+from streaming.replay.copied import copied
 
 FAILURE_MS = Millis(60_000)
 """A failure expires if it is not repeated for this long: the endpoint is no longer observed."""
@@ -67,15 +68,8 @@ class ProbeState:
         """Starts or continues the run of failures of this data source at this endpoint."""
         name = _name(event.source, event.endpoint, event.reason)
         previous = self.failures.get(name)
-        self.failures[name] = FailedObservation(
-            source=event.source,
-            endpoint=event.endpoint,
-            reason=event.reason,
-            detail=event.detail,
-            first_at_ms=now_ms if previous is None else previous.first_at_ms,
-            last_at_ms=now_ms,
-            node=event.node,
-        )
+        first_at_ms = now_ms if previous is None else previous.first_at_ms
+        self.failures[name] = copied(FailedObservation, event, first_at_ms=first_at_ms, last_at_ms=now_ms)
 
     def log_fetched(self) -> None:
         """Ends every failure to fetch the log: a fetch succeeded, and the log is fetched from one node at a time."""
@@ -90,18 +84,7 @@ class ProbeState:
 
     def endpoint_probed(self, event: EndpointProbed, now_ms: Millis) -> None:
         """Stores a probe, whatever its result."""
-        probe = Probe(
-            observed_at_ms=now_ms,
-            node=event.node,
-            endpoint=event.endpoint,
-            resolution=event.resolution,
-            addresses=event.addresses,
-            connection=event.connection,
-            answer=event.answer,
-            answered_by=event.answered_by,
-            detail=event.detail,
-            certificate=event.certificate,
-        )
+        probe = copied(Probe, event, observed_at_ms=now_ms)
         self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
@@ -113,16 +96,8 @@ class ProbeState:
         same = previous is not None and (
             (previous.leader_id, previous.leader_epoch) == (event.leader_id, event.leader_epoch)
         )
-        view = LeaderView(
-            observed_at_ms=now_ms,
-            since_ms=previous.since_ms if previous is not None and same else now_ms,
-            endpoint=event.endpoint,
-            node=event.node,
-            this_cluster=event.this_cluster,
-            leader_id=event.leader_id,
-            leader_epoch=event.leader_epoch,
-            log=event.log,
-        )
+        since_ms = previous.since_ms if previous is not None and same else now_ms
+        view = copied(LeaderView, event, observed_at_ms=now_ms, since_ms=since_ms)
         self.leader_views = {**self.leader_views, event.endpoint: view}
         self._end_failures(ObservationSource.LEADER_VIEW, event.endpoint)
 

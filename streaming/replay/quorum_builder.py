@@ -16,20 +16,20 @@ _IDLE_MS = 10_000
 
 def build_quorum(state: MachineState) -> Quorum:
     """Returns the state as one frozen value."""
-    image, leadership = state.visible_image, state.leadership
+    image, leadership, settings = state.visible_image, state.leadership, state.settings
     newest_ms, idle_ms = image.newest_timestamp_ms, _idle_ms(state)
     return Quorum(
         cluster=state.cluster,
         cluster_id=state.cluster_id,
         now_ms=state.now_ms,
         watched_since_ms=state.probe_state.watched_since_ms,
-        vantage=state.vantage,
-        access=state.access,
+        vantage=settings.vantage,
+        access=settings.access,
         kraft_version=image.kraft,
         metadata_version=image.metadata_version,
         features=image.features,
         committed=_committed(image),
-        leader_id=leadership.leader(len(state.bootstrap)),
+        leader_id=leadership.leader(len(settings.bootstrap)),
         leader_epoch=leadership.epoch,
         high_watermark=leadership.high_watermark,
         high_watermark_since_ms=leadership.high_watermark_since_ms,
@@ -51,7 +51,7 @@ def build_quorum(state: MachineState) -> Quorum:
         failures=state.probe_state.sorted_failures,
         invariant_violations=state.invariants.violations,
         contract_violations=state.contract_violations.violations,
-        bootstrap=state.bootstrap,
+        bootstrap=settings.bootstrap,
     )
 
 

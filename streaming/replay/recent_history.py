@@ -22,6 +22,7 @@ from rules.model.history import (
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
+from streaming.replay.copied import copied
 
 REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""
@@ -75,13 +76,12 @@ def with_leader_change(
         previous_ms: the timestamp of the newest batch of the observations before this one.
     """
     at = event.at
-    one = Election(
-        leader_id=event.leader_id,
+    one = copied(
+        Election,
+        event,
         leader_epoch=at.leader_epoch,
         offset=at.offset,
         timestamp_ms=at.timestamp_ms,
-        voter_ids=event.voter_ids,
-        granting_voter_ids=event.granting_voter_ids,
         previous_leader_id=previous_leader_id,
         previous_epoch=previous_epoch,
         after_ms=None if previous_ms is None else Millis(max(0, at.timestamp_ms - previous_ms)),
@@ -146,8 +146,7 @@ def with_broker(
         return history
     changed, known = before.incarnation_id != after.incarnation_id, history.interruptions
     returned = changed and any(
-        (old.kind, old.id, old.replaced_incarnation_id) == (NodeKind.BROKER, after.id, after.incarnation_id)
-        for old in known
+        (old.id, old.replaced_incarnation_id) == (after.id, after.incarnation_id) for old in known
     )
     if returned:
         history = _with_return(history, NodeKind.BROKER, after, before, at)
@@ -155,7 +154,6 @@ def with_broker(
     replaced = before.incarnation_id if changed else None
     if before.alive and after.fenced:
         one = Interruption(
-            kind=NodeKind.BROKER,
             id=after.id,
             offset=at.offset,
             timestamp_ms=at.timestamp_ms,
@@ -163,11 +161,11 @@ def with_broker(
             restarted=restarted,
             replaced_incarnation_id=replaced,
         )
-        of_node = [index for index, old in enumerate(known) if (old.kind, old.id) == (one.kind, one.id)]
+        of_node = [index for index, old in enumerate(known) if old.id == one.id]
         return replace(history, interruptions=_bounded(_without_oldest(known, of_node), one, most=INTERRUPTIONS))
     if before.fenced and (after.alive or changed):
-        open_ = (index for index in reversed(range(len(known))) if _is_open(known[index], NodeKind.BROKER, after.id))
-        index = next(open_, None)
+        open_ = (at for at, one in enumerate(known) if one.id == after.id and one.ended_offset is None)
+        index = max(open_, default=None)
         if index is not None:
             one = known[index]
             if restarted and one.restarted:
@@ -178,10 +176,6 @@ def with_broker(
                 one = replace(one, ended_offset=at.offset, ended_timestamp_ms=at.timestamp_ms)
             return replace(history, interruptions=(*known[:index], one, *known[index + 1 :]))
     return history
-
-
-def _is_open(one: Interruption, kind: NodeKind, node: NodeId) -> bool:
-    return (one.kind, one.id) == (kind, node) and one.ended_offset is None
 
 
 def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet, at: RecordPosition) -> RecentHistory:

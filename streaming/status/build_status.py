@@ -15,9 +15,10 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
+from streaming.replay.copied import copied
 from streaming.status import build_voters
 from streaming.status import status_parts as parts
-from streaming.status.build_voters import copied, recorded_voters
+from streaming.status.build_voters import recorded_voters
 from streaming.status.cluster_status import (
     ChangedSeverity,
     ClusterState,

@@ -1,8 +1,6 @@
 """The voters, observers, endpoints and votes of a `ClusterStatus`."""
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from rules.analysis.electability import (
     electability,
@@ -23,20 +21,12 @@ from rules.analysis.voter_status import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum, Replica
+from streaming.replay.copied import copied
 from streaming.status import status_parts as parts
 from streaming.status.cluster_status import ClusterState
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-StatusT = TypeVar("StatusT", bound="DataclassInstance")
 ENDPOINT_RULE = "stale-voter-endpoint"
 """The rule whose thresholds (`silent`, `poll_age`, `probe_age`) decide who fetches and what is too old."""
-
-
-def copied(kind: type[StatusT], one: object, **others: Any) -> StatusT:
-    """Returns a part of the status: its fields are those of the model under the same names, and the others."""
-    return kind(**others, **{each.name: getattr(one, each.name) for each in fields(kind) if each.name not in others})
 
 
 def votes(state: ClusterState) -> tuple[int | None, int | None, int | None]:

@@ -251,10 +251,10 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/log.py",
-        "                image = replace(image, committed=committed, removed_voters",
+        "                image = replace(image, committed=committed)",
         (
             "                image = replace(image, committed=committed if image.committed is None or "
-            "image.committed.keys != committed.keys else image.committed, removed_voters"
+            "image.committed.keys != committed.keys else image.committed)"
         ),
         "tests/kips/test_kip_1347_stale_endpoints.py::test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_endpoint",
         rows="E090",

@@ -35,8 +35,8 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/image.py",
-        "return removed | {one.key: one.timestamp_ms for one in following.removed_voters}",
-        "return {one.key: one.timestamp_ms for one in following.removed_voters} | removed",
+        "removed |= {key: change.timestamp_ms for change in new for key in change.removed}",
+        "removed = {key: change.timestamp_ms for change in new for key in change.removed} | removed",
         "tests/unit/streaming/replay/test_log_replay.py::test_removals_of_one_observation_have_the_times_of_their_own_records",
     ),
     Bug(
@@ -251,8 +251,8 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/state_codec.py",
-        "    state.undecodable = stored.undecodable\n",
-        "",
+        "        setattr(state, each.name, getattr(stored, each.name))\n",
+        '        setattr(state, each.name, 0 if each.name == "undecodable" else getattr(stored, each.name))\n',
         "tests/unit/streaming/replay/test_contract_violations.py::test_undecodable_records_are_one_violation_that_counts_rows",
     ),
     Bug(
@@ -269,7 +269,7 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/state_codec.py",
-        "state.cluster_id = state.cluster_id or stored.cluster_id",
+        "state.cluster_id = configured or stored.cluster_id",
         "state.cluster_id = stored.cluster_id",
         "tests/unit/streaming/replay/test_state_codec.py::test_the_configured_cluster_id_is_kept_where_the_state_knows_none",
     ),

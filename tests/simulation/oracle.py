@@ -164,7 +164,7 @@ class Oracle:
                 self._topic(event)
 
     def _register_features(self, role: str, event: ControllerRegistered | BrokerRegistered) -> None:
-        supported, now_ms = event.features or (), event.at.timestamp_ms
+        supported, now_ms = event.features, event.at.timestamp_ms
         known = self.features.get((role, event.id))
         since_ms = known.since_ms if known is not None and known.supported == supported else now_ms
         self.features[role, event.id] = RegisteredFeatures(supported, since_ms, now_ms)

@@ -16,7 +16,7 @@ from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.monitor_codec import stored_references
+from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
 from tests.spark.test_checkpoint_repair import SETTINGS, MonitoringRun
 from tests.spark.test_pipeline import BOOTSTRAP

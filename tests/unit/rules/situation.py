@@ -641,7 +641,6 @@ def flapping(quorum: Quorum, node: int, times: int, *, restarted: bool = False) 
     """The broker was fenced this many times, a minute apart and for four seconds each, the last one a minute ago."""
     fencings = tuple(
         Interruption(
-            kind=NodeKind.BROKER,
             id=NodeId(node),
             offset=Offset(9_900 - 10 * age),
             timestamp_ms=Millis(NOW - 300 - age * 60_000),

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.history import NodeKind
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import OF_A_NODE
@@ -166,4 +165,3 @@ def test_a_flapping_broker_displaces_no_fencing_of_another() -> None:
     known = read(replay, script).history.interruptions
 
     assert [one.id for one in known] == [*ids(102), *ids(101) * OF_A_NODE]
-    assert {one.kind for one in known} == {NodeKind.BROKER}

@@ -8,7 +8,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
-from rules.model.history import Interruption, NodeKind
+from rules.model.history import Interruption
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -81,7 +81,6 @@ def test_a_broker_that_registered_again_and_is_not_ready_is_starting(
 ) -> None:
     """It sends heartbeats, and asks to stay fenced until it has recovered its logs (BrokerServer.startup)."""
     one = Interruption(
-        kind=NodeKind.BROKER,
         id=NodeId(of),
         offset=Offset(9_700),
         timestamp_ms=Millis(FENCED.now_ms - 600_000),

@@ -17,7 +17,6 @@ from tests.unit.rules.situation import (
     registered,
     static,
     supporting,
-    unknown_reasons,
     upgraded,
     with_broker,
 )
@@ -104,16 +103,6 @@ def test_remedy_says_whether_the_level_can_be_lowered_again(in_force: int, highe
     assert f"# When the version has proven stable, finalize it: {back}" in finding.remedy
 
 
-def test_result_is_unknown_for_a_registration_without_features() -> None:
-    quorum = healthy()
-    old = replace(quorum.brokers[NodeId(101)], features=None, features_since_timestamp_ms=None)
-    quorum = replace(upgraded(quorum, 30, 1), brokers={**quorum.brokers, NodeId(101): old})
-    assert unknown_reasons(quorum, RULE) == [
-        (None, "the features that broker 101 supports are unknown until it registers again")
-    ]
-    assert findings(quorum, RULE) == []
-
-
 def brokers(quorum: Quorum, *nodes: int) -> Quorum:
     for node in nodes:
         quorum = with_broker(quorum, node)
@@ -121,12 +110,7 @@ def brokers(quorum: Quorum, *nodes: int) -> Quorum:
 
 
 def test_up_to_four_nodes_are_named_and_the_others_counted() -> None:
-    quorum = brokers(healthy(), *range(103, 107))
-    old = {node: replace(one, features=None) for node, one in quorum.brokers.items()}
-    ((_, why),) = unknown_reasons(replace(quorum, brokers=old), RULE)
     named = "broker 101, broker 102, broker 103, broker 104"
-    assert why.startswith(f"the features that {named} and 2 more support are unknown until they register again")
-
     (finding,) = findings(upgraded(brokers(healthy(), *range(103, 112)), 30, 1, 2, 3), RULE)
     assert f": {named} and 7 more support metadata.version up to 27, 3 other nodes up to 30." in finding.summary
     assert finding.remedy[0].startswith(

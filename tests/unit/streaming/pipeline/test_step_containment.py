@@ -250,5 +250,5 @@ def test_a_state_of_another_version_is_refused() -> None:
     assert cluster.state.blob is not None
     cluster.state.blob = cluster.state.blob[:3] + b"\xff" + cluster.state.blob[4:]
 
-    with pytest.raises(UsageError, match="run the kraftwatch that wrote them"):
+    with pytest.raises(UsageError, match="run the kraftwatch that wrote it"):
         cluster.batch(leaderless())

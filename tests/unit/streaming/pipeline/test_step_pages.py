@@ -17,7 +17,7 @@ from streaming.pipeline.step import Step
 from streaming.replay import stored_topics
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.monitor_codec import stored_references
+from streaming.replay.state_codec import stored_references
 from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript
 

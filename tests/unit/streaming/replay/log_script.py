@@ -143,7 +143,7 @@ class LogScript:
         return self.write(FeatureLevelSet(at=self.at(), name=name, level=level))
 
     def controller(
-        self, node: int, port: int = 9093, *, features: tuple[FeatureRange, ...] | None = None
+        self, node: int, port: int = 9093, *, features: tuple[FeatureRange, ...] = ()
     ) -> ControllerRegistered:
         where = (endpoint(node, port),)
         return self.write(
@@ -152,9 +152,7 @@ class LogScript:
             )
         )
 
-    def broker(
-        self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] | None = None
-    ) -> BrokerRegistered:
+    def broker(self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] = ()) -> BrokerRegistered:
         return self.write(
             BrokerRegistered(
                 at=self.at(),

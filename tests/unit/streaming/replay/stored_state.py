@@ -19,5 +19,5 @@ class StoredValues(NamedTuple):
 def stored_values(machine: Machine) -> StoredValues:
     """Returns what the machine would store."""
     blob, loading = machine.to_bytes(), machine.loading
-    hot = blob[8 : 8 + int.from_bytes(blob[4:8], "big")]
+    hot = blob[4 : 4 + int.from_bytes(blob[:4], "big")]
     return StoredValues(hot, machine.log.partitions.topics, None if loading is None else loading.partitions.topics)

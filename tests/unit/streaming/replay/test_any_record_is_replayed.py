@@ -103,7 +103,9 @@ def test_no_record_stops_the_replay_the_rules_or_the_status(rows: list[Observati
         assert isinstance(status, ClusterStatus)
         for at in times(quorum):
             iso(Millis((at or 0) + 86_400_000))
-    restored = Machine.from_bytes(machine.to_bytes(), ClusterSettings(name="prod", bootstrap=machine.bootstrap))
+    restored = Machine.from_bytes(
+        machine.to_bytes(), ClusterSettings(name="prod", bootstrap=machine.settings.bootstrap)
+    )
     assert restored.quorum() == machine.quorum()
 
 

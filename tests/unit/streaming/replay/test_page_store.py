@@ -20,16 +20,15 @@ def window(stream: bytes) -> int:
     return 1 << (stream[0] >> 4) + 8
 
 
-def first_section(blob: bytes) -> tuple[bytes, bytes]:
-    """Returns the section after the header, and what follows it."""
-    start = HEADER + 4
-    end = start + int.from_bytes(blob[HEADER:start], "big")
-    return blob[start:end], blob[end:]
+def first_section(sections: bytes) -> tuple[bytes, bytes]:
+    """Returns the first section, and what follows it."""
+    end = 4 + int.from_bytes(sections[:4], "big")
+    return sections[4:end], sections[end:]
 
 
 def sections(of: ClusterMonitor) -> tuple[bytes, bytes]:
     """Returns the tracked conditions and the hot section of a stored monitor."""
-    tracked, machine = first_section(of.to_bytes())
+    tracked, machine = first_section(of.to_bytes()[HEADER:])
     return tracked, first_section(machine)[0]
 
 

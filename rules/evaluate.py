@@ -10,7 +10,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rules import checks
 from rules.analysis.start_conditions import start_conditions
@@ -156,24 +156,12 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"known names: {', '.join(names)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleOverride:
-    """How the configuration changes one rule on one cluster, apart from its thresholds."""
-
-    severity: Severity | None = None
-    """The severity of all findings of the rule; None: as the rule gives it."""
-    enabled: bool = True
-    """False: the rule is not evaluated, and has no findings."""
-
-
 def with_overrides(
-    thresholds: Mapping[str, Thresholds], overrides: Mapping[str, RuleOverride]
+    thresholds: Mapping[str, Thresholds], overrides: Mapping[str, Thresholds]
 ) -> Mapping[str, Thresholds]:
-    """Returns the thresholds by rule id with the overrides of these rules."""
+    """Returns the thresholds by rule id, with what these `overrides` say besides their values."""
     return {
-        rule: replace(each, severity=overrides[rule].severity, enabled=overrides[rule].enabled)
-        if rule in overrides
-        else each
+        rule: replace(overrides[rule], values=each.values) if rule in overrides else each
         for rule, each in thresholds.items()
     }
 

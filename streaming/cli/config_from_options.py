@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
 from connectors.store.bundle_file import bundled_config
-from rules.evaluate import RuleOverride, with_overrides
+from rules.evaluate import with_overrides
+from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.cli.options import ClusterOptions, RecordedOptions, parse_time_option
 
@@ -255,7 +256,7 @@ class RecordedRows:
         # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all. It
         # holds no polls, so the rule about the monitor's own visibility is not evaluated.
         only = watched[0].name if len(watched) == 1 else None
-        found, blind = of_any(only or ""), {"monitor-blind": RuleOverride(enabled=False)}
+        found, blind = of_any(only or ""), {"monitor-blind": Thresholds(enabled=False)}
         settings = replace(found, thresholds=with_overrides(found.thresholds, blind))
         return lambda name: replace(settings, name=only or name)
 

@@ -22,7 +22,7 @@ from connectors.settings import (
     readable,
     shown,
 )
-from rules.evaluate import RULES, RuleOverride, thresholds_for
+from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity, Thresholds
 from rules.formatting import plural
 from rules.model.monitoring import Access, Vantage
@@ -38,14 +38,14 @@ class RuleSection(Section):
     default: `true`."""
 
 
-def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, RuleSection]) -> Mapping[str, RuleOverride]:
+def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, RuleSection]) -> Mapping[str, Thresholds]:
     """Returns the overrides of one cluster by rule id; each key of the cluster's own ones wins."""
-    found: dict[str, RuleOverride] = {}
+    found: dict[str, Thresholds] = {}
     for rule in [*common, *(each for each in own if each not in common)]:
         sections = [section for section in (own.get(rule), common.get(rule)) if section is not None]
         severity = next((each.severity for each in sections if each.severity is not None), None)
         enabled = next((each.enabled for each in sections if each.enabled is not None), True)
-        found[rule] = RuleOverride(severity=severity, enabled=enabled)
+        found[rule] = Thresholds(severity=severity, enabled=enabled)
     return found
 
 

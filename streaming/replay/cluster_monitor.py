@@ -11,7 +11,7 @@ is found in the same way; the row that brought it about is skipped. An OSError c
 state, never a row: it is raised.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -251,15 +251,16 @@ class ClusterMonitor:
         applied, and only the violated contracts are evaluated. 3. The row is skipped, and only the contracts are
         evaluated. 4. The state stays, and only the row's sequence counts.
         """
-        attempts: tuple[Callable[[DecodedRow, str], tuple[Alert, ...]], ...] = (
-            self._skip,
-            self._apply_unevaluated,
-            self._skip_unevaluated,
-        )
-        for attempt in attempts:
+        sequence, at_ms = row.sequence, row.observed_at_ms
+        for skips, evaluates in ((True, True), (False, False), (True, False)):
             self._restore()
             try:
-                alerts = attempt(row, reason)
+                if skips:
+                    self.machine.skip(sequence=sequence, observed_at_ms=at_ms, reason=reason)
+                else:
+                    self.machine.apply(row.events, sequence=sequence, observed_at_ms=at_ms)
+                    self.machine.record_failure(APPLIES, reason)
+                alerts = self._advance() if evaluates else self._advance_unevaluated(reason)
                 self.to_bytes()
             except (MemoryError, OSError):
                 raise
@@ -267,22 +268,9 @@ class ClusterMonitor:
                 continue
             return alerts
         self._restore()
-        self.machine.sequence = max(row.sequence, self.machine.sequence)
+        self.machine.sequence = max(sequence, self.machine.sequence)
         self.to_bytes()
         return ()
-
-    def _skip(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
-        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
-        return self._advance()
-
-    def _apply_unevaluated(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
-        self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
-        self.machine.record_failure(APPLIES, reason)
-        return self._advance_unevaluated(reason)
-
-    def _skip_unevaluated(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
-        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
-        return self._advance_unevaluated(reason)
 
     def _failing_rules(self) -> ContractViolation | None:
         violations = self.machine.contract_violations.violations

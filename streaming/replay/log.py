@@ -11,15 +11,10 @@ from connectors.observations.log_event import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,
-    ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
-    PartitionChanged,
-    PartitionSet,
     RecordPosition,
-    TopicCreated,
-    TopicRemoved,
     TransactionBegan,
     TransactionEnded,
     VotersReplaced,
@@ -37,13 +32,11 @@ from streaming.replay.image import (
     with_controller,
     with_feature,
 )
-from streaming.replay.partitions import Partitions
+from streaming.replay.partitions import PartitionOrTopic, Partitions
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersReplaced
-PartitionRecord: TypeAlias = PartitionChanged | PartitionSet
-TopicRecord: TypeAlias = TopicCreated | TopicRemoved | ElrCleared
 Registration: TypeAlias = FeatureLevelSet | ControllerRegistered | BrokerRegistered | BrokerChanged | BrokerUnregistered
-Data: TypeAlias = PartitionRecord | TopicRecord | Registration
+Data: TypeAlias = PartitionOrTopic | Registration
 Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
 
 METADATA_VERSION = "metadata.version"
@@ -80,8 +73,6 @@ class Log:
             # Also if it is lower, which is reported: later ones are not compared with a false epoch.
             self.epoch = at.leader_epoch
         match record:
-            case PartitionChanged() | PartitionSet():
-                self._hold_or_apply(record)
             case LeaderChanged() | KRaftVersionSet() | VotersReplaced():
                 self._apply_control(record, self.origin or at)
             case TransactionBegan():
@@ -142,19 +133,10 @@ class Log:
             self.transaction.held.append(record)
 
     def _apply_data(self, record: Data) -> None:
-        match record:
-            case PartitionChanged():
-                self.partitions.change(record, self.origin or record.at)
-            case PartitionSet():
-                self.partitions.set(record, self.origin or record.at)
-            case TopicCreated():
-                self.partitions.create(record.topic_id, record.name)
-            case TopicRemoved():
-                self.partitions.remove(record.topic_id)
-            case ElrCleared():
-                self.partitions.clear_elr(record.topic)
-            case _:
-                self._apply_registration(record, self.origin or record.at)
+        if isinstance(record, PartitionOrTopic):
+            self.partitions.apply(record, self.origin)
+        else:
+            self._apply_registration(record, self.origin or record.at)
 
     def _apply_control(self, record: Control, origin: RecordPosition | SnapshotOrigin) -> None:
         image = self.image

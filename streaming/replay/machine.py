@@ -40,8 +40,6 @@ from dataclasses import replace
 
 from connectors.observations.log_event import (
     LogAdvanced,
-    PartitionChanged,
-    PartitionSet,
     RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
@@ -163,8 +161,6 @@ class Machine(MachineState):
 
     def _apply(self, event: Event) -> None:
         match event:
-            case PartitionChanged() | PartitionSet():
-                self._apply_record(event)
             case LogAdvanced():
                 self._apply_log_advanced(event)
             case QuorumPolled():

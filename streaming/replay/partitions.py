@@ -7,9 +7,16 @@ unclean election are in an earlier record.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
-from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition, TopicCreated
+from connectors.observations.log_event import (
+    ElrCleared,
+    PartitionChanged,
+    PartitionSet,
+    RecordPosition,
+    TopicCreated,
+    TopicRemoved,
+)
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Millis, NodeId, Offset, TopicId
@@ -27,6 +34,7 @@ from streaming.replay.recovery_change import (
 )
 from streaming.replay.stored_topics import Assignment, PageStore, StoredTopics, Topic
 
+PartitionOrTopic: TypeAlias = PartitionChanged | PartitionSet | TopicCreated | TopicRemoved | ElrCleared
 _assignment: Final[Callable[[tuple[object, ...]], Assignment]] = partial(tuple.__new__, Assignment)
 """Makes an Assignment of its fields; its own constructor takes twice as long."""
 
@@ -126,7 +134,7 @@ class Partitions:
                 self.create(topic_id, values)
                 continue
             if values.recovering or topic_id in recovering:
-                self._apply_event(run.event(row), origin)
+                self.apply(run.event(row), origin)
                 continue
             topic = by_id.get(topic_id) or topics.add(topic_id)
             changed_pages.add(topic.page)
@@ -138,16 +146,19 @@ class Partitions:
             else:
                 topic.partitions[partition] = _assignment((*values[:5], leader_epoch, partition_epoch))
 
-    def _apply_event(
-        self, event: PartitionSet | PartitionChanged | TopicCreated, origin: SnapshotOrigin | None
-    ) -> None:
-        match event:
+    def apply(self, record: PartitionOrTopic, origin: SnapshotOrigin | None) -> None:
+        """Applies one record; `origin`: of the snapshot that it is part of."""
+        match record:
             case PartitionSet():
-                self.set(event, origin or event.at)
+                self.set(record, origin or record.at)
             case PartitionChanged():
-                self.change(event, origin or event.at)
+                self.change(record, origin or record.at)
             case TopicCreated():
-                self.create(event.topic_id, event.name)
+                self.create(record.topic_id, record.name)
+            case TopicRemoved():
+                self.remove(record.topic_id)
+            case ElrCleared():
+                self.clear_elr(record.topic)
 
     def set(self, event: PartitionSet, origin: RecordPosition | SnapshotOrigin) -> None:
         """Applies a PartitionRecord: a whole partition."""

@@ -162,8 +162,10 @@ class PollHistory:
         fallen = self.acknowledged.add(poll, self.newest)
         outages = self.caught_up.outages(poll, self.newest, before)
         self.newest = poll
-        histories = _with_outages(_histories(self.histories, poll, voter_ids, self.ends_before), outages)
-        self.histories = tuple(_with_regressions(histories, before, fallen) if fallen else histories)
+        self.histories = tuple(
+            _completed(history, before.get(history.key), outages.get(history.key, ()), fallen.get(history.key))
+            for history in _histories(self.histories, poll, voter_ids, self.ends_before)
+        )
         self.ends_before = {
             str(history.key): end
             for history in self.histories
@@ -199,27 +201,16 @@ def _histories(
     return sorted(recent, key=lambda history: history.key)
 
 
-def _with_outages(
-    histories: Iterable[ReplicaHistory], outages: Mapping[ReplicaKey, tuple[Outage, ...]]
-) -> Iterable[ReplicaHistory]:
-    """Returns the histories with the outages of these voters; other replicas have none."""
-    for history in histories:
-        found = outages.get(history.key, ())
-        yield history if found == history.outages else replace(history, outages=found)
-
-
-def _with_regressions(
-    histories: Iterable[ReplicaHistory],
-    before: Mapping[ReplicaKey, ReplicaHistory],
-    fallen: Mapping[ReplicaKey, LogRegression],
-) -> Iterable[ReplicaHistory]:
-    for history in histories:
-        found, old = fallen.get(history.key), before.get(history.key)
-        if found is None:
-            yield history
-            continue
-        known, end = (None, None) if old is None else (old.log_regression, old.last_log_end_offset)
-        yield replace(history, log_regression=with_regression(known, found, end))
+def _completed(
+    history: ReplicaHistory, before: ReplicaHistory | None, outages: tuple[Outage, ...], found: LogRegression | None
+) -> ReplicaHistory:
+    """Returns the history with the outages of a voter, which other replicas do not have, and a new regression."""
+    regression = history.log_regression
+    if found is not None:
+        regression = with_regression(regression, found, before.last_log_end_offset if before else None)
+    if outages == history.outages and regression is history.log_regression:
+        return history
+    return replace(history, outages=outages, log_regression=regression)
 
 
 def _history(

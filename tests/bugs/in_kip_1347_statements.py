@@ -119,8 +119,8 @@ BUGS = (
         rows="E044",
     ),
     Bug(
-        "streaming/replay/log.py",
-        "            case TopicRemoved():\n                self.partitions.remove(record.topic_id)",
+        "streaming/replay/partitions.py",
+        "            case TopicRemoved():\n                self.remove(record.topic_id)",
         "            case TopicRemoved():\n                pass",
         "tests/kips/test_kip_704_recovery.py::test_a_recreated_topic_has_no_recovery",
         rows="E044",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rules.analysis.freshness import log_read_problem
-from rules.evaluate import RULES, RuleOverride, exception_site, with_overrides
+from rules.evaluate import RULES, exception_site, with_overrides
 from rules.finding import Thresholds
 from tests.unit.rules.situation import healthy
 
@@ -22,7 +22,7 @@ NO_THRESHOLDS: dict[str, Any] = {"no-leader": "secret"}
         (lambda: [*RULES["voter-lagging"].evaluate(healthy(), Thresholds())], "KeyError in rules.finding, line"),
         # Python's `dataclasses` raises, and own code called it.
         (
-            lambda: with_overrides(NO_THRESHOLDS, {"no-leader": RuleOverride()}),
+            lambda: with_overrides({"no-leader": Thresholds()}, {"no-leader": NO_THRESHOLDS["no-leader"]}),
             "TypeError in rules.evaluate, line",
         ),
         # No own code: the first call is named.

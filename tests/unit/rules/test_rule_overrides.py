@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.alert import Alert
-from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
+from rules.evaluate import evaluate, thresholds_for, with_overrides
 from rules.finding import Evaluation, NotApplicable, Rule, Severity, Thresholds, clear, hold
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
@@ -16,19 +16,19 @@ LOST_ENDPOINT = name_not_found(healthy(), 2)
 RULE = "stale-voter-endpoint"
 
 
-def severities(overrides: dict[str, RuleOverride]) -> set[Severity]:
+def severities(overrides: dict[str, Thresholds]) -> set[Severity]:
     evaluation = evaluate(LOST_ENDPOINT, with_overrides(thresholds_for({}), overrides))
     return {finding.severity for finding in evaluation.findings if finding.rule == RULE}
 
 
 @pytest.mark.parametrize("severity", Severity)
 def test_every_finding_of_a_rule_has_the_configured_severity(severity: Severity) -> None:
-    assert severities({RULE: RuleOverride(severity=severity)}) == {severity}
-    assert severities({"no-leader": RuleOverride(severity=severity)}) == severities({})
+    assert severities({RULE: Thresholds(severity=severity)}) == {severity}
+    assert severities({"no-leader": Thresholds(severity=severity)}) == severities({})
 
 
 def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
-    thresholds = with_overrides(thresholds_for({}), {RULE: RuleOverride(enabled=False)})
+    thresholds = with_overrides(thresholds_for({}), {RULE: Thresholds(enabled=False)})
 
     evaluation = evaluate(LOST_ENDPOINT, thresholds)
 
@@ -38,7 +38,7 @@ def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
 
 def test_alert_of_a_rule_that_is_turned_off_does_not_resolve_as_if_its_condition_were_over() -> None:
     fenced, on = with_broker(healthy(), 101, fenced=True), thresholds_for({"broker-fenced.hold": 0})
-    off = with_overrides(on, {"broker-fenced": RuleOverride(enabled=False)})
+    off = with_overrides(on, {"broker-fenced": Thresholds(enabled=False)})
     tracked, (firing,) = advance(TrackedConditions(), evaluate(fenced, on), fenced, on)
     assert firing.rule == "broker-fenced"
     resolutions: list[Alert] = []
@@ -59,7 +59,7 @@ def test_rule_that_is_turned_off_inhibits_no_other_rule() -> None:
     }
     assert inhibited, "no-leader inhibits other rules"
 
-    off = evaluate(quorum, with_overrides(thresholds_for({}), {"no-leader": RuleOverride(enabled=False)}))
+    off = evaluate(quorum, with_overrides(thresholds_for({}), {"no-leader": Thresholds(enabled=False)}))
 
     assert not [each for each in off.unknown if each.why == "inhibited by no-leader"]
 
@@ -68,27 +68,27 @@ FAILING = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), ev
 """A rule that raises: `monitor-blind` reports it."""
 
 
-def failed_rule(override: RuleOverride) -> Evaluation:
+def failed_rule(override: Thresholds) -> Evaluation:
     thresholds = with_overrides(thresholds_for({}), {"monitor-blind": override})
     return evaluate(healthy(), {**thresholds, "broken": Thresholds()}, rules=[FAILING])
 
 
 @pytest.mark.parametrize("severity", Severity)
 def test_finding_that_a_rule_failed_has_the_severity_that_is_configured_for_monitor_blind(severity: Severity) -> None:
-    (finding,) = failed_rule(RuleOverride(severity=severity)).findings
+    (finding,) = failed_rule(Thresholds(severity=severity)).findings
 
     assert (finding.rule, finding.subject, finding.severity) == ("monitor-blind", "rule broken", severity)
 
 
 def test_rule_that_failed_is_unknown_and_makes_no_finding_where_monitor_blind_is_turned_off() -> None:
-    evaluation = failed_rule(RuleOverride(enabled=False))
+    evaluation = failed_rule(Thresholds(enabled=False))
 
     assert evaluation.findings == ()
     assert [each.rule for each in evaluation.unknown] == list(evaluation.failed) == ["broken"]
 
 
 def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:
-    overrides = {RULE: RuleOverride(severity=Severity.INFO), "failure-tolerance": RuleOverride(enabled=False)}
+    overrides = {RULE: Thresholds(severity=Severity.INFO), "failure-tolerance": Thresholds(enabled=False)}
     thresholds = with_overrides(thresholds_for({}), overrides)
     evaluator = RuleEvaluator(thresholds)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from connectors.errors import UsageError
 from connectors.observations.observation import EndpointProbed
 from rules.alert import Alert, AlertState
-from rules.evaluate import RuleOverride, thresholds_for, with_overrides
-from rules.finding import Severity
+from rules.evaluate import thresholds_for, with_overrides
+from rules.finding import Severity, Thresholds
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -113,7 +113,7 @@ def test_a_blob_of_another_version_or_a_damaged_one_is_refused_in_one_sentence()
         assert refusal(torn).endswith("start with a new checkpoint folder")
 
 
-def overridden(override: RuleOverride, blob: bytes | None = None) -> ClusterMonitor:
+def overridden(override: Thresholds, blob: bytes | None = None) -> ClusterMonitor:
     return ClusterMonitor.restored(
         blob,
         ClusterSettings(
@@ -127,7 +127,7 @@ def test_overridden_severity_is_part_of_the_replay(cuts: list[int]) -> None:
     blob: bytes | None = None
     alerts: list[Alert] = []
     for start, end in pairwise([0, *cuts, len(ROWS)]):
-        watched = overridden(RuleOverride(severity=Severity.INFO), blob)
+        watched = overridden(Thresholds(severity=Severity.INFO), blob)
         alerts += watched.apply(ROWS[start:end]).alerts
         blob = watched.to_bytes()
 
@@ -142,17 +142,17 @@ def test_alert_of_a_rule_that_is_turned_off_resolves_and_does_not_fire_again() -
     firing = during.apply(ROWS[:85]).alerts
     assert [(alert.rule, alert.state) for alert in firing] == [("no-leader", AlertState.FIRING)]
 
-    off = overridden(RuleOverride(enabled=False), during.to_bytes())
+    off = overridden(Thresholds(enabled=False), during.to_bytes())
 
     assert [(alert.rule, alert.state) for alert in off.apply(ROWS[85:]).alerts] == [("no-leader", AlertState.RESOLVED)]
-    assert overridden(RuleOverride(enabled=False)).apply(ROWS).alerts == ()
+    assert overridden(Thresholds(enabled=False)).apply(ROWS).alerts == ()
 
 
 def test_changed_severity_fires_again_with_the_same_fingerprint() -> None:
     during = monitor()
     (before,) = during.apply(ROWS[:66]).alerts
 
-    milder = overridden(RuleOverride(severity=Severity.WARNING), during.to_bytes()).apply(ROWS[66:]).alerts
+    milder = overridden(Thresholds(severity=Severity.WARNING), during.to_bytes()).apply(ROWS[66:]).alerts
 
     assert [(each.state, each.severity) for each in milder] == [
         (AlertState.FIRING, Severity.WARNING),

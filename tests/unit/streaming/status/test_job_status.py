@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from rules.evaluate import RuleOverride, evaluate, thresholds_for, with_overrides
-from rules.finding import Severity
+from rules.evaluate import evaluate, thresholds_for, with_overrides
+from rules.finding import Severity, Thresholds
 from rules.lifecycle import TrackedCondition, TrackedConditions, advance
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
@@ -84,8 +84,8 @@ def test_status_survives_the_way_from_the_step_to_the_driver() -> None:
 
 def test_status_names_the_rules_that_the_configuration_changes() -> None:
     overrides = {
-        "no-leader": RuleOverride(severity=Severity.WARNING),
-        "version-drift": RuleOverride(enabled=False, severity=Severity.INFO),
+        "no-leader": Thresholds(severity=Severity.WARNING),
+        "version-drift": Thresholds(enabled=False, severity=Severity.INFO),
     }
 
     status = job_cluster_status(healthy(), with_overrides(thresholds_for({}), overrides))

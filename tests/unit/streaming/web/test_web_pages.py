@@ -13,8 +13,8 @@ import requests
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
-from rules.evaluate import RuleOverride, thresholds_for, with_overrides
-from rules.finding import Severity
+from rules.evaluate import thresholds_for, with_overrides
+from rules.finding import Severity, Thresholds
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.notifications.route import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
@@ -213,7 +213,7 @@ def test_json_of_a_name_with_markup(fixture: PageFixture) -> None:
 
 
 def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> None:
-    overrides = {"no-leader": RuleOverride(severity=Severity.WARNING), "version-drift": RuleOverride(enabled=False)}
+    overrides = {"no-leader": Thresholds(severity=Severity.WARNING), "version-drift": Thresholds(enabled=False)}
     with PageFixture(tmp_path, ["calm"]) as fixture:
         cluster = fixture.clusters["calm"]
         settings = replace(cluster.monitor.machine.settings, thresholds=with_overrides(thresholds_for({}), overrides))

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 from rules.finding import Plain, Severity
@@ -73,7 +72,6 @@ class Alert:
         return replace(self, late_ms=late_ms) if late_ms >= LATE_MS else self
 
 
-@lru_cache(maxsize=20_000)
 def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
     """Returns the alert's identity: 16 hex digits of the SHA-256 of its three parts."""
     joined = "\x00".join((cluster_id, rule, subject)).encode("utf-8", "backslashreplace")

@@ -103,11 +103,7 @@ def _finding(quorum: Quorum, node: NodeId, fencings: list[Interruption], window:
 def _why(restarts: int) -> str:
     if restarts == 0:
         return "Its process did not restart: its heartbeats were interrupted."
-    return f"Its process restarted {_times(restarts)}."
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else plural(count, "time")
+    return f"Its process restarted {'once' if restarts == 1 else plural(restarts, 'time')}."
 
 
 def _restart_steps(node: NodeId, restarts: int) -> Iterable[str]:

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.model.monitoring import FailedObservation, Reason
+from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -45,10 +45,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not losses:
         return
     newest = losses[-1]
+    reporter = f" (reported by {newest.endpoint})" if newest.endpoint else ""
     yield Finding(
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=f"Committed metadata was lost: {newest.detail}{_reporter(newest)}. "
+        summary=f"Committed metadata was lost: {newest.detail}{reporter}. "
         "Topics, configurations and ACLs may be missing.",
         evidence={
             "losses": [
@@ -75,10 +76,6 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             describe_status(quorum),
         ),
     )
-
-
-def _reporter(failure: FailedObservation) -> str:
-    return f" (reported by {failure.endpoint})" if failure.endpoint else ""
 
 
 RULE = Rule(

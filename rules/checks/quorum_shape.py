@@ -103,17 +103,17 @@ def _advice(n: int, most: int) -> _Advice | None:
 
 
 def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
-    n = len(voters)
+    n, tolerated = len(voters), tolerated_failures(len(voters))
+    failures = plural(tolerated, "failure") if tolerated else "no failure"
     combined = [node for node in voters if node in quorum.brokers]
     return Finding(
         subject="quorum",
         severity=advice.severity,
-        summary=f"The quorum has {plural(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
-        f"{advice.consequence}",
+        summary=f"The quorum has {plural(n, 'voter')} and tolerates {failures}. {advice.consequence}",
         evidence={
             "voter_ids": [*voters],
             "majority": majority(n),
-            "failures_tolerated": tolerated_failures(n),
+            "failures_tolerated": tolerated,
             "failures_tolerated_with_one_more": tolerated_failures(n + 1),
             "failures_tolerated_with_one_fewer": tolerated_failures(n - 1),
             "voters_that_are_also_brokers": [*combined],
@@ -128,10 +128,6 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
             describe_status(quorum),
         ),
     )
-
-
-def _failures(number: int) -> str:
-    return plural(number, "failure") if number else "no failure"
 
 
 RULE = Rule(

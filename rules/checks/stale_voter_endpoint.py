@@ -97,9 +97,7 @@ class _VoterEndpoints:
     def shared_steps(self) -> tuple[str, ...]:
         """The steps that concern several voters; without any, each fault has its own steps."""
         unresolved = [status for status in self.statuses if EndpointFault.NAME_NOT_FOUND in status.faults]
-        if unresolved:
-            return tuple(_restore_names(self, unresolved))
-        return ()
+        return tuple(_restore_names(self, unresolved)) if unresolved else ()
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -5,13 +5,12 @@ What all findings of one quorum share is computed once (`Quorum.derived`): a fin
 
 import shlex
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from itertools import chain
 
 from rules.analysis.endpoint_status import other_responder
 from rules.analysis.leadership import last_polled_leader
 from rules.model.identifiers import Endpoint, NodeId, host_and_port, host_of
-from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Probe, Reason, Resolution
+from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.quorum import Quorum
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
@@ -28,11 +27,11 @@ def controller_bootstrap(quorum: Quorum, *, excluding: NodeId | None = None) -> 
     last = (address for node, address in quorum.derived(_last_addresses) if node != excluding)
     usable = _first(usable_controllers(quorum, excluding)) or _first(last)
     if usable is not None:
-        return quoted(usable)
+        return shlex.quote(usable)
     recorded = _first(str(endpoint) for node, endpoint in quorum.derived(_controllers) if node != excluding)
     configured = _first(address for address in quorum.bootstrap if address not in quorum.derived(_brokers))
     address = recorded or configured
-    return UNKNOWN_BOOTSTRAP if address is None else quoted(address)
+    return UNKNOWN_BOOTSTRAP if address is None else shlex.quote(address)
 
 
 def _first(addresses: Iterable[str]) -> str | None:
@@ -41,10 +40,10 @@ def _first(addresses: Iterable[str]) -> str | None:
 
 def usable_controllers(quorum: Quorum, excluding: NodeId | None) -> Iterator[str]:
     """Yields where a controller answers or may answer, the best first. What it yields first is found without a pass."""
-    by_reachability = quorum.derived(_by_reachability)
-    yield from (address for node, address in by_reachability[_Reachability.ANSWERS] if node != excluding)
+    answering, untried = quorum.derived(_by_reachability)
+    yield from (address for node, address in answering if node != excluding)
     yield from quorum.derived(_reporting_no_leader)
-    yield from (address for node, address in by_reachability[_Reachability.UNTRIED] if node != excluding)
+    yield from (address for node, address in untried if node != excluding)
     yield from quorum.derived(_configured)
 
 
@@ -73,21 +72,13 @@ def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
     for node in chain(preferred, quorum.derived(broker_ids)):
         broker = quorum.brokers.get(node)
         if broker and broker.alive and broker.endpoints:
-            return quoted(str(broker.endpoints[0]))
+            return shlex.quote(str(broker.endpoints[0]))
     return UNKNOWN_BOOTSTRAP
 
 
 def broker_ids(quorum: Quorum) -> list[NodeId]:
     """Returns the registered brokers, sorted."""
     return sorted(quorum.brokers)
-
-
-class _Reachability(Enum):
-    """Whether a command sent to an endpoint would probably be answered."""
-
-    ANSWERS = "answers"
-    UNTRIED = "untried"
-    BAD = "bad"
 
 
 def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
@@ -97,47 +88,38 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
         known.update({(voter.key.id, endpoint): None for endpoint in voter.endpoints[:1]})
     for node, endpoints in quorum.poll.nodes.items() if quorum.poll else ():
         known.update({(node, endpoint): None for endpoint in endpoints[:1]})
-    dialled = _dialled_listeners(quorum)
+    dialled = {voter.endpoint.listener for voter in quorum.voters if voter.endpoint}
     for node, registration in quorum.controllers.items():
         known.update({(node, endpoint): None for endpoint in registration.endpoints if endpoint.listener in dialled})
     leader = last_polled_leader(quorum)
     return sorted(known, key=lambda pair: (pair[0] != leader, pair[0]))
 
 
-def _dialled_listeners(quorum: Quorum) -> set[str]:
-    """Returns the names of the listeners that voters dial."""
-    return {voter.endpoint.listener for voter in quorum.voters if voter.endpoint}
+def _by_reachability(quorum: Quorum) -> tuple[list[tuple[NodeId, str]], list[tuple[NodeId, str]]]:
+    """Returns the node and the address of each known controller endpoint that answers, and of each that was not tried.
 
-
-def _by_reachability(quorum: Quorum) -> dict[_Reachability, list[tuple[NodeId, str]]]:
-    """Returns the node and the address of every known controller endpoint, in order, by whether it would answer."""
+    In order. The others would not answer.
+    """
     unresolved, failing = quorum.derived(_unresolved_hosts), quorum.derived(_failing)
-    found: dict[_Reachability, list[tuple[NodeId, str]]] = {each: [] for each in _Reachability}
+    answering: list[tuple[NodeId, str]] = []
+    untried: list[tuple[NodeId, str]] = []
     for node, endpoint in quorum.derived(_controllers):
         probe, address = quorum.probe(node, endpoint), str(endpoint)
-        if probe is not None:
-            reachability = _by_probe(probe)
-        elif endpoint.host in unresolved or address in failing:
-            reachability = _Reachability.BAD
-        else:
-            reachability = _Reachability.UNTRIED
-        found[reachability].append((node, address))
-    return found
+        if probe is None:
+            if endpoint.host not in unresolved and address not in failing:
+                untried.append((node, address))
+        elif (
+            probe.connection is Connection.ACCEPTED
+            and other_responder(probe) is None
+            and probe.answer is not Answer.NO_ANSWER
+        ):
+            answering.append((node, address))
+    return answering, untried
 
 
 def _failing(quorum: Quorum) -> set[str]:
     """Returns where attempts fail now. A node that reports no leader does answer."""
     return {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERING_REASONS}
-
-
-def _by_probe(probe: Probe) -> _Reachability:
-    if (
-        probe.connection is Connection.ACCEPTED
-        and other_responder(probe) is None
-        and probe.answer is not Answer.NO_ANSWER
-    ):
-        return _Reachability.ANSWERS
-    return _Reachability.BAD
 
 
 def _reporting_no_leader(quorum: Quorum) -> list[str]:
@@ -174,8 +156,3 @@ def _last_addresses(quorum: Quorum) -> list[tuple[NodeId, str]]:
         for node, endpoint in quorum.derived(_controllers)
         if quorum.addresses.get(endpoint.host) and endpoint.host in unresolved
     ]
-
-
-def quoted(address: str) -> str:
-    """Returns the address quoted for the shell, which would take the brackets of an IPv6 address for a pattern."""
-    return shlex.quote(address)

@@ -21,7 +21,6 @@ from rules.remedies.bootstrap_address import (
     broker_bootstrap,
     broker_ids,
     controller_bootstrap,
-    quoted,
     usable_controllers,
 )
 from rules.rescue.voter_override import initial_controllers, registered_voters
@@ -175,7 +174,7 @@ def _protocols(quorum: Quorum) -> dict[str, str]:
     """Returns the security protocol of each registered address."""
     registered = [each for one in quorum.controllers.values() for each in one.endpoints]
     registered += [each for one in quorum.brokers.values() for each in one.endpoints]
-    return {quoted(str(each)): each.protocol for each in registered if each.protocol}
+    return {shlex.quote(str(each)): each.protocol for each in registered if each.protocol}
 
 
 def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:
@@ -187,7 +186,7 @@ def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_
     """
     brokers = quorum.derived(answering_brokers)
     if brokers and next(usable_controllers(quorum, excluding), None) is None:
-        return "--bootstrap-server", quoted(brokers[0])
+        return "--bootstrap-server", shlex.quote(brokers[0])
     if quorum.metadata_version is not None and quorum.metadata_version < since:
         others = (node for node in quorum.derived(broker_ids) if node != excluding)
         broker = broker_bootstrap(quorum, others)

@@ -1,6 +1,7 @@
 """Finds the rules in `rules/checks` and evaluates all of them on one quorum.
 
-A rule that raises an exception is unknown, and becomes a finding of `monitor-blind` about it; the others are evaluated.
+While something is not observed that a rule needs (`Rule.needs`), its only result is unknown or not applicable. A rule
+that raises an exception is unknown, and becomes a finding of `monitor-blind` about it; the others are evaluated.
 A rule is inhibited while a rule in its `Rule.inhibited_by` has a finding: its result is then unknown, so that an alert
 that already fires does not resolve because its root cause fires too.
 """
@@ -13,17 +14,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rules import checks
+from rules.analysis.freshness import (
+    NO_VOTERS_RECORD,
+    POLLS_ONLY,
+    fresh_poll,
+    log_age_problem,
+    log_read_problem,
+    poll_problem,
+)
 from rules.analysis.start_conditions import start_conditions
-from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
+from rules.finding import (
+    Evaluation,
+    Finding,
+    Need,
+    NotApplicable,
+    Rule,
+    RuleResult,
+    Severity,
+    Thresholds,
+    UnknownResult,
+)
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
-from rules.observability import evaluate_rule
 from rules.remedies.remedy_commands import after_election, with_legend, with_reasons_not_to_start
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
 INHIBITED = "inhibited by "
 """How the reason of an unknown result begins that another rule's finding explains; that rule's id follows."""
+
+DISABLED = "disabled by the configuration"
+"""Why a rule that the configuration turned off is not applicable."""
+_RECOVERY_STATE_SINCE = 3
+"""The level of metadata.version 3.2-IV0 (MetadataVersion.isLeaderRecoverySupported)."""
 
 
 class ThresholdError(ValueError):
@@ -96,6 +119,66 @@ def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[Rule
         replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each
         for each in evaluate_rule(rule, quorum, thresholds)
     )
+
+
+def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Yields the results of one rule, with its id and the configured severity.
+
+    The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
+    """
+    unmet = _unmet_need(rule, quorum, thresholds)
+    for each in rule.evaluate(quorum, thresholds) if unmet is None else (unmet,):
+        if isinstance(each, Finding) and thresholds.severity is not None:
+            yield replace(each, rule=rule.id, severity=thresholds.severity)
+        else:
+            yield replace(each, rule=rule.id)
+
+
+def _unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:
+    """Returns the result of a rule for the first of its needs that is not met; None if all are met."""
+    if not thresholds.enabled:
+        return NotApplicable(why=DISABLED)
+    for need in rule.needs:
+        if need is not Need.FRESH_POLL and not quorum.access.log:
+            return NotApplicable(why=POLLS_ONLY)
+        if need is Need.VOTERS_RECORD and _static(quorum):
+            return NotApplicable(why="kraft.version is 0: a static quorum has no VotersRecord and no directory ids")
+        if need is Need.RECOVERY_STATE and _without_recovery_state(quorum):
+            level = quorum.metadata_version
+            return NotApplicable(
+                why=f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState"
+            )
+        problem = _problem(need, quorum, thresholds)
+        if problem is not None:
+            return UnknownResult(why=problem)
+    return None
+
+
+def _static(quorum: Quorum) -> bool:
+    """Returns whether the log, read to its end, has no VotersRecord.
+
+    A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
+    """
+    return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version
+
+
+def _without_recovery_state(quorum: Quorum) -> bool:
+    level = quorum.metadata_version
+    return level is not None and level < _RECOVERY_STATE_SINCE
+
+
+def _problem(need: Need, quorum: Quorum, thresholds: Thresholds) -> str | None:
+    """Returns one sentence that says why the need is not met; None if it is met. Two are met wherever they apply."""
+    match need:
+        case Need.METADATA_LOG | Need.RECOVERY_STATE:
+            return None
+        case Need.VOTERS_RECORD:
+            return log_read_problem(quorum) or (NO_VOTERS_RECORD if quorum.committed is None else None)
+        case Need.CURRENT_LOG:
+            return log_read_problem(quorum) or log_age_problem(quorum, thresholds)
+        case Need.FRESH_POLL:
+            poll = fresh_poll(quorum, thresholds)
+            return None if poll is not None and poll.leader is not None else poll_problem(quorum)
 
 
 def _whole_remedy(

@@ -42,7 +42,7 @@ class Finding:
     """A condition that one rule finds active now."""
 
     rule: str = ""
-    """The rule's id, which `rules.observability.evaluate_rule` adds."""
+    """The rule's id, which `rules.evaluate.evaluate_rule` adds."""
     subject: str
     """What the finding is about. It stays the same while the condition lasts: it is part of the alert's identity."""
     severity: Severity
@@ -120,7 +120,7 @@ CLEAR = "clear"
 
 
 class Need(StrEnum):
-    """What a rule must observe to be evaluated. `rules.observability` checks the needs in the order a rule names them.
+    """What a rule must observe to be evaluated. `rules.evaluate` checks the needs in the order a rule names them.
 
     Each need that reads the metadata log is not applicable where the log is not read by choice (`metadata_log: false`).
     """
@@ -142,7 +142,7 @@ class Rule:
     """A rule: its id is its file's name with dashes.
 
     `evaluate` is pure: the same quorum and thresholds give the same results in the same order. It may assume that every
-    need is met; callers therefore use `rules.observability.evaluate_rule`.
+    need is met; callers therefore use `rules.evaluate.evaluate_rule`.
     """
 
     id: str = ""

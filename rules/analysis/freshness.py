@@ -6,7 +6,7 @@ Functions that end in `_problem` return one sentence that says why a data source
 from rules.finding import Threshold, Thresholds
 from rules.formatting import utc_text
 from rules.model.identifiers import Millis
-from rules.model.membership import Voter
+from rules.model.membership import Voter, VoterSet
 from rules.model.monitoring import LeaderView, Probe
 from rules.model.quorum import Poll, Quorum
 
@@ -47,6 +47,8 @@ VIEW_AGE = Threshold(
 )
 POLLS_ONLY = "only polls are observed here (metadata_log: false)"
 """Why a rule that needs the metadata log is not applicable where the log is not read by choice."""
+NO_VOTERS_RECORD = "no committed VotersRecord has been read yet"
+"""Why a rule that needs the committed voters is unknown before they are known."""
 _CATCHING_UP_RECORDS = 1_000
 """More committed records than this between the newest applied one and the high watermark: the log is not read yet."""
 
@@ -106,3 +108,29 @@ def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:
 def views_within(quorum: Quorum, age_ms: Millis) -> list[LeaderView]:
     """Returns the leader views that are not older than this."""
     return [view for view in quorum.leader_views.values() if quorum.now_ms - view.observed_at_ms <= age_ms]
+
+
+class UnmetNeedError(RuntimeError):
+    """A rule was evaluated although one of its needs is not met, or uses an observation that it does not declare."""
+
+
+def needed_poll(quorum: Quorum) -> Poll:
+    """Returns the poll of a rule that declares `Need.FRESH_POLL`.
+
+    Raises:
+        UnmetNeedError: there is no poll.
+    """
+    if quorum.poll is None:
+        raise UnmetNeedError(poll_problem(quorum))
+    return quorum.poll
+
+
+def needed_voters(quorum: Quorum) -> VoterSet:
+    """Returns the committed voters of a rule that declares `Need.VOTERS_RECORD`.
+
+    Raises:
+        UnmetNeedError: no VotersRecord is known.
+    """
+    if quorum.committed is None:
+        raise UnmetNeedError(NO_VOTERS_RECORD)
+    return quorum.committed

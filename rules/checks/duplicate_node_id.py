@@ -23,14 +23,13 @@ Thresholds
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, utc_text
 from rules.model.history import DoubleRegistration
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
 _FETCH_AGE = replace(FETCH_AGE, default=5.0)

@@ -38,7 +38,7 @@ Thresholds
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
 from rules.analysis.missing_voter import endpoint_sentence
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import (
@@ -59,7 +59,6 @@ from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import majority
 from rules.model.quorum import Outage, Poll, Quorum
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = Threshold(

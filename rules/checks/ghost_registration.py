@@ -29,13 +29,12 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, POLL_AGE
+from rules.analysis.freshness import ANSWER_AGE, POLL_AGE, needed_poll
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_values, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.membership import ControllerRegistration
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, ReplicaHistory
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
 

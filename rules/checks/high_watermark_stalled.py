@@ -30,14 +30,13 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE, poll_problem
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, poll_problem
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 STILL = Threshold(

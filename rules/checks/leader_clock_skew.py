@@ -23,12 +23,11 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE
+from rules.analysis.freshness import POLL_AGE, needed_poll
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll
 
 SKEW = Threshold(
     name="skew",

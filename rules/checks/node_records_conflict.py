@@ -30,14 +30,13 @@ Thresholds
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
 from rules.analysis.replica_lag import Liveness, last_fetch_text, liveness
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey, at_listener
 from rules.model.membership import Voter
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import describe_status
 
 

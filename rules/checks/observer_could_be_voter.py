@@ -38,7 +38,7 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
 from rules.analysis.replica_lag import WINDOW, Liveness, Readiness, lag_samples, liveness, readiness
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import (
@@ -58,7 +58,6 @@ from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.membership import VoterSet, tolerated_failures
 from rules.model.quorum import OBSERVER_SESSION_MS, Poll, Quorum, Replica
-from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import add_controller, unless_it_joins, wait_for_pending_change
 
 READY_LAG = Threshold(

@@ -30,7 +30,7 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed_poll
 from rules.analysis.replica_lag import (
     WINDOW,
     Liveness,
@@ -46,7 +46,6 @@ from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import BrokerRegistration
 from rules.model.quorum import START, Poll, Quorum, Replica
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
 LAG = Threshold(

@@ -39,7 +39,7 @@ Thresholds
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE, needed_poll, needed_voters
 from rules.analysis.replica_lag import Liveness, liveness, same_replica
 from rules.analysis.voter_status import (
     CAUGHT_UP_AGE,
@@ -55,7 +55,6 @@ from rules.model.history import VoterChange
 from rules.model.identifiers import Endpoint, Millis, NodeId, ReplicaKey
 from rules.model.membership import VoterSet, majority
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 WINDOW = Threshold(

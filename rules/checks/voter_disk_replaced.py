@@ -36,7 +36,7 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll, needed_voters
 from rules.analysis.replica_lag import Liveness, lag_ms, last_fetch_text, liveness, same_replica
 from rules.analysis.voter_status import HALF_DONE, half_done
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
@@ -44,7 +44,6 @@ from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.membership import Voter, VoterSet
 from rules.model.quorum import Poll, Quorum, Replica
-from rules.observability import needed_poll, needed_voters
 from rules.remedies.remedy_commands import add_controller, remove_controller, unless_it_joins, wait_for_pending_change
 
 _LAGGING_MS = 2_000

@@ -34,7 +34,7 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, needed_poll
 from rules.analysis.missing_voter import endpoint_sentence, recorded_endpoint
 from rules.analysis.replica_lag import WINDOW, Readiness, lag_samples, readiness
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
@@ -53,7 +53,6 @@ from rules.finding import (
 from rules.formatting import utc_text
 from rules.model.membership import majority
 from rules.model.quorum import Poll, Quorum
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import bring_in_sync, describe_status
 
 

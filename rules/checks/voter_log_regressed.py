@@ -36,11 +36,10 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE
+from rules.analysis.freshness import POLL_AGE, needed_poll
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.quorum import LogRegression, Poll, Quorum, Replica
-from rules.observability import needed_poll
 from rules.remedies.remedy_commands import describe_status
 
 KEEP_FIRING_FOR = Threshold(

@@ -7,7 +7,7 @@ from tests.bugs.bug import Bug
 
 BUGS = (
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         ("return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version"),
         "return quorum.committed is None and not quorum.kraft_version",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_a_static_quorum_has_no_recorded_endpoints",

@@ -21,14 +21,14 @@ BUGS = (
         rows="E010 E093",
     ),
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         "return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version",
         "return log_read_problem(quorum) is None and quorum.committed is None",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_a_static_quorum_has_no_recorded_endpoints",
         rows="E012",
     ),
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         "return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version",
         "return quorum.last_offset is not None and quorum.committed is None and not quorum.kraft_version",
         "tests/kips/test_kip_1347_stale_endpoints.py::test_a_static_quorum_has_no_recorded_endpoints",

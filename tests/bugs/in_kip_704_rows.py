@@ -173,7 +173,7 @@ BUGS = (
         rows="B048",
     ),
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         "level < _RECOVERY_STATE_SINCE",
         "level <= _RECOVERY_STATE_SINCE",
         "tests/kips/test_other_kafka_versions.py::test_from_metadata_version_3_2_on_recovery_is_evaluated",

@@ -35,7 +35,7 @@ BUGS = (
         rows="A072",
     ),
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         "return None if poll is not None and poll.leader is not None else poll_problem(quorum)",
         "return None if poll is not None else poll_problem(quorum)",
         "tests/kips/test_kip_856_gauges.py::test_without_the_leaders_times_nobody_is_said_not_to_fetch",

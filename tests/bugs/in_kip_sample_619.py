@@ -100,7 +100,7 @@ BUGS = (
         rows="A097",
     ),
     Bug(
-        "rules/observability.py",
+        "rules/evaluate.py",
         "        if need is Need.VOTERS_RECORD and _static(quorum):\n",
         "        if False:\n",
         "tests/unit/rules/test_evaluate.py::test_static_quorum_is_not_applicable_instead_of_healthy",

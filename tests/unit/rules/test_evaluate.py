@@ -175,7 +175,7 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
         ("stale-voter-endpoint", "voter 1", Severity.WARNING),
     ]
     # Without the exception's message: it may quote a record.
-    site = r"KeyError in rules\.observability, line \d+"
+    site = r"KeyError in rules\.evaluate, line \d+"
     assert re.fullmatch(f"Rule broken failed and is not evaluated: {site}.", evaluation.findings[0].summary)
     (unknown,) = evaluation.unknown
     assert (unknown.rule, unknown.subject) == ("broken", None)

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.freshness import POLLS_ONLY
-from rules.evaluate import RULES, thresholds_for
+from rules.analysis.freshness import POLLS_ONLY, UnmetNeedError, needed_poll, needed_voters
+from rules.evaluate import RULES, evaluate_rule, thresholds_for
 from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Access
 from rules.model.quorum import Quorum
-from rules.observability import UnmetNeedError, evaluate_rule, needed_poll, needed_voters
 from tests.unit.rules.situation import healthy, not_observed_for, static
 
 pytestmark = pytest.mark.kip("A097", "B050", "E012")

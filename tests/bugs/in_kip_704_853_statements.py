@@ -122,7 +122,7 @@ BUGS = (
             "        leader=now.leader,\n"
             "        previous_isr=isr,"
         ),
-        "tests/unit/streaming/replay/test_replay_partitions.py::test_a_second_unclean_election_adds_its_previous_in_sync_replicas",
+        "tests/unit/streaming/replay/test_log_scenarios.py::test_what_changes_with_each_observation",
         rows="B039",
     ),
     Bug(

@@ -41,7 +41,7 @@ BUGS = (
         "streaming/replay/partitions.py",
         "if event.recovering is False:\n            self._end",
         "if event.recovering is False and event.leader is not None:\n            self._end",
-        "tests/unit/streaming/replay/test_replay_partitions.py::test_a_partition_is_recovering_until_the_record_that_ends_it",
+        "tests/unit/streaming/replay/test_log_scenarios.py::test_what_changes_with_each_observation",
         rows="B007",
     ),
     Bug(

@@ -229,7 +229,7 @@ BUGS = (
         "streaming/replay/partitions.py",
         "        if self._recovering.pop(topic_id, None) is not None:\n            self._sorted_recovering = None",
         "        self._recovering.pop(topic_id, None)",
-        "tests/unit/streaming/replay/test_replay_partitions.py::test_a_topic_that_is_removed_later_takes_its_recoveries_along",
+        "tests/unit/streaming/replay/test_log_scenarios.py::test_what_changes_with_each_observation",
     ),
     Bug(
         "streaming/replay/partitions.py",

@@ -28,26 +28,6 @@ pytestmark = pytest.mark.kip(
 )
 
 
-@pytest.mark.kip("A056", "E002")
-def test_the_voters_record_is_the_whole_committed_set() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.kraft(1)
-    script.voters("1-a", "2-b", "3-c")
-    script.feature("metadata.version", 27)
-    script.feature("transaction.version", 2)
-
-    quorum = apply(replay, [script.read()])
-
-    assert quorum.committed is not None
-    assert quorum.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
-    assert (quorum.committed.offset, quorum.committed.leader_epoch, quorum.committed.timestamp_ms) == (2, 1, START)
-    assert (quorum.kraft_version, quorum.metadata_version) == (1, 27)
-    assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
-    assert (quorum.last_offset, quorum.high_watermark, quorum.newest_timestamp_ms) == (4, 5, START)
-    assert quorum.now_ms == quorum.log_seen_at_ms == START + 1_000
-
-
 def test_a_whole_log_without_kraft_version_is_a_static_quorum() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

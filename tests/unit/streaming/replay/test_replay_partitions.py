@@ -52,98 +52,6 @@ def started() -> tuple[LogScript, Machine]:
     return script, replay
 
 
-def test_an_unclean_election_keeps_the_previous_in_sync_replicas() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(101,), elr=(102,))
-    script.now_ms = since = START + 60_000
-    offset = script.change("orders", 0, isr=(103,), elr=(), leader=103, recovering=True).at.offset
-    (recovery,) = apply(replay, [script.read()]).recovering
-
-    assert (recovery.topic, recovery.partition, recovery.leader) == ("orders", 0, 103)
-    assert (recovery.replicas, recovery.isr) == ((101, 102), (103,))
-    assert (recovery.since_offset, recovery.since_timestamp_ms, recovery.at_least) == (offset, since, False)
-    assert (recovery.previous_isr, recovery.previous_elr) == ((101,), (102,))
-
-
-def test_a_recovery_that_begins_without_an_election_is_no_unclean_election() -> None:
-    """Kafka writes no such record: recovery-invariant-broken reports it."""
-    script, replay = started()
-    script.change("orders", 0, recovering=True)
-    script.change("orders", 7, isr=(102,), leader=102, recovering=True)
-    quorum = apply(replay, [script.read()])
-
-    assert [(one.partition, one.elected) for one in quorum.recovering] == [(0, False), (7, True)]
-    assert [(one.elections, one.partitions) for one in quorum.history.unclean] == [(1, (7,))]
-
-
-@pytest.mark.kip("B007", "B014", "B033", "B038")
-def test_a_partition_is_recovering_until_the_record_that_ends_it() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    (began,) = apply(replay, [script.read()]).recovering
-    replay = again(replay.to_bytes())
-    script.change("orders", 0, leader=101)
-    (later,) = apply(replay, [script.read()]).recovering
-    assert (later.leader, later.since_offset, later.previous_isr) == (101, began.since_offset, (101, 102))
-
-    script.change("orders", 0, isr=(101, 102), recovering=False)
-    assert apply(replay, [script.read()]).recovering == ()
-
-
-@pytest.mark.kip("B039")
-def test_a_second_unclean_election_adds_its_previous_in_sync_replicas() -> None:
-    """Kafka writes only the new ISR and leader: the state was RECOVERING already (PartitionChangeBuilder)."""
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [script.read()])
-    script.change("orders", 0, isr=(103,), leader=103)
-    (recovery,) = apply(again(replay.to_bytes()), [script.read()]).recovering
-    assert recovery.previous_isr == (101, 102)
-    first = script.change("orders", 7, isr=(103,), leader=103, recovering=True)
-    script.change("orders", 7, isr=(104,), leader=104)
-    recovery = apply(replay, [script.read()]).recovering[1]
-    assert (recovery.since_offset, recovery.previous_isr) == (first.at.offset, (101, 102, 103))
-
-
-def test_a_recovery_has_the_epochs_of_its_partition_and_counts_its_leaders() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.change("orders", 0, isr=(102,))
-    script.change("orders", 0, leader=102)
-    script.change("orders", 0, leader=101)
-    (recovery,) = apply(replay, [script.read()]).recovering
-    assert (recovery.leader_epoch, recovery.partition_epoch, recovery.leader_changes) == (3, 4, 1)
-
-
-def test_a_second_unclean_election_keeps_the_eligible_replicas_before_the_first() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), elr=(), leader=102, recovering=True)
-    script.change("orders", 0, isr=(104,), leader=104)
-    (recovery,) = apply(replay, [script.read()]).recovering
-    assert (recovery.previous_isr, recovery.previous_elr) == ((101, 102), (103,))
-
-
-def test_in_sync_replicas_that_join_a_recovery_are_not_those_before_it() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.change("orders", 0, isr=(102, 103))
-    script.change("orders", 0, leader=103)
-    script.change("unknown", 3, isr=(101,), leader=101, recovering=True)
-    script.change("unknown", 3, isr=(102,), leader=102)
-    unknown, known = apply(replay, [script.read()]).recovering
-    assert (known.previous_isr, unknown.previous_isr) == ((101, 102), None)
-
-
-def test_an_unclean_election_after_the_isr_grew_adds_the_grown_isr() -> None:
-    script, replay = started()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.change("orders", 0, isr=(102, 101), recovering=False)
-    script.change("orders", 0, isr=(102,))
-    offset = script.change("orders", 0, isr=(101,), leader=101, recovering=True).at.offset
-    (recovery,) = apply(replay, [script.read()]).recovering
-    assert (recovery.since_offset, recovery.previous_isr) == (offset, (102,))
-
-
 @pytest.mark.kip("B045")
 def test_a_replica_added_by_a_reassignment_is_marked_as_added() -> None:
     script, replay = started()
@@ -158,82 +66,12 @@ def test_a_replica_added_by_a_reassignment_is_marked_as_added() -> None:
     assert apply(again(replay.to_bytes()), [script.read()]).recovering[0].added == ()
 
 
-@pytest.mark.kip("B041")
-def test_no_leader_differs_from_an_unchanged_leader() -> None:
-    script, replay = started()
-    script.change("orders", 0, recovering=True)
-    assert apply(replay, [script.read()]).recovering[0].leader == 101
-    script.write(
-        PartitionChanged(
-            at=script.at(),
-            topic_id=TopicId("id-of-orders"),
-            partition=0,
-            replicas=None,
-            isr=None,
-            elr=None,
-            leader=None,
-            leader_set=True,
-            recovering=None,
-        )
-    )
-    assert apply(replay, [script.read()]).recovering[0].leader is None
-
-
-def test_removing_a_topic_removes_its_recoveries() -> None:
-    script, replay = started()
-    script.change("orders", 0, recovering=True)
-    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
-    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("never-seen")))
-
-    assert apply(replay, [script.read()]).recovering == ()
-
-
-def test_a_topic_that_is_removed_later_takes_its_recoveries_along() -> None:
-    script, replay = started()
-    script.change("orders", 0, recovering=True)
-    assert apply(replay, [script.read()]).recovering
-    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
-    assert apply(replay, [script.read()]).recovering == ()
-
-
 def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> None:
     script, replay = started()
     script.change("orders", 0, isr=(102,), elr=(), last_known_elr=(103,), leader=102, recovering=True)
     script.write(ElrCleared(at=script.at(), topic="orders"))
     (recovery,) = apply(replay, [script.read()]).recovering
     assert recovery.partition_epoch == 2
-
-
-def test_a_cleared_elr_is_not_a_previous_elr() -> None:
-    for name, left in ((None, ()), ("orders", ()), ("payments", (103,))):
-        script, replay = started()
-        script.write(ElrCleared(at=script.at(), topic=name))
-        script.change("orders", 0, recovering=True)
-        assert apply(replay, [script.read()]).recovering[0].previous_elr == left
-
-
-def test_a_change_of_an_unknown_partition_is_applied_with_unknown_fields() -> None:
-    script, replay = started()
-    script.change("unknown", 3, isr=(101,), recovering=True)
-    (recovery,) = apply(replay, [script.read()]).recovering
-
-    assert (recovery.topic, recovery.topic_id, recovery.replicas) == (None, "id-of-unknown", ())
-    assert recovery.previous_isr is None
-
-
-def test_unchanged_topics_are_not_packed_again() -> None:
-    script, replay = started()
-    script.change("orders", 0, recovering=True)
-    apply(replay, [script.read()])
-    packed = again(replay.to_bytes())
-    before = packed.log.partitions.pack()
-    script.broker(101)
-    assert len(apply(packed, [script.read()]).recovering) == 1
-    assert packed.log.partitions.pack() is before
-
-    script.change("orders", 0, isr=(102,))
-    apply(packed, [script.read()])
-    assert packed.log.partitions.pack() is not before
 
 
 # --- the oracle ------------------------------------------------------------------------------------------------------

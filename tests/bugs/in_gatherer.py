@@ -197,8 +197,8 @@ BUGS = (
     ),
     Bug(
         "connectors/gather/endpoint_probe.py",
-        "return replace(last.probed, addresses=addresses), None",
-        "return last.probed, None",
+        "return replace(last[0], addresses=addresses), None",
+        "return last[0], None",
         "tests/unit/connectors/gather/test_endpoint_probe.py::test_a_probe_between_two_identifications_has_the_addresses_in_their_present_order",
     ),
     Bug(

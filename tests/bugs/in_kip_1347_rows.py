@@ -81,10 +81,7 @@ BUGS = (
     ),
     Bug(
         "connectors/logdir/complete_log.py",
-        (
-            '        (ControlRecordType.KRAFT_VERSION, {"version": _RECORD_VERSION, "kraft_version": '
-            "log.kraft_version}),\n"
-        ),
+        '        (ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": log.kraft_version}),\n',
         "",
         "tests/kips/test_kip_1347_rescue.py::test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch",
         rows="E030",
@@ -188,8 +185,8 @@ BUGS = (
     ),
     Bug(
         "connectors/logdir/complete_log.py",
-        '{"version": _RECORD_VERSION, "last_contained_log_timestamp": log.newest_ms}',
-        '{"version": _RECORD_VERSION, "last_contained_log_timestamp": 0}',
+        '{"version": 0, "last_contained_log_timestamp": log.newest_ms}',
+        '{"version": 0, "last_contained_log_timestamp": 0}',
         "tests/kips/test_kip_1347_rescue.py::test_the_written_snapshot_has_these_parts_in_batches_of_its_epoch",
         rows="E048",
     ),

@@ -106,8 +106,8 @@ BUGS = (
     ),
     Bug(
         "connectors/logdir/log_dir_reader.py",
-        "for snapshot in snapshots:\n        for event, _ in",
-        "for snapshot in snapshots[-1:]:\n        for event, _ in",
+        "in (*files.snapshots, *files.segments) for",
+        "in (*files.snapshots[-1:], *files.segments) for",
         "tests/kips/test_kip_1347_rescue.py::test_snapshot_and_later_records_equal_the_whole_log",
         rows="E044",
     ),

@@ -159,8 +159,12 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/image.py",
-        "        endpoints=event.endpoints,\n        fenced",
-        "        endpoints=previous.endpoints if previous else event.endpoints,\n        fenced",
+        "        BrokerRegistration,\n        event,\n",
+        (
+            "        BrokerRegistration,\n"
+            "        event,\n"
+            "        endpoints=previous.endpoints if previous else event.endpoints,\n"
+        ),
         "tests/kips/test_kip_1347_stale_endpoints.py::test_the_newest_registration_of_a_node_counts",
         rows="D131",
     ),

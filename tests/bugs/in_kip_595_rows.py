@@ -43,7 +43,7 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'id=known_node_id(row.replica_id, "DescribeQuorum: replica_id")',
+        'id=known(NodeId, row.replica_id, "DescribeQuorum: replica_id")',
         "id=NodeId(row.replica_id - 1)",
         "tests/kips/test_kip_595_fetch.py::test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers",
         rows="D014",
@@ -71,7 +71,7 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'node_id(current.leader_id, "Fetch: leader_id")',
+        'optional(NodeId, current.leader_id, "Fetch: leader_id")',
         "current.leader_id",
         "tests/kips/test_kip_595_fetch.py::test_the_tagged_fields_of_a_fetch_response",
         rows="D021",
@@ -262,8 +262,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'high_watermark=offset(partition.high_watermark, "Fetch',
-        'high_watermark=offset(partition.last_stable_offset, "Fetch',
+        'high_watermark=optional(Offset, partition.high_watermark, "Fetch',
+        'high_watermark=optional(Offset, partition.last_stable_offset, "Fetch',
         "tests/kips/test_kip_595_fetch.py::test_every_other_field_of_a_fetch_response_is_read_at_its_place",
         rows="D070",
     ),

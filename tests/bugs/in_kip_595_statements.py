@@ -40,7 +40,7 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'NodeEndpoints(id=known_node_id(row.node_id, "DescribeQuorum: node_id")',
+        'NodeEndpoints(id=known(NodeId, row.node_id, "DescribeQuorum: node_id")',
         "NodeEndpoints(id=NodeId(row.node_id + 1)",
         "tests/kips/test_kip_853_voter_endpoints.py::test_a_poll_has_every_listener_of_a_node",
         rows="D014",
@@ -61,8 +61,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        '    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")\n    if leader is None:',
-        '    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")\n    if not leader:',
+        '    leader = optional(NodeId, partition.leader_id, "DescribeQuorum: leader_id")\n    if leader is None:',
+        '    leader = optional(NodeId, partition.leader_id, "DescribeQuorum: leader_id")\n    if not leader:',
         "tests/unit/connectors/kafka/test_messages.py::test_poll_without_a_leader_is_classified",
         rows="D021",
     ),

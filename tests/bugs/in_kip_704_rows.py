@@ -223,8 +223,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        "last_caught_up_ms=millis(row.last_caught_up_timestamp,",
-        "last_caught_up_ms=millis(row.last_fetch_timestamp,",
+        "last_caught_up_ms=optional(Millis, row.last_caught_up_timestamp,",
+        "last_caught_up_ms=optional(Millis, row.last_fetch_timestamp,",
         "tests/unit/connectors/kafka/test_messages.py::test_minus_one_and_zero_uuid_of_a_poll_are_none",
         rows="C023",
     ),

@@ -243,8 +243,8 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/image.py",
-        "    timestamp_ms = following.timestamp_ms or Millis(0)\n    kept",
-        "    timestamp_ms = before.timestamp_ms or Millis(0) if before else Millis(0)\n    kept",
+        "removed |= {key: change.timestamp_ms for",
+        "removed |= {key: visible.committed.timestamp_ms if visible.committed else Millis(0) for",
         "tests/kips/test_kip_856_voter_changes.py::test_the_removal_of_the_leader_fires_no_alert",
         rows="A076",
     ),
@@ -274,7 +274,7 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'last_fetch_ms=millis(row.last_fetch_timestamp, "DescribeQuorum: last_fetch_timestamp")',
+        'last_fetch_ms=optional(Millis, row.last_fetch_timestamp, "DescribeQuorum: last_fetch_timestamp")',
         "last_fetch_ms=row.last_fetch_timestamp",
         "tests/unit/connectors/kafka/test_client.py::test_unsupported_request_is_reported_and_other_requests_use_the_same_connection",
         rows="A097",

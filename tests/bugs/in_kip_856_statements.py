@@ -206,8 +206,12 @@ BUGS = (
     ),
     Bug(
         "connectors/logdir/log_dir_reader.py",
-        "found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]",
-        "found = [*_of_segments(files.segments)] or [*_of_snapshots(files.snapshots)]",
+        "(one for file in (*files.snapshots, *files.segments) for one in _voter_sets(file))",
+        (
+            "[one for file in files.segments for one in _voter_sets(file)] or [\n"
+            "        one for file in files.snapshots for one in _voter_sets(file)\n"
+            "    ]"
+        ),
         "tests/kips/test_kip_1347_rescue.py::test_snapshot_and_later_records_equal_the_whole_log",
         rows="A057",
     ),
@@ -301,8 +305,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")',
-        'leader = node_id(partition.current_voters[0].replica_id, "DescribeQuorum: leader_id")',
+        'leader = optional(NodeId, partition.leader_id, "DescribeQuorum: leader_id")',
+        'leader = optional(NodeId, partition.current_voters[0].replica_id, "DescribeQuorum: leader_id")',
         "tests/kips/test_kip_595_fetch.py::test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers",
         rows="A093",
     ),
@@ -315,7 +319,7 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        'high_watermark=offset(partition.high_watermark, "DescribeQuorum: high_watermark"),',
+        'high_watermark=optional(Offset, partition.high_watermark, "DescribeQuorum: high_watermark"),',
         "high_watermark=max(0, partition.high_watermark),",
         "tests/unit/connectors/kafka/test_messages.py::test_minus_one_and_zero_uuid_of_a_poll_are_none",
         rows="A093",

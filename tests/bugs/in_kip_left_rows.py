@@ -8,8 +8,8 @@ from tests.bugs.bug import Bug
 BUGS = (
     Bug(
         "connectors/logdir/log_dir_reader.py",
-        "found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]",
-        "found = [*_of_snapshots(files.snapshots)]",
+        "in (*files.snapshots, *files.segments) for",
+        "in files.snapshots for",
         "tests/unit/connectors/logdir/test_log_dir_files.py::test_recorded_voter_sets_of_the_log_and_of_the_snapshots",
         rows="A058",
     ),

@@ -49,8 +49,8 @@ BUGS = (
         rows="A087",
     ),
     Bug(
-        "connectors/metadata/dump_log.py",
-        'version = int.from_bytes(segment[start : start + 2], "big", signed=True)',
+        "connectors/metadata/record_framing.py",
+        'version = int.from_bytes(chunk[start : start + 2], "big", signed=True)',
         "version = 0",
         "tests/kips/test_kip_856_names.py::test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_ids_from_version_1",
         rows="A104",

@@ -22,8 +22,8 @@ BUGS = (
     ),
     Bug(
         "connectors/logdir/complete_log.py",
-        "self._control[type_] = _control_values(",
-        "self._control[type_] = self._control.get(type_) or _control_values(",
+        "self._control[type_] = read_body(",
+        "self._control[type_] = self._control.get(type_) or read_body(",
         "tests/unit/connectors/logdir/test_complete_log.py::test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints",
         rows="A023",
     ),

@@ -85,8 +85,8 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        "if value is None or value.int == 0:\n        return None\n",
-        'if value is None or value.int == 0:\n        return DirectoryId("A" * 22)\n',
+        "the zero UUID as None.\n    if value is None:\n        return None\n",
+        'the zero UUID as None.\n    if value is None:\n        return DirectoryId("A" * 22)\n',
         "tests/unit/connectors/kafka/test_messages.py::test_minus_one_and_zero_uuid_of_a_poll_are_none",
         rows="A111",
     ),

@@ -79,7 +79,7 @@ BUGS = (
     ),
     Bug(
         "connectors/gather/endpoint_probe.py",
-        "    if problem.reason is Reason.WRONG_CLUSTER:\n        return Answer.OTHER_CLUSTER\n",
+        "    Reason.WRONG_CLUSTER: Answer.OTHER_CLUSTER,\n",
         "",
         "tests/unit/connectors/gather/test_endpoint_probe.py::test_a_node_that_refuses_the_cluster_id_is_of_another_cluster",
         rows="D091",

@@ -50,15 +50,14 @@ BUGS = (
     ),
     Bug(
         "streaming/replay/poll_history.py",
-        "            observers=event.observers,\n",
-        "            observers=(\n"
-        "                *event.observers,\n"
-        "                *(\n"
-        "                    row\n"
-        "                    for row in (() if self.newest is None else self.newest.observers)\n"
-        "                    if row.key not in {each.key for each in (*event.voters, *event.observers)}\n"
-        "                ),\n"
-        "            ),\n",
+        "        poll = copied(Poll, event, observed_at_ms=now_ms, nodes=",
+        (
+            "        listed = {each.key for each in (*event.voters, *event.observers)}\n"
+            "        known = self.newest.observers if self.newest else ()\n"
+            "        kept = (row for row in known if row.key not in listed)\n"
+            "        observers = (*event.observers, *kept)\n"
+            "        poll = copied(Poll, event, observed_at_ms=now_ms, observers=observers, nodes="
+        ),
         "tests/kips/test_kip_595_metrics.py::test_an_observer_that_a_poll_no_longer_lists_is_gone",
         rows="D142",
     ),
@@ -130,15 +129,15 @@ BUGS = (
     ),
     Bug(
         "connectors/kafka/messages.py",
-        '        high_watermark=offset(partition.high_watermark, "DescribeQuorum: high_watermark"),\n',
+        '        high_watermark=optional(Offset, partition.high_watermark, "DescribeQuorum: high_watermark"),\n',
         "        high_watermark=None,\n",
         "tests/unit/connectors/kafka/test_messages.py::test_whole_poll_in_every_version",
         rows="D074",
     ),
     Bug(
         "connectors/kafka/messages.py",
-        '        log_end_offset=offset(row.log_end_offset, "DescribeQuorum: log_end_offset"),\n',
-        '        log_end_offset=offset(row.log_end_offset, "DescribeQuorum: log_end_offset") or None,\n',
+        '        log_end_offset=optional(Offset, row.log_end_offset, "DescribeQuorum: log_end_offset"),\n',
+        '        log_end_offset=optional(Offset, row.log_end_offset, "DescribeQuorum: log_end_offset") or None,\n',
         "tests/unit/connectors/kafka/test_messages.py::test_whole_poll_in_every_version",
         rows="D081",
     ),

@@ -29,8 +29,8 @@ BUGS = (
     ),
     Bug(
         "streaming/pipeline/query.py",
-        'observations.groupBy("group")',
-        'observations.groupBy("group", "observation")',
+        'rows.groupBy("group")',
+        'rows.groupBy("group", "observation")',
         "tests/spark/test_partitions.py::test_alerts_are_the_same_with_one_and_four_partitions_and_after_each_change",
     ),
     Bug(

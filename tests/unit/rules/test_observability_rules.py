@@ -650,6 +650,11 @@ ONE_SILENT = ["warning monitor-blind: controller 2"]
         (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NO_ANSWER), ONE_SILENT),
         (probed(replace(healthy(), leader_views={}), 2, connection=Connection.TIMED_OUT), ONE_SILENT),
         (probed(healthy(), 2, connection=Connection.TIMED_OUT), []),
+        # The view of a controller that is not a voter says nothing of the voters.
+        (
+            probed(with_views(silent(replace(healthy(), leader_views={}), 2), view(4)), 2, answer=Answer.NO_ANSWER),
+            ONE_SILENT,
+        ),
         (probed(replace(healthy(), leader_views={}), 2, answer=Answer.NOT_ALLOWED, ago_ms=31_000), []),
         # A voter that is down, or whose endpoint is stale, is reported by other rules.
         (silent(voter_not_fetching(healthy(), 2), 2, Reason.TIMED_OUT), []),

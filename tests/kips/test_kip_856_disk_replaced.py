@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.observations.observation import QuorumPolled
+from rules.model.membership import FeatureRange
 from streaming.replay.machine import Machine
 from streaming.status.build_status import cluster_status
 from tests.kips.test_kip_856_gauges import state_of
@@ -37,7 +38,7 @@ def formed() -> tuple[LogScript, Machine]:
     script.kraft(1)
     script.voters("1-UUID1", "2-UUID2", "3-UUID3")
     for node in (1, 2, 3):
-        script.controller(node)
+        script.controller(node, features=(FeatureRange(name="kraft.version", lowest=0, highest=1),))
     apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-UUID3"))])
     return script, replay
 

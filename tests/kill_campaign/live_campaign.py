@@ -106,6 +106,8 @@ class LiveCampaign:
             self._await_line(execution, "resolved")
             await_healthy(lab)
         self._vary(services, None)
+        # The last kill may have been a moment ago: a job that has not begun to start ends with another exit code.
+        execution.await_ready()
         self._await_nothing_pending(execution)
 
     @contextmanager

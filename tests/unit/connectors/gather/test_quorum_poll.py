@@ -51,7 +51,7 @@ class ScriptedPollClient:
         assert source is ObservationSource.QUORUM
         if isinstance(request, DescribeClusterRequest):
             self.identified.append(address)
-            return DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id="told", brokers=[])
+            return DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id="answered", brokers=[])
         assert isinstance(request, DescribeQuorumRequest)
         self.queried.append(address)
         answer = self.scripts[address]()
@@ -167,7 +167,7 @@ def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> 
 @pytest.mark.kip("D092", "D096")
 def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)
-    assert [event.cluster_id for _, event in output.rows if isinstance(event, QuorumPolled)] == ["told"] * 4
+    assert [event.cluster_id for _, event in output.rows if isinstance(event, QuorumPolled)] == ["answered"] * 4
     assert controllers.identified == [C1]
 
 

@@ -7,6 +7,7 @@ failure is recorded with its own reason.
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
@@ -48,6 +49,8 @@ class QuorumPoll:
         self._answered_at = 0.0
         """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
         self._is_polling = False
+        self._requested: Any = None
+        """The timer of the requested poll."""
         self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(loop, self._poll_address)
         self._identify_at = 0.0
         self._query_all_at = 0.0
@@ -55,19 +58,20 @@ class QuorumPoll:
         """Results of the last round without an answer, written again in intervals in which no round is due."""
 
     def poll_in(self, seconds: float) -> None:
-        """Polls once more this many seconds from now."""
-        self._loop.spawn(self._poll_after(seconds))
+        """Polls once more this many seconds from now, instead of at the time of the request before."""
+        if self._requested is not None:
+            self._loop.net.cancel(self._requested)
+        self._requested = self._loop.net.call_later(max(0.0, seconds), lambda: self._loop.spawn(self._poll_alone()))
 
     async def run(self) -> None:
         """Polls until cancelled."""
         due = self._loop.now()
         while True:
-            await self._poll_after(0.0)
+            await self._poll_alone()
             due = self._next_due(due)
             await self._loop.sleep(due - self._loop.now())
 
-    async def _poll_after(self, seconds: float) -> None:
-        await self._loop.sleep(seconds)
+    async def _poll_alone(self) -> None:
         # A poll that is under way writes its row soon.
         if not self._is_polling:
             self._is_polling = True

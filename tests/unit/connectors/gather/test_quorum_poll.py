@@ -164,6 +164,23 @@ def test_of_two_answers_that_of_the_newest_epoch_is_written(loop: EventLoop) -> 
     assert output.answered_by == ["c2:9093"]
 
 
+def test_of_several_requests_for_a_poll_the_newest_counts(loop: EventLoop) -> None:
+    """The time at which a hold ends may be another one after each evaluation."""
+    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
+    nodes = NodeDirectory(configured=(C1,), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    began = loop.now()
+
+    async def main() -> None:
+        loop.spawn(poll.run())
+        for request in range(20):
+            poll.poll_in(0.13 + request / 1000)
+        await loop.sleep(0.25)
+
+    loop.run(main)
+    assert [round((at - began) * 1000) for at, _ in output.rows] == [0, 100, 149, 200]
+
+
 @pytest.mark.kip("D092", "D096")
 def test_a_cluster_whose_id_is_not_configured_is_asked_for_it_once(loop: EventLoop) -> None:
     output, controllers = poll(loop, {C1: leader_response}, seconds=0.35, cluster_id=None)

@@ -47,20 +47,22 @@ class JournalReader:
     @property
     def journal_id(self) -> str:
         """32 hex digits, random at creation. Positions of another journal have another id and are refused."""
-        return str(self._position("id"))
+        with self._reading() as connection:
+            return str(_position(connection, "id", self._path))
 
     def published_end(self) -> int:
         """Returns the sequence after the last published row."""
-        return int(self._position(END))
+        return self._number(END)
 
     def first_sequence(self) -> int:
         """Returns the sequence of the oldest row that is kept; of the next row if none is."""
-        return int(self._position("first"))
+        return self._number("first")
 
     def restarted_at(self) -> int | None:
         """Returns the sequence of the row from which on a repair had the logs read again; None if no repair had."""
-        found = self._position("restarted_at")
-        return None if found is None else int(found)
+        with self._reading() as connection:
+            found = _position(connection, "restarted_at", self._path)
+            return None if found is None else int(found)
 
     def beginning(self) -> int:
         """Returns the sequence from which on the rows hold everything about each cluster: its log from the start.
@@ -76,7 +78,7 @@ class JournalReader:
 
     def committed_end(self) -> int:
         """Returns the sequence below which all rows are committed; 0 if none is."""
-        return int(self._position("committed"))
+        return self._number("committed")
 
     def endpoints(self) -> dict[str, str]:
         """Returns what the writer has stored of each cluster's endpoints, by cluster."""
@@ -170,9 +172,10 @@ class JournalReader:
         with opened(self._path, read_only=True) as connection:
             yield connection
 
-    def _position(self, expression: str) -> Any:
+    def _number(self, expression: str) -> int:
+        # Converted inside, where a value that is no number is damage.
         with self._reading() as connection:
-            return _position(connection, expression, self._path)
+            return int(_position(connection, expression, self._path))
 
 
 def _position(connection: sqlite3.Connection, expression: str, path: Path) -> Any:

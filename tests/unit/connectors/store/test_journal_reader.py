@@ -33,7 +33,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def execute(directory: Path, statement: str) -> None:
     with closing(sqlite3.connect(journal_file(directory))) as database, database:
-        database.execute(statement)
+        database.executescript(statement)
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,6 +130,7 @@ def test_rows_that_are_no_longer_kept_are_refused(tmp_path: Path) -> None:
         ("DELETE FROM observations WHERE sequence = 1", "row 1 is missing"),
         ("UPDATE observations SET kind = 'other' WHERE sequence = 1", "'other' is not a valid ObservationKind"),
         ("DELETE FROM journal", "it holds no position"),
+        ("DELETE FROM observations; DROP TABLE journal; CREATE TABLE journal AS SELECT NULL AS first", "TypeError"),
     ],
 )
 def test_what_cannot_be_is_reported_as_damage(tmp_path: Path, statement: str, reason: str) -> None:

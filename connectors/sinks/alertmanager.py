@@ -148,8 +148,9 @@ class AlertmanagerSink(SerialSink[bytes]):
 
     def _post(self, body: bytes, left_s: float, sent_at_ms: Millis) -> Outcome:
         url = self._url.read().rstrip("/") + _PATH
+        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
         secrets = [secret.read() for secret in self._secrets()]
-        response = post(url, body, self._authorization(), seconds=left_s, ca_file=self._ca_file)
+        response = post(url, body, headers, seconds=left_s, ca_file=self._ca_file)
         if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
             ahead_ms = response.sent_at_ms - sent_at_ms
             if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:

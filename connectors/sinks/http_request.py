@@ -1,4 +1,8 @@
-"""One POST request of JSON without retries or redirects, with one deadline for the whole request, and its outcome."""
+"""One HTTP POST request without retries or redirects, with one deadline for the whole request, and its outcome.
+
+The official Slack client also uses this transport: its own one follows redirects with the token, and waits without
+limit for a server that sends one byte now and then. PagerDuty's client uses the deadline and the outcomes.
+"""
 
 import os
 import re
@@ -49,8 +53,8 @@ _MIN_SECRET_CHARACTERS = 8
 class CallDeadline:
     """Ends the connections of a call when its time is up; use it as a context manager.
 
-    The timeouts of requests apply to each wait separately: a server that sends one byte now and then blocks a call
-    without limit.
+    The timeouts of HTTP libraries apply to each wait separately: a server that sends one byte now and then blocks a
+    call without limit. This deadline applies to the whole call, for every library that accepts an SSL context.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -212,13 +216,12 @@ class HttpResponse:
 
 
 def post(
-    url: str, body: bytes, headers: Mapping[str, str] | None = None, *, seconds: float, ca_file: Path | None = None
+    url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
 ) -> HttpResponse | Retry:
-    """Sends JSON by a POST request; returns the response, or why there is none.
+    """Sends a POST request; returns the response, or why there is none.
 
     Args:
         url: may contain a user name and password.
-        headers: further ones.
         ca_file: certificate authorities to trust instead of the public ones.
     """
     with CallDeadline(seconds) as deadline, requests.Session() as session:
@@ -232,7 +235,7 @@ def post(
             response = session.post(
                 url,
                 data=body,
-                headers={"Content-Type": "application/json", "User-Agent": "kraftwatch", **(headers or {})},
+                headers=headers,
                 timeout=seconds,
                 allow_redirects=False,
                 stream=True,
@@ -264,15 +267,9 @@ def outcome_of_response(
     message = excerpt(response.text, *secrets, url, *url_parts)
     if response.status < 300:
         if server is not None and response.text.lstrip().startswith("<"):
-            return not_from(server, response, *secrets, url, *url_parts)
+            return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
         return Delivered()
     return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
-
-
-def not_from(server: str, response: HttpResponse, *secrets: str) -> Retry:
-    """Returns the outcome of an answer of success that is not the service's."""
-    message = excerpt(response.text, *secrets)
-    return Retry(reason=f"HTTP {response.status}, but not from {server}: check the proxy ({message})")
 
 
 def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -16,19 +16,18 @@ again after the resolve, because the job was killed or a response was lost, woul
 
 import json
 import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import SecretStr, TypeAdapter, model_validator
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.settings import placed_error
-from connectors.sinks.alert_json import compact_json, iso
+from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import delay_text, other_alert_lines, readable_time, shortened, visible
-from connectors.sinks.http_request import excerpt, not_from, outcome_of_status, post
+from connectors.sinks.http_request import DEADLINE_EXCEEDED, CallDeadline, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry, SerialSink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.store.store_place import StorePlace
@@ -40,14 +39,16 @@ from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
 from rules.notifications.notification import Notification
 
+if TYPE_CHECKING:
+    from httpx2 import Response
+    from pagerduty import EventsApiV2Client
+
 _ROUTING_KEY = re.compile(r"[A-Za-z0-9_-]{32}")
 _MAX_SUMMARY = 1_024
 _MAX_FIELD = 255
 _MAX_DETAIL = 20_000
 """Characters of one part of the details: an event may have 512 KB."""
 _MAX_OTHER_ALERTS = 50
-_ACCEPTED = 202
-"""The status of an accepted event; a proxy may answer with another one."""
 
 
 class PagerdutySection(PeopleSection):
@@ -124,40 +125,30 @@ class PagerdutySink(SerialSink[dict[str, Any]]):
     def _send_one(
         self, notification: Notification, document: dict[str, Any], sent_at_ms: Millis, left_s: float
     ) -> Outcome:
-        until = time.monotonic() + left_s
-        for one in self._events(notification, document):
-            outcome = self._post(one, until)
-            if not isinstance(outcome, Delivered):
-                return outcome
-        return Delivered()
+        from pagerduty.errors import Error
 
-    def _events(self, notification: Notification, content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the events, each after the one before it was accepted."""
+        key = self._key.read()
+        with CallDeadline(left_s) as deadline:
+            try:
+                with _client(key, self._section, deadline, left_s) as client:
+                    self._send_events(client, notification, document)
+            except (Error, OSError) as problem:
+                response = problem.response if isinstance(problem, Error) else None
+                return outcome_of_error(problem, deadline) if response is None else _outcome_of_response(response, key)
+            return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
+
+    def _send_events(self, client: "EventsApiV2Client", notification: Notification, content: dict[str, Any]) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
         key = deduplication_key(incident, notification.escalations)
         missed = resolved and not notification.previously_notified and self._triggered.get(incident) is None
         if missed or not resolved:
-            yield {"event_action": "trigger", "dedup_key": key, **content}
+            client.send_event("trigger", dedup_key=key, **content)
         if missed:
             self._triggered.put(incident, key)
         for superseded in range(notification.escalations_before, notification.escalations):
-            yield {"event_action": "resolve", "dedup_key": deduplication_key(incident, superseded)}
+            client.send_event("resolve", dedup_key=deduplication_key(incident, superseded))
         if resolved:
-            yield {"event_action": "resolve", "dedup_key": key}
-
-    def _post(self, one: dict[str, Any], until: float) -> Outcome:
-        key, section = self._key.read(), self._section
-        body = compact_json({"routing_key": key, **one})
-        left_s = max(0.0, until - time.monotonic())
-        response = post(f"{section.api_url}/v2/enqueue", body, seconds=left_s, ca_file=section.ca_file)
-        if isinstance(response, Retry):
-            return response
-        message = excerpt(response.text, key)
-        if response.status == 400 and "routing" in message.lower():
-            return Retry(reason=f"PagerDuty does not know the routing key ({message})")
-        if response.status < 300 and response.status != _ACCEPTED:
-            return not_from("PagerDuty", response, key)
-        return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+            client.send_event("resolve", dedup_key=key)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
@@ -225,6 +216,24 @@ def _truncated(text: str, limit: int, keep: str = "") -> str:
     return shortened(visible(text, keep=keep), limit)
 
 
+def _client(key: str, section: PagerdutySection, deadline: CallDeadline, seconds: float) -> "EventsApiV2Client":
+    """Returns the SDK's client for one notification, without its own retries: the ledger schedules retries."""
+    from pagerduty import EventsApiV2Client
+    from pagerduty.errors import HttpError
+
+    class SingleCallPagerduty(EventsApiV2Client):
+        max_network_attempts = 0
+
+        def postprocess(self, response: "Response") -> None:
+            """Raises before the SDK waits and retries, which it does without limit at 429."""
+            if not response.is_success:
+                raise HttpError(f"HTTP {response.status_code}", response)
+
+    client = SingleCallPagerduty(key, base_url=section.api_url, verify=deadline.context(section.ca_file))
+    client.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
+    return client
+
+
 def _key_problem(key: str) -> str | None:
     """Returns what is wrong with the form of an integration key, without the key; None if nothing is.
 
@@ -237,3 +246,12 @@ def _key_problem(key: str) -> str | None:
         f"{wrong}, but an integration key has 32 letters and digits: copy it from the integration "
         '"Events API v2" of the service'
     )
+
+
+def _outcome_of_response(response: "Response", key: str) -> Outcome:
+    message = excerpt(response.text, key)
+    if response.status_code == 400 and "routing" in message.lower():
+        return Retry(reason=f"PagerDuty does not know the routing key ({message})")
+    if response.is_success:
+        return Retry(reason=f"HTTP {response.status_code}, but not from PagerDuty: check the proxy ({message})")
+    return outcome_of_status(response.status_code, retry_after=response.headers.get("Retry-After"), message=message)

@@ -8,35 +8,38 @@ message.
 """
 
 import hashlib
+import json
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.request import Request
 
 from pydantic import Field, SecretStr, TypeAdapter, model_validator
 
 from connectors.secret import Secret
-from connectors.sinks.alert_json import compact_json
-from connectors.sinks.http_request import (
-    HttpResponse,
-    excerpt,
-    not_from,
-    outcome_of_response,
-    outcome_of_status,
-    post,
-)
+from connectors.sinks.http_request import excerpt, outcome_of_response, outcome_of_status, post
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry, SerialSink, Sink
 from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer, SinkState, url_server
 from connectors.sinks.slack_blocks import SlackDocument, slack_document
 from connectors.sinks.webhook import host_of
 from connectors.store.store_place import StorePlace
-from connectors.store.stored_json import parse_json
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+
 _API_URL = "https://slack.com/api/"
+_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
+"""Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
+_SDK_LOG.addHandler(logging.NullHandler())
+_SDK_LOG.setLevel(logging.CRITICAL)
+_SDK_LOG.propagate = False
+
 _NOT_EDITABLE = {
     "message_not_found",
     "cant_update_message",
@@ -148,66 +151,52 @@ class SlackSink(SerialSink[SlackDocument]):
     def _send_one(
         self, notification: Notification, document: SlackDocument, sent_at_ms: Millis, left_s: float
     ) -> Outcome:
+        token = self._token.read()
+        client = _client(token, self._section, left_s)
         try:
-            self._update_or_post(notification, document, time.monotonic() + left_s)
+            self._update_or_post(client, notification, document)
+        except _NoResponse as problem:
+            return problem.outcome
         except _SlackError as error:
-            return error.outcome
+            return _outcome_of_error(error, token)
         return Delivered()
 
-    def _update_or_post(self, notification: Notification, document: SlackDocument, until: float) -> None:
+    def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
         incident, digest = notification.incident, _digest(notification)
         message = self._messages.get(incident)
-        if message is not None and not self._updated(message, document, until):
+        if message is not None and not _updated(client, message, document):
             message = None
         if message is None:
-            posted = self._sent("chat.postMessage", document, until, channel=self._channel)
+            response = _sent(client.chat_postMessage, document, channel=self._channel)
             # Stored immediately: a later failure must not post the message again.
-            message = SlackMessageRecord(channel=posted["channel"], ts=posted["ts"], digest=digest)
+            message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
         elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
             broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
-            place = {"channel": message.channel, "thread_ts": message.ts, "reply_broadcast": broadcast}
-            self._call("chat.postMessage", {**place, **document.reply}, until)
+            client.chat_postMessage(
+                channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
+            )
         self._messages.put(incident, replace(message, digest=digest))
 
-    def _updated(self, message: SlackMessageRecord, document: SlackDocument, until: float) -> bool:
-        """Edits the message; returns whether it can still be edited."""
-        try:
-            self._sent("chat.update", document, until, channel=message.channel, ts=message.ts)
-        except _SlackError as error:
-            if error.code in _NOT_EDITABLE:
-                return False
+
+def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDocument) -> bool:
+    """Edits the message; returns whether it can still be edited."""
+    try:
+        _sent(client.chat_update, document, channel=message.channel, ts=message.ts)
+    except _SlackError as error:
+        if _code(error) in _NOT_EDITABLE:
+            return False
+        raise
+    return True
+
+
+def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> Any:
+    """Sends the message; without its blocks, if Slack rejects them."""
+    try:
+        return method(**place, **document.message)
+    except _SlackError as error:
+        if _code(error) not in _INVALID_MESSAGE:
             raise
-        return True
-
-    def _sent(self, method: str, document: SlackDocument, until: float, **place: str) -> dict[str, Any]:
-        """Sends the message; without its blocks, if Slack rejects them."""
-        try:
-            return self._call(method, {**place, **document.message}, until)
-        except _SlackError as error:
-            if error.code not in _INVALID_MESSAGE:
-                raise
-            return self._call(method, {**place, **document.plain}, until)
-
-    def _call(self, method: str, arguments: dict[str, Any], until: float) -> dict[str, Any]:
-        """Calls a method of Slack's API and returns its answer (https://docs.slack.dev/apis/web-api)."""
-        token, section = self._token.read(), self._section
-        headers = {"Content-Type": "application/json; charset=utf-8", "Authorization": f"Bearer {token}"}
-        left_s = max(0.0, until - time.monotonic())
-        body = compact_json(arguments)
-        response = post(f"{section.api_url}{method}", body, headers, seconds=left_s, ca_file=section.ca_file)
-        if isinstance(response, Retry):
-            raise _SlackError(response)
-        try:
-            parsed = parse_json(response.text)
-        except ValueError:
-            parsed = None
-        answer: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
-        if response.status == 200 and answer.get("ok"):
-            return answer
-        if response.status == 200 and not answer:
-            raise _SlackError(not_from("Slack", response, token))
-        code = str(answer.get("error") or "no error code")
-        raise _SlackError(_outcome_of_code(response, code, token), code)
+        return method(**place, **document.plain)
 
 
 class SlackWebhookSink(SerialSink[SlackDocument]):
@@ -234,28 +223,68 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         url = self._url.read()
+        headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
         left_s = max(0.0, until - time.monotonic())
-        response = post(url, compact_json(body), seconds=left_s, ca_file=self._ca_file)
+        response = post(url, json.dumps(body).encode(), headers, seconds=left_s, ca_file=self._ca_file)
         return outcome_of_response(response, url, [url], server="Slack")
 
 
-class _SlackError(Exception):
-    """A call that Slack did not carry out."""
+class _NoResponse(Exception):
+    """The request failed before Slack responded."""
 
-    def __init__(self, outcome: Outcome, code: str | None = None) -> None:
-        super().__init__()
+    def __init__(self, outcome: Retry) -> None:
+        super().__init__(outcome.reason)
         self.outcome = outcome
-        self.code = code
 
 
-def _outcome_of_code(response: HttpResponse, code: str, token: str) -> Outcome:
-    if response.status != 200:
+class _SlackError(Exception):
+    """Slack responded with an error."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__()
+        self.response = response
+
+
+def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
+    """Returns Slack's client for one notification, with the transport of `connectors.sinks.http_request`."""
+    from slack_sdk import WebClient
+    from slack_sdk.errors import SlackApiError
+
+    until = time.monotonic() + seconds
+
+    class SingleCallSlack(WebClient):
+        def api_call(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().api_call(*args, **options)
+            except SlackApiError as error:
+                raise _SlackError(error.response) from None
+
+        def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+            body = req.data if isinstance(req.data, bytes) else b""
+            left_s = max(0.0, until - time.monotonic())
+            response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=section.ca_file)
+            if isinstance(response, Retry):
+                raise _NoResponse(response)
+            return {"status": response.status, "headers": response.headers, "body": response.text}
+
+    return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
+
+
+def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:
+    response = error.response
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    code = _code(error)
+    if response.status_code != 200:
         message = excerpt(code, token)
-        return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
+        return outcome_of_status(response.status_code, retry_after=headers.get("retry-after"), message=message)
     meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
     if code in _INVALID_MESSAGE:
         return Rejected(reason=f"Slack rejected the message: {meaning}")
     return Retry(reason=f"Slack error: {meaning}")
+
+
+def _code(error: "_SlackError") -> str:
+    return str(error.response.get("error") or "no error code")
 
 
 def _digest(notification: Notification) -> str:

@@ -106,13 +106,14 @@ class WebhookSink(SerialSink[bytes]):
         return [self._url, *(value for _, value in self._further_headers), *signing]
 
     def _headers(self, body: bytes, sent_at_ms: Millis) -> Mapping[str, str]:
+        own = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
         configured = {name: secret.read() for name, secret in self._further_headers}
         if self._signing_key is None:
-            return configured
+            return {**own, **configured}
         seconds = sent_at_ms // 1000
         key = self._signing_key.read().encode()
         signature = hmac.new(key, b"%d.%s" % (seconds, body), hashlib.sha256).hexdigest()
-        return {**configured, SIGNATURE: f"t={seconds},v1={signature}"}
+        return {**own, **configured, SIGNATURE: f"t={seconds},v1={signature}"}
 
 
 def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks) -> dict[str, Plain]:

@@ -6,7 +6,6 @@ before a crash is not written again. Only the file decides what it contains. The
 at any time. A file that the sink creates is readable by its owner alone; an existing file keeps its permissions.
 """
 
-import fcntl
 import os
 import stat
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from connectors.errors import UsageError
 from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
-from connectors.store.durable_file import append, sync_path
+from connectors.store.durable_file import append, lock, sync_path
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert
 from rules.finding import Severity
@@ -130,10 +129,8 @@ class JsonlSink:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError(f"{self._path} is not a regular file: a jsonl sink needs one.")
         # Only one writer at a time: the unfinished line of another one would be treated as torn.
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"{self._path} is in use by another process: give each job its own file.") from error
+        if not lock(descriptor):
+            raise UsageError(f"{self._path} is in use by another process: give each job its own file.")
 
     def _catch_up(self, descriptor: int) -> None:
         status = os.fstat(descriptor)

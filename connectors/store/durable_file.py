@@ -1,6 +1,8 @@
 """Files of a job: what is written is complete and synced when the call returns, and their owner alone can read them."""
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
@@ -8,6 +10,7 @@ from pathlib import Path
 
 FOLDER_MODE = 0o700
 _OTHERS = 0o077
+_LOCK_RETRY_S = 0.05
 
 
 class Synced(Enum):
@@ -67,6 +70,24 @@ def sync_path(path: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock(descriptor: int, wait_s: float = 0.0) -> bool:
+    """Locks an open file until it is closed, also by the end of the process.
+
+    Returns:
+        False if another process still holds the lock after so many seconds.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOCK_RETRY_S)
+        else:
+            return True
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -1,12 +1,10 @@
 """JournalWriter: the only writer of a journal."""
 
-import fcntl
 import json
 import logging
 import os
 import secrets
 import sqlite3
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -17,6 +15,7 @@ from typing import Self
 from connectors.errors import JournalError, JournalInUseError
 from connectors.observations.observation import Observation
 from connectors.store import journal_file, sqlite_file
+from connectors.store.durable_file import lock
 from connectors.store.follow_progress import FollowProgress, advance, from_json
 from connectors.store.journal_file import (
     END,
@@ -31,7 +30,6 @@ from connectors.store.journal_file import (
 
 LOCK = "lock"
 _LOG = logging.getLogger(__name__)
-_RETRY_INTERVAL_S = 0.05
 _RETENTION_EVERY_MS = 10_000
 _DELETED_AT_ONCE = 10_000
 """Rows: more would delay what is published meanwhile. If more are due, the next ones follow after a second."""
@@ -279,24 +277,13 @@ def _acquire(path: Path, timeout_s: float) -> int:
         JournalInUseError: another process still holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + timeout_s
-    while not _try_lock(descriptor):
-        if time.monotonic() >= deadline:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            raise JournalInUseError(
-                f"The journal {path.parent} is still in use after {timeout_s:g} s by process {holder or '?'}: "
-                f"stop that process, or use another checkpoint folder."
-            )
-        time.sleep(_RETRY_INTERVAL_S)
+    if not lock(descriptor, timeout_s):
+        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise JournalInUseError(
+            f"The journal {path.parent} is still in use after {timeout_s:g} s by process {holder or '?'}: "
+            f"stop that process, or use another checkpoint folder."
+        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
     return descriptor
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

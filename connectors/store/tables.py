@@ -1,6 +1,7 @@
 """The tables of a job's database. A changed table needs a new version in `migrations`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     JSON,
@@ -18,8 +19,13 @@ from sqlalchemy import (
     select,
 )
 
+from connectors.errors import StoreError
+from connectors.store import migrations
 from connectors.store.database import Database, SqliteDatabase
 from connectors.store.store_place import StorePlace
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 TABLES = MetaData()
 ENTRIES = Table(
@@ -140,6 +146,23 @@ def _prepare(connection: Connection) -> None:
     known = inspect(connection).has_table(_VERSION.name)
     if known and connection.scalar(select(_VERSION.c.version_num)) == HEAD:
         return
-    from connectors.store.migrations.run import upgrade
+    # Imported here: it takes a while, and the tables are mostly up to date.
+    from alembic import command
+    from alembic.util import CommandError
 
-    upgrade(connection, TABLES)
+    try:
+        command.upgrade(alembic_config(connection), "head")
+    except CommandError:
+        raise StoreError(
+            "the tables in the database are of a newer version of kraftwatch: start that version, or restore a backup"
+        ) from None
+
+
+def alembic_config(connection: Connection) -> "Config":
+    """Returns Alembic's settings for one connection, whose transaction its caller commits."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.attributes.update(connection=connection, tables=TABLES)
+    return config

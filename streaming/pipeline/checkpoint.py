@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import shlex
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from pydantic import TypeAdapter
 
 from connectors.errors import StoreError, UsageError
 from connectors.store.collection import Collection
-from connectors.store.durable_file import FOLDER_MODE, Synced, replace_file, restrict_folder
+from connectors.store.durable_file import FOLDER_MODE, Synced, lock, replace_file, restrict_folder
 from connectors.store.journal_file import journal_damage, journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.store_place import PostgresPlace
@@ -165,19 +164,11 @@ class Checkpoint:
         return False
 
     def _lock(self, handle: int, wait_s: float) -> None:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise UsageError(
-                        f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
-                        f"lock; stop that process first, or give this one another --checkpoint"
-                    ) from None
-                time.sleep(0.1)
-            else:
-                return
+        if not lock(handle, wait_s):
+            raise UsageError(
+                f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
+                f"lock; stop that process first, or give this one another --checkpoint"
+            )
 
     def cluster_ids(self) -> dict[str, str]:
         """Returns the recorded cluster ids by cluster name; empty for a new checkpoint.

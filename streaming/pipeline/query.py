@@ -228,7 +228,7 @@ def has_offsets(spark: SparkSession, uri: str) -> bool:
 def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:
     spark.dataSource.register(JournalSource)
     reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
-    return reader.option("packed", "true").option("rows", str(rows_per_batch(step.clusters))).load()
+    return reader.option("rows", str(rows_per_batch(step.clusters))).load()
 
 
 def stop_ignoring_errors(stop: Callable[[], None]) -> None:

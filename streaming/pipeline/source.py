@@ -50,10 +50,9 @@ def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
 
 
 class JournalSource(DataSource):
-    """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
+    """The journal of a job: packed observations in recorded order.
 
-    Options: `path`, the journal's folder on the driver's machine; `rows`, the most rows of a micro-batch (2,000);
-    `packed`: `true` for the columns of `schema.PACKED`.
+    Options: `path`, the journal's folder on the driver's machine; `rows`, the most rows of a micro-batch.
     """
 
     options: MutableMapping[str, str]
@@ -65,20 +64,12 @@ class JournalSource(DataSource):
         return cls.NAME
 
     def schema(self) -> StructType:
-        """Returns the schema of an observation, packed if the options ask for it."""
-        return PACKED if self._packed else OBSERVATION
-
-    @property
-    def _packed(self) -> bool:
-        return self.options.get("packed") == "true"
+        """Returns `schema.PACKED`."""
+        return PACKED
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
         """Returns a reader that holds only the path, because Spark pickles it to the planner."""
-        return JournalStreamReader(
-            Path(self.options["path"]),
-            rows=int(self.options["rows"]) if "rows" in self.options else None,
-            to_arrow=pack if self._packed else observations_to_arrow,
-        )
+        return JournalStreamReader(Path(self.options["path"]), rows=int(self.options["rows"]), to_arrow=pack)
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -89,7 +80,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         path: Path,
         *,
         commits: bool = True,
-        rows: int | None = None,
+        rows: int = ROWS_PER_BATCH,
         to_arrow: ToArrow = observations_to_arrow,
     ) -> None:
         """Takes the journal's folder: nothing is opened yet.
@@ -97,7 +88,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Args:
             path: the folder.
             commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
-            rows: the most rows of a batch (ROWS_PER_BATCH).
+            rows: the most rows of a batch.
             to_arrow: makes an Arrow batch of rows, with the schema of the source.
         """
         self._rows = rows
@@ -115,7 +106,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
-        return ReadMaxRows(self._rows or ROWS_PER_BATCH)
+        return ReadMaxRows(self._rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Makes the query end at the rows that are published now."""

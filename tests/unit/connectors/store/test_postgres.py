@@ -18,10 +18,9 @@ from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.secret import Secret
 from connectors.store.collection import Collection
 from connectors.store.lease import JobReport, Lease
-from connectors.store.migrations.run import alembic_config
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import PostgresPlace, check_url
-from connectors.store.tables import HEAD, TABLES, job_database
+from connectors.store.tables import HEAD, TABLES, alembic_config, job_database
 from rules.model.identifiers import Millis
 from tests.postgres_server import PostgresServer, needs_postgres
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert

@@ -10,7 +10,7 @@ from connectors.observations.observation import Observation, ObservationKind, un
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
-from streaming.pipeline.schema import OBSERVATION, PACKED
+from streaming.pipeline.schema import PACKED
 from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 
@@ -49,11 +49,10 @@ def test_a_batch_of_a_snapshot_is_bounded_in_bytes(tmp_path: Path, monkeypatch: 
     assert batches == [[400, 500], [300], [5_000], [1]]
 
 
-def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "ROWS_PER_BATCH", 2)
+def test_a_batch_is_bounded_in_rows(tmp_path: Path) -> None:
     with JournalWriter(tmp_path) as recorder:
         recorder.append([piece(number, 1) for number in range(3)])
-    reader = JournalStreamReader(tmp_path)
+    reader = JournalStreamReader(tmp_path, rows=2)
 
     first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
@@ -95,7 +94,7 @@ def test_only_the_job_lets_the_gatherer_delete_rows(tmp_path: Path, commits: boo
 def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows: int, tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "rows": str(rows_per_batch(clusters))}
 
-    limit = JournalSource(options).streamReader(OBSERVATION).getDefaultReadLimit()
+    limit = JournalSource(options).streamReader(PACKED).getDefaultReadLimit()
 
     assert isinstance(limit, ReadMaxRows)
     assert limit.max_rows == rows
@@ -104,7 +103,7 @@ def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows
 def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
     with JournalWriter(tmp_path) as recorder:
         recorder.append([piece(second, 1) for second in range(4)])
-    reader = JournalSource({"path": str(tmp_path), "packed": "true"}).streamReader(PACKED)
+    reader = JournalSource({"path": str(tmp_path), "rows": "9"}).streamReader(PACKED)
     start = reader.initialOffset()
 
     (partition,) = reader.partitions(start, {**start, "sequence": 4})

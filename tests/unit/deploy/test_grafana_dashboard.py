@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from tests.unit.deploy.test_prometheus_rules import labels_by_metric, unknown
+from tests.unit.deploy.test_prometheus_rules import labels_by_metric, promtool, unknown
 
 DASHBOARD: dict[str, Any] = json.loads((Path(__file__).parents[3] / "deploy/grafana/kraftwatch.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
@@ -86,12 +85,7 @@ def test_promtool_parses_every_expression(tmp_path: Path) -> None:
     rules = [{"record": f"dashboard:{number}", "expr": expr} for number, expr in enumerate(expressions)]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
 
-    ran = subprocess.run(
-        ["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"{len(expressions)} rules found" in ran.stdout
+    assert f"{len(expressions)} rules found" in promtool(tmp_path, "check", "rules", "rules.yml")
 
 
 @pytest.mark.debian("prometheus")
@@ -113,9 +107,5 @@ def test_alert_that_two_jobs_with_one_store_export_is_shown_as_one(tmp_path: Pat
         yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": wrong}]})
     )
 
-    ran = subprocess.run(
-        ["promtool", "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
     assert len(counts) == 4
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    promtool(tmp_path, "test", "rules", "test.yml")

@@ -43,34 +43,21 @@ def test_jars_include_the_logger_of_their_log4j_version_and_are_downloaded_once(
     folder = kafka_jars("9.9.9", cache=tmp_path / "cache")
 
     assert folder == tmp_path / "cache" / "9.9.9"
-    assert sorted(jar.name for jar in folder.iterdir()) == [
-        "kafka-tools-9.9.9.jar",
-        "kafka_2.13-9.9.9.jar",
-        "log4j-core-2.99.4.jar",
-        "log4j-slf4j-impl-2.99.4.jar",
-    ]
+    assert sorted(jar.name for jar in folder.iterdir()) == [*NAMES]
     java.write_text("#!/bin/sh\nexit 1\n")
     assert kafka_jars("9.9.9", cache=tmp_path / "cache") == folder
 
 
-def test_failed_download_leaves_no_folder_and_can_be_repeated(java: Path, tmp_path: Path) -> None:
+def test_failed_or_killed_download_leaves_no_folder_and_can_be_repeated(java: Path, tmp_path: Path) -> None:
     java.write_text(IVY_FAILS_HALFWAY)
+    killed = tmp_path / "cache" / ".9.9.9.part-x" / "jars"
+    killed.mkdir(parents=True)
     with pytest.raises(LabError, match=r"^could not download kafka_2\.13 9\.9\.9, kafka-tools 9\.9\.9 .*access error"):
         kafka_jars("9.9.9", cache=tmp_path / "cache")
 
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".9.9.9.lock"]
     java.write_text(IVY_SUCCEEDS)
     assert (kafka_jars("9.9.9", cache=tmp_path / "cache") / "kafka-tools-9.9.9.jar").exists()
-
-
-def test_files_of_a_killed_download_are_deleted(java: Path, tmp_path: Path) -> None:
-    java.write_text(IVY_SUCCEEDS)
-    stale = tmp_path / "cache" / ".9.9.9.part-x" / "jars"
-    stale.mkdir(parents=True)
-
-    kafka_jars("9.9.9", cache=tmp_path / "cache")
-
-    assert not stale.parent.exists()
 
 
 def test_concurrent_calls_download_once(java: Path, tmp_path: Path) -> None:
@@ -94,11 +81,15 @@ def test_cache_folder_is_in_the_users_home(monkeypatch: pytest.MonkeyPatch) -> N
     assert cache_folder() == Path("/var/cache/kraftwatch/kafka")
 
 
+NAMES = ("kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "log4j-core-2.99.4.jar", "log4j-slf4j-impl-2.99.4.jar")
+EMPTY_FILE_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
 def test_jar_with_another_checksum_is_refused_and_deleted(
     java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java.write_text(IVY_SUCCEEDS)
-    monkeypatch.setattr(jars, "jar_checksums", lambda: {"kafka-tools-9.9.9.jar": "0" * 64})
+    monkeypatch.setattr(jars, "jar_checksums", lambda: {NAMES[0]: "0" * 64})
 
     with pytest.raises(LabError, match=r"^kafka-tools-9\.9\.9\.jar from Maven Central is not the file that jars\.lock"):
         kafka_jars("9.9.9", cache=tmp_path / "cache")
@@ -106,24 +97,27 @@ def test_jar_with_another_checksum_is_refused_and_deleted(
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".9.9.9.lock"]
 
 
+@pytest.mark.parametrize(
+    ("known", "reported"),
+    [
+        (NAMES[1:], "4 jars downloaded, 1 of them not in jars.lock, such as kafka-tools-9.9.9.jar."),
+        (NAMES, "4 jars downloaded, all checksums match."),
+    ],
+)
 def test_jars_without_a_checksum_are_reported(
-    java: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    java: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    known: tuple[str, ...],
+    reported: str,
 ) -> None:
     java.write_text(IVY_SUCCEEDS)
-    empty_file_sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    names = ("kafka-tools-9.9.9.jar", "kafka_2.13-9.9.9.jar", "log4j-core-2.99.4.jar", "log4j-slf4j-impl-2.99.4.jar")
+    monkeypatch.setattr(jars, "jar_checksums", lambda: dict.fromkeys(known, EMPTY_FILE_SHA256))
 
-    monkeypatch.setattr(jars, "jar_checksums", lambda: dict.fromkeys(names[1:], empty_file_sha256))
-    kafka_jars("9.9.9", cache=tmp_path / "some")
-    assert "4 jars downloaded, 1 of them not in jars.lock, such as kafka-tools-9.9.9.jar." in stderr_text(capsys)
+    kafka_jars("9.9.9", cache=tmp_path)
 
-    monkeypatch.setattr(jars, "jar_checksums", lambda: dict.fromkeys(names, empty_file_sha256))
-    kafka_jars("9.9.9", cache=tmp_path / "all")
-    assert "4 jars downloaded, all checksums match." in stderr_text(capsys)
-
-
-def stderr_text(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().err.split())
+    assert reported in " ".join(capsys.readouterr().err.split())
 
 
 def test_every_known_kafka_version_has_checksums() -> None:

@@ -14,10 +14,10 @@ from deploy.lab.lab import Lab
 class RecordingJvm(Jvm):
     """Records the commands instead of running them."""
 
-    commands: list[tuple[str, list[str]]] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
 
     def tool(self, name: str, arguments: Sequence[str]) -> str:
-        self.commands.append((name, list(arguments)))
+        self.commands.append([name, *arguments])
         return "done"
 
 
@@ -43,28 +43,27 @@ def lab(jvm: RecordingJvm, tmp_path: Path) -> Lab:
     return UnstartedLab(tmp_path, jvm)
 
 
-def test_printed_command_is_run_unchanged(lab: Lab, jvm: RecordingJvm) -> None:
-    line = "bin/kafka-metadata-quorum.sh --bootstrap-controller a:1,b:2 remove-controller --controller-id 2"
-
-    assert lab.run_remedy(line, node_properties=None) == "done"
-    assert jvm.commands == [
-        ("kafka-metadata-quorum", ["--bootstrap-controller", "a:1,b:2", "remove-controller", "--controller-id", "2"])
-    ]
-
-
-def test_node_properties_path_is_inserted_as_one_argument(lab: Lab, jvm: RecordingJvm) -> None:
-    lab.run_remedy(
-        "kafka-metadata-quorum.sh --command-config $NODE_PROPERTIES add-controller",
-        node_properties=Path("/with space/server.properties"),
-    )
-
-    assert jvm.commands[0][1] == ["--command-config", "/with space/server.properties", "add-controller"]
-
-
-@pytest.mark.parametrize("line", ["# Run this on the node itself, only once.", "  # indented", ""])
-def test_comment_is_not_run(lab: Lab, jvm: RecordingJvm, line: str) -> None:
-    assert lab.run_remedy(line, node_properties=None) is None
-    assert jvm.commands == []
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        (
+            "bin/kafka-metadata-quorum.sh --bootstrap-controller a:1 remove-controller --controller-id 2",
+            [["kafka-metadata-quorum", "--bootstrap-controller", "a:1", "remove-controller", "--controller-id", "2"]],
+        ),
+        (
+            "kafka-metadata-quorum.sh --command-config $NODE_PROPERTIES add-controller",
+            [["kafka-metadata-quorum", "--command-config", "/with space/server.properties", "add-controller"]],
+        ),
+        ("# Run this on the node itself, only once.", []),
+        ("  # indented", []),
+        ("", []),
+    ],
+)
+def test_commands_are_run_as_they_are_printed(
+    lab: Lab, jvm: RecordingJvm, line: str, commands: list[list[str]]
+) -> None:
+    lab.run_remedy(line, node_properties=Path("/with space/server.properties"))
+    assert jvm.commands == commands
 
 
 @pytest.mark.parametrize(

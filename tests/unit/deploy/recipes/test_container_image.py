@@ -13,11 +13,6 @@ from tests.unit.deploy.recipes.shapes import COMPOSE
 
 ROOT = Path(__file__).parents[4]
 DEPLOY = ROOT / "deploy"
-INSTRUCTIONS = {
-    *("FROM", "ARG", "ENV", "RUN", "COPY", "USER", "WORKDIR", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"),
-    *("ENTRYPOINT", "CMD", "LABEL", "SHELL"),
-}
-
 Instruction = tuple[str, str]
 
 
@@ -31,11 +26,6 @@ def instructions() -> list[Instruction]:
 def arguments_of(word: str) -> list[str]:
     """Returns the arguments of every instruction with this name."""
     return [rest for each, rest in instructions() if each == word]
-
-
-def test_every_line_is_an_instruction_and_the_first_is_from() -> None:
-    assert {word for word, _ in instructions()} <= INSTRUCTIONS
-    assert instructions()[0][0] == "FROM"
 
 
 def test_base_images_are_pinned_by_a_tag_that_is_not_latest() -> None:
@@ -55,13 +45,6 @@ def test_copied_files_exist_or_are_the_wheel_and_are_in_the_build_context() -> N
     for source in copied:
         assert source == wheel or (ROOT / source).is_file()
         assert any(Path(source).match(each) or source.startswith(each) for each in included)
-
-
-def test_files_are_copied_from_existing_stages() -> None:
-    stages = {line.split()[-1] for line in arguments_of("FROM") if " AS " in line}
-
-    assert {stage for line in arguments_of("COPY") for stage in re.findall(r"--from=(\S+)", line)} == stages
-    assert any("venv /opt/kraftwatch" in line for line in arguments_of("RUN"))
 
 
 def test_packages_are_verified_by_hash_and_package_lists_are_deleted() -> None:

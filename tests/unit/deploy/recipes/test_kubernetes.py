@@ -132,12 +132,6 @@ def test_all_selectors_match_the_pod() -> None:
     assert of_kind("SparkApplication")["spec"]["driver"]["labels"] == labels
 
 
-def test_driver_has_the_service_account_of_the_operators_chart() -> None:
-    driver = of_kind("SparkApplication")["spec"]["driver"]
-
-    assert driver["serviceAccount"] == "spark-operator-spark", "RELEASE-spark, with the release of the chart's own page"
-
-
 def test_network_policy_allows_driver_executors_and_api_server() -> None:
     spark = of_kind("SparkApplication")["spec"]
     each_other = [{"podSelector": {"matchLabels": spark["driver"]["labels"]}}]

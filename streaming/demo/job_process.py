@@ -233,7 +233,7 @@ class JobProcess:
             newest[str(alert.line["fingerprint"])] = alert
         return [alert for alert in newest.values() if alert.state == "firing"]
 
-    def _newest_output(self) -> str:
+    def newest_output(self) -> str:
         """Returns the newest output of the job, Spark and the gatherer."""
         logs = (self.log, *(self.checkpoint / "log" / name for name in ("spark.err", "gather.log")))
         texts = (log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
@@ -255,7 +255,7 @@ class JobProcess:
             if self._process is not None and self.has_ended:
                 code = self._process.returncode
                 raise JobProcessError(
-                    f"awaiting {awaited}: the job ended with exit code {code}: {self._newest_output()}"
+                    f"awaiting {awaited}: the job ended with exit code {code}: {self.newest_output()}"
                 )
             if time.monotonic() > deadline:
                 lines = ", ".join(

@@ -88,17 +88,47 @@ class ChaosContext:
         fact.end = fact.start + seconds
 
 
+Needs = Callable[[ChaosContext], Mapping[str, Sequence[int]]]
+"""What a fault needs for itself, by name: all choices. One of each is chosen."""
+Run = Callable[[ChaosContext, int], Iterator[None]]
+"""Begins the fault with the chosen node, yields, and ends it when it is continued. May raise NotNowError."""
+Step = Callable[[ChaosContext, int], Iterator[None] | None]
+"""A part of a fault with the chosen node; what it yields is a time at which it waits."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChaosFault:
     """A kind of fault."""
 
     name: str
-    needs: Callable[[ChaosContext], Mapping[str, Sequence[int]]]
-    """Returns what a fault of this kind needs for itself, by name: all choices. One of each is chosen."""
-    run: Callable[[ChaosContext, int], Iterator[None]]
-    """Begins the fault with the chosen node, yields, and ends it when it is continued. May raise NotNowError."""
+    needs: Needs
+    run: Run
     weight: int = 2
     longest_s: float = 120.0
+
+
+def only(name: str, where: Callable[[ChaosContext], object] = lambda _: True) -> Needs:
+    """Returns what a fault needs of which there is one, in a run where it exists."""
+    return lambda context: {name: (0,) if where(context) else ()}
+
+
+def controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """Any controller."""
+    return {"controller": context.lab.controllers}
+
+
+def brokers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """Any broker."""
+    return {"broker": context.lab.brokers}
+
+
+def jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
+    """Any job."""
+    return {"job": [*context.monitor.jobs]}
+
+
+STORE = only("store", lambda context: context.monitor.relays)
+TOPIC = only("topic", lambda context: context.monitor.relays)
 
 
 @contextmanager
@@ -110,6 +140,18 @@ def facts_while(context: ChaosContext, *facts: Fact) -> Iterator[None]:
         context.facts.end(*facts)
 
 
-def only(name: str) -> Callable[[ChaosContext], Mapping[str, Sequence[int]]]:
-    """Returns what a fault needs of which there is one."""
-    return lambda context: {name: (0,)}
+def lasting(kind: Kind, begin: Step, end: Step, *, subject: object = None, off_s: float = 0.0) -> Run:
+    """Returns a fault with which something is so, of the node or of a subject, from its beginning to its end.
+
+    `off_s`: for so long afterwards the monitor may observe nothing.
+    """
+
+    def run(context: ChaosContext, node: int) -> Iterator[None]:
+        with facts_while(context, context.facts.begin(kind, node if subject is None else subject)):
+            yield from begin(context, node) or ()
+            yield
+            yield from end(context, node) or ()
+        if off_s:
+            context.monitor_off_for(off_s)
+
+    return run

@@ -3,11 +3,13 @@
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import requests
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcessError
@@ -18,7 +20,6 @@ from tests.chaos.set_clock import SetClock
 from tests.evaluation.counted_sinks import CountedSinks, counted_sinks
 from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
-from tests.kill_campaign.shared_campaign import notifies
 from tests.own_network import OwnNetwork
 from tests.postgres_server import PostgresServer
 
@@ -46,7 +47,7 @@ class ChaosJob:
     marker: Path
     """The folder by which its processes are found."""
     clock: SetClock
-    network: OwnNetwork | None = None
+    network: OwnNetwork = field(init=False)
     """Its own network, if there are two jobs."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """What it reaches from there: store, topic and sinks."""
@@ -87,6 +88,12 @@ class ChaosJob:
         """Starts it if it has ended by itself, or has not started; None if there is nothing to start."""
         return self.start() if not self.is_starting and (self._failed or self.process.has_ended) else None
 
+    def started_if_ended(self) -> Iterator[None]:
+        """Does so, and yields until the start has ended."""
+        self.restart_if_ended()
+        while self.is_starting:
+            yield
+
     def await_start(self) -> None:
         """Waits for a start that has not ended."""
         if self._starting is not None:
@@ -101,12 +108,13 @@ class ChaosMonitor:
     jobs: Mapping[int, ChaosJob] = field(default_factory=dict)
     """Numbered from 1."""
     relays: Sequence[RelayProcess] = ()
-    topic: Lab | None = None
-    store: PostgresServer | None = None
+    """Without them there is neither topic nor store."""
+    topic: Lab = field(init=False)
+    store: PostgresServer = field(init=False)
 
     def active(self) -> int | None:
         """Returns the job that notifies; None if none says so."""
-        return next((number for number, job in self.jobs.items() if notifies(job.process) == 1), None)
+        return next((number for number, job in self.jobs.items() if _notifies(job.process)), None)
 
     def alerts(self) -> Sequence[AlertLine]:
         """Returns the lines of the file that all jobs write."""
@@ -115,6 +123,13 @@ class ChaosMonitor:
     def firing(self) -> Sequence[AlertLine]:
         """Returns the alerts that are active by these lines."""
         return self.jobs[1].process.firing()
+
+
+def _notifies(job: ConfiguredJob) -> bool:
+    with suppress(requests.RequestException):
+        lines = requests.get(f"http://{job.address}/metrics", timeout=2).text.splitlines()
+        return any(line.startswith("kraftwatch_notifies") and float(line.split()[-1]) == 1 for line in lines)
+    return False
 
 
 @contextmanager
@@ -144,20 +159,16 @@ def _job(folder: Path, monitor: ChaosMonitor, stack: ExitStack, jobs: int) -> Ch
     # What it wrote is kept: the disk ends with the mount namespace.
     kept = folder.with_name(f"{folder.name}-end")
     stack.callback(shutil.copytree, folder, kept, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
+    options: dict[str, Any] = {"folder": folder, "name": CLUSTER, "bootstrap": (), "environment": environment}
     if jobs == 1:
-        process = ConfiguredJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment)
-        return ChaosJob(process=process, marker=marker, clock=clock)
-    assert monitor.store is not None
-    assert monitor.topic is not None
-    ports = {
-        "store": [monitor.store.port],
-        "topic": [int(each.rpartition(":")[2]) for each in monitor.topic.broker_bootstrap],
-        "sinks": [int(each.rstrip("/").rpartition(":")[2]) for each in monitor.sinks.urls],
-    }
+        return ChaosJob(process=ConfiguredJob(**options), marker=marker, clock=clock)
     network = stack.enter_context(OwnNetwork())
-    network.reach(*chain.from_iterable(ports.values()))
-    process = SeparateJob(folder=folder, name=CLUSTER, bootstrap=(), environment=environment, network=network)
-    return ChaosJob(process=process, marker=marker, clock=clock, network=network, ports=ports)
+    job = ChaosJob(process=SeparateJob(**options, network=network), marker=marker, clock=clock)
+    places = {"store": [f":{monitor.store.port}"], "topic": monitor.topic.broker_bootstrap, "sinks": monitor.sinks.urls}
+    job.network = network
+    job.ports = {name: [int(url.rstrip("/").rpartition(":")[2]) for url in urls] for name, urls in places.items()}
+    network.reach(*chain.from_iterable(job.ports.values()))
+    return job
 
 
 def _shared(folder: Path, stack: ExitStack, monitor: ChaosMonitor, cluster: dict[str, Any]) -> Mapping[str, Any]:

@@ -241,8 +241,10 @@ class ChaosRun:
 
 
 def _expanded(context: ChaosContext, name: str, node: int) -> frozenset[tuple[str, int]]:
-    if name == "every broker":
-        return frozenset(("broker", each) for each in context.lab.brokers)
+    if name.startswith("every "):
+        kind = name.removeprefix("every ")
+        nodes = context.lab.brokers if kind == "broker" else context.lab.controllers
+        return frozenset((kind, each) for each in nodes)
     return frozenset({(name, node)})
 
 

@@ -1,20 +1,12 @@
 """The faults of clocks that are set: of a controller's host, or of a job's."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, facts_while
+from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, controllers, facts_while
 from tests.chaos.facts import Kind
 from tests.chaos.set_clock import clock_library
 
 STEPS_S = (-300.0, -40.0, -5.0, 5.0, 40.0, 300.0, 3_600.0)
-
-
-def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"controller": context.lab.controllers if clock_library() else ()}
-
-
-def _first_job(_: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": (1,) if clock_library() else ()}
 
 
 def _controller_clock(context: ChaosContext, node: int) -> Iterator[None]:
@@ -51,6 +43,10 @@ def _job_clock(context: ChaosContext, _: int) -> Iterator[None]:
 
 
 CLOCK_FAULTS = (
-    ChaosFault(name="a controller's clock is set", needs=_controllers, run=_controller_clock),
-    ChaosFault(name="the jobs' clock is set", needs=_first_job, run=_job_clock),
+    ChaosFault(
+        name="a controller's clock is set",
+        needs=lambda context: controllers(context) if clock_library() else {"controller": ()},
+        run=_controller_clock,
+    ),
+    ChaosFault(name="the jobs' clock is set", needs=lambda _: {"job": (1,) if clock_library() else ()}, run=_job_clock),
 )

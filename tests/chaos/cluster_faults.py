@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from deploy.lab import LabError
-from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, NotNowError, facts_while, only
+from tests.chaos.chaos_fault import (
+    RECONNECT_S,
+    ChaosContext,
+    ChaosFault,
+    NotNowError,
+    Run,
+    Step,
+    brokers,
+    controllers,
+    facts_while,
+    lasting,
+    only,
+)
+from tests.chaos.chaos_lab import ChaosLab
 from tests.chaos.facts import Kind
 from tests.chaos.packet_filter import MONITOR, BrokenPath, Cut
 
@@ -20,17 +33,9 @@ while True:
 """
 
 
-def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"controller": context.lab.controllers}
-
-
 def _leader(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     leader = context.leader()
     return {"controller": () if leader is None else (leader,)}
-
-
-def _brokers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"broker": context.lab.brokers}
 
 
 def _members(context: ChaosContext) -> Mapping[str, Sequence[int]]:
@@ -38,26 +43,20 @@ def _members(context: ChaosContext) -> Mapping[str, Sequence[int]]:
     return {"controller": context.lab.controllers, "membership": (0,)}
 
 
-def _kill_controller(context: ChaosContext, node: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
-        context.lab.kill(node)
+def _resume_controller(context: ChaosContext, node: int) -> None:
+    context.lab.resume(node)
+    context.uncertain_for(node, RECONNECT_S)
+
+
+def _pause_majority(context: ChaosContext, _: int) -> Iterator[None]:
+    """Those that are left elect no leader."""
+    controllers = context.lab.controllers
+    paused = context.random.sample(controllers, len(controllers) // 2 + 1)
+    with facts_while(context, *(context.facts.begin(Kind.SILENT, each) for each in paused)):
+        context.lab.pause(*paused)
         yield
-        context.restart_controller(node)
-
-
-def _stop_controller(context: ChaosContext, node: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
-        context.lab.stop(node)
-        yield
-        context.restart_controller(node)
-
-
-def _pause_controller(context: ChaosContext, node: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
-        context.lab.pause(node)
-        yield
-        context.lab.resume(node)
-        context.uncertain_for(node, RECONNECT_S)
+        for each in paused:
+            _resume_controller(context, each)
 
 
 def _slow_controller(context: ChaosContext, node: int) -> Iterator[None]:
@@ -68,8 +67,17 @@ def _slow_controller(context: ChaosContext, node: int) -> Iterator[None]:
         yield
         slowing.kill()
         slowing.wait()
-        context.lab.resume(node)
-        context.uncertain_for(node, RECONNECT_S)
+        _resume_controller(context, node)
+
+
+def _broken(context: ChaosContext, kind: Kind, paths: Sequence[BrokenPath], *nodes: int) -> Iterator[None]:
+    """Something is so of nodes while these paths are broken; who was cut off from others connects again."""
+    with facts_while(context, *(context.facts.begin(kind, each) for each in nodes)):
+        context.lab.filter.change(*paths)
+        yield
+        context.lab.filter.restore(*paths)
+        for each in nodes if kind in (Kind.SILENT, Kind.UNCERTAIN) else ():
+            context.uncertain_for(each, RECONNECT_S)
 
 
 def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
@@ -80,42 +88,30 @@ def _cut_off_controller(context: ChaosContext, node: int) -> Iterator[None]:
         *(BrokenPath(source=each, target=node, cut=cut) for each in others),
         *(BrokenPath(source=node, target=each, cut=cut) for each in context.lab.controllers if each != node),
     ]
-    with facts_while(context, context.facts.begin(Kind.SILENT, node)):
-        context.lab.filter.change(*paths)
-        yield
-        context.lab.filter.restore(*paths)
-        context.uncertain_for(node, RECONNECT_S)
+    return _broken(context, Kind.SILENT, paths, node)
 
 
 def _one_way_controller(context: ChaosContext, node: int) -> Iterator[None]:
     """Requests of a controller arrive, answers do not; or nobody reaches it, and it reaches everybody."""
-    to_others = [each for each in context.lab.controllers if each != node]
+    others = [each for each in context.lab.controllers if each != node]
     if context.random.random() < 0.5:
-        paths = [BrokenPath(source=node, target=each, requests=False) for each in to_others]
+        paths = [BrokenPath(source=node, target=each, requests=False) for each in others]
     else:
-        paths = [BrokenPath(source=each, target=node) for each in to_others]
-    with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
-        context.lab.filter.change(*paths)
-        yield
-        context.lab.filter.restore(*paths)
-        context.uncertain_for(node, RECONNECT_S)
+        paths = [BrokenPath(source=each, target=node) for each in others]
+    return _broken(context, Kind.UNCERTAIN, paths, node)
 
 
 def _cut_monitor_from_one(context: ChaosContext, node: int) -> Iterator[None]:
     path = BrokenPath(source=MONITOR, target=node, cut=context.random.choice((*Cut,)))
-    with facts_while(context, context.facts.begin(Kind.NOT_OBSERVED, node)):
-        context.lab.filter.change(path)
-        yield
-        context.lab.filter.restore(path)
+    return _broken(context, Kind.NOT_OBSERVED, [path], node)
 
 
 def _cut_monitor_from_all(context: ChaosContext, _: int) -> Iterator[None]:
     """Packets vanish: if all controllers refused connections, nobody could tell it from controllers that are down."""
-    paths = [BrokenPath(source=MONITOR, target=each) for each in context.lab.controllers]
-    with facts_while(context, *(context.facts.begin(Kind.NOT_OBSERVED, each) for each in context.lab.controllers)):
-        context.lab.filter.change(*paths)
-        yield
-        context.lab.filter.restore(*paths)
+    controllers = context.lab.controllers
+    return _broken(
+        context, Kind.NOT_OBSERVED, [BrokenPath(source=MONITOR, target=each) for each in controllers], *controllers
+    )
 
 
 def _replace_disk(context: ChaosContext, node: int) -> Iterator[None]:
@@ -212,21 +208,15 @@ def _forget_names(context: ChaosContext, _: int) -> Iterator[None]:
         lab.forget_names(())
 
 
-def _kill_broker(context: ChaosContext, node: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
-        context.lab.kill(node)
-        yield
-        context.lab.start(node, wait=False)
-        context.facts.instant(Kind.STARTED, node)
-        yield from _until_unfenced(context, node)
+def _start_broker(context: ChaosContext, node: int) -> Iterator[None]:
+    context.lab.start(node, wait=False)
+    context.facts.instant(Kind.STARTED, node)
+    yield from _until_unfenced(context, node)
 
 
-def _pause_broker(context: ChaosContext, node: int) -> Iterator[None]:
-    with facts_while(context, context.facts.begin(Kind.BROKER_SILENT, node)):
-        context.lab.pause(node)
-        yield
-        context.lab.resume(node)
-        yield from _until_unfenced(context, node)
+def _resume_broker(context: ChaosContext, node: int) -> Iterator[None]:
+    context.lab.resume(node)
+    yield from _until_unfenced(context, node)
 
 
 def _cut_off_broker(context: ChaosContext, node: int) -> Iterator[None]:
@@ -270,23 +260,33 @@ def _elect_uncleanly(context: ChaosContext, _: int) -> Iterator[None]:
         yield from _until_unfenced(context, unclean.killed_broker)
 
 
+def _down(begin: Callable[[ChaosLab, int], None]) -> Run:
+    return lasting(Kind.SILENT, lambda context, node: begin(context.lab, node), ChaosContext.restart_controller)
+
+
+def _broker_down(begin: Callable[[ChaosLab, int], None], end: Step) -> Run:
+    return lasting(Kind.BROKER_SILENT, lambda context, node: begin(context.lab, node), end)
+
+
+_PAUSED = lasting(Kind.SILENT, lambda context, node: context.lab.pause(node), _resume_controller)
 CLUSTER_FAULTS = (
-    ChaosFault(name="a controller is killed", needs=_controllers, run=_kill_controller, weight=4),
-    ChaosFault(name="the leader is killed", needs=_leader, run=_kill_controller, weight=4),
-    ChaosFault(name="a controller is stopped", needs=_controllers, run=_stop_controller),
-    ChaosFault(name="a controller is paused", needs=_controllers, run=_pause_controller, weight=4),
-    ChaosFault(name="a controller is slow", needs=_controllers, run=_slow_controller),
-    ChaosFault(name="a controller is cut off", needs=_controllers, run=_cut_off_controller, weight=4),
-    ChaosFault(name="a controller is cut off in one direction", needs=_controllers, run=_one_way_controller),
-    ChaosFault(name="the monitor is cut off from a controller", needs=_controllers, run=_cut_monitor_from_one),
+    ChaosFault(name="a controller is killed", needs=controllers, run=_down(ChaosLab.kill), weight=4),
+    ChaosFault(name="the leader is killed", needs=_leader, run=_down(ChaosLab.kill), weight=4),
+    ChaosFault(name="a controller is stopped", needs=controllers, run=_down(ChaosLab.stop)),
+    ChaosFault(name="a controller is paused", needs=controllers, run=_PAUSED, weight=4),
+    ChaosFault(name="a majority is paused", needs=only("every controller"), run=_pause_majority, weight=1),
+    ChaosFault(name="a controller is slow", needs=controllers, run=_slow_controller),
+    ChaosFault(name="a controller is cut off", needs=controllers, run=_cut_off_controller, weight=4),
+    ChaosFault(name="a controller is cut off in one direction", needs=controllers, run=_one_way_controller),
+    ChaosFault(name="the monitor is cut off from a controller", needs=controllers, run=_cut_monitor_from_one),
     ChaosFault(name="the monitor is cut off", needs=only("monitor"), run=_cut_monitor_from_all, weight=1),
     ChaosFault(name="a disk is replaced", needs=_members, run=_replace_disk),
     ChaosFault(name="a voter is removed and added", needs=_members, run=_remove_voter),
     ChaosFault(name="an old copy of a disk is restored", needs=_members, run=_restore_old_disk),
     ChaosFault(name="a controller moves to another port", needs=_members, run=_move_endpoint),
     ChaosFault(name="the controllers' names are lost", needs=only("names"), run=_forget_names, weight=1),
-    ChaosFault(name="a broker is killed", needs=_brokers, run=_kill_broker),
-    ChaosFault(name="a broker is paused", needs=_brokers, run=_pause_broker),
-    ChaosFault(name="a broker is cut off", needs=_brokers, run=_cut_off_broker),
+    ChaosFault(name="a broker is killed", needs=brokers, run=_broker_down(ChaosLab.kill, _start_broker)),
+    ChaosFault(name="a broker is paused", needs=brokers, run=_broker_down(ChaosLab.pause, _resume_broker)),
+    ChaosFault(name="a broker is cut off", needs=brokers, run=_cut_off_broker),
     ChaosFault(name="an unclean election", needs=only("every broker"), run=_elect_uncleanly),
 )

@@ -1,35 +1,25 @@
 """The faults of full disks: of a controller, of a job, of the store."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests.chaos import small_disk
-from tests.chaos.chaos_fault import STARTS_S, ChaosContext, ChaosFault, facts_while
+from tests.chaos.chaos_fault import STARTS_S, STORE, ChaosContext, ChaosFault, controllers, jobs, lasting
 from tests.chaos.facts import Kind
 
 
-def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"controller": context.lab.controllers}
-
-
-def _jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": [*context.monitor.jobs]}
-
-
-def _store(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"store": () if context.monitor.store is None else (0,)}
-
-
-def _full_controller(context: ChaosContext, node: int) -> Iterator[None]:
-    """A controller that cannot write ends; it is started when there is space."""
-    lab, disk = context.lab, context.lab.node(node).disk
+def _disk(context: ChaosContext, node: int) -> Path:
+    disk = context.lab.node(node).disk
     assert disk is not None
-    with facts_while(context, context.facts.begin(Kind.UNCERTAIN, node)):
-        small_disk.fill(disk)
-        yield
-        small_disk.free(disk)
-        if lab.node(node).running:
-            lab.kill(node)
-        context.restart_controller(node)
+    return disk
+
+
+def _free_controller(context: ChaosContext, node: int) -> None:
+    """A controller that cannot write has ended."""
+    small_disk.free(_disk(context, node))
+    if context.lab.node(node).running:
+        context.lab.kill(node)
+    context.restart_controller(node)
 
 
 def _full_job(context: ChaosContext, number: int) -> Iterator[None]:
@@ -40,27 +30,35 @@ def _full_job(context: ChaosContext, number: int) -> Iterator[None]:
         yield
         small_disk.free(job.folder)
         yield  # It may be about to end.
-        job.restart_if_ended()
-        while job.is_starting:
-            yield
+        yield from job.started_if_ended()
     context.monitor_off_for(STARTS_S)
 
 
-def _full_store(context: ChaosContext, _: int) -> Iterator[None]:
-    """PostgreSQL refuses to write, or ends and is started when there is space."""
+def _free_store(context: ChaosContext, _: int) -> None:
+    """PostgreSQL has refused to write, or has ended."""
     store = context.monitor.store
-    assert store is not None
-    with facts_while(context, context.facts.begin(Kind.MONITOR_OFF)):
-        small_disk.fill(store.folder)
-        yield
-        small_disk.free(store.folder)
-        store.stop()
-        store.start()
-    context.monitor_off_for(STARTS_S)
+    small_disk.free(store.folder)
+    store.stop()
+    store.start()
 
 
 DISK_FAULTS = (
-    ChaosFault(name="a controller's disk is full", needs=_controllers, run=_full_controller),
-    ChaosFault(name="a job's disk is full", needs=_jobs, run=_full_job, longest_s=60),
-    ChaosFault(name="the store's disk is full", needs=_store, run=_full_store, longest_s=60),
+    ChaosFault(
+        name="a controller's disk is full",
+        needs=controllers,
+        run=lasting(Kind.UNCERTAIN, lambda context, node: small_disk.fill(_disk(context, node)), _free_controller),
+    ),
+    ChaosFault(name="a job's disk is full", needs=jobs, run=_full_job, longest_s=60),
+    ChaosFault(
+        name="the store's disk is full",
+        needs=STORE,
+        run=lasting(
+            Kind.MONITOR_OFF,
+            lambda context, _: small_disk.fill(context.monitor.store.folder),
+            _free_store,
+            subject="",
+            off_s=STARTS_S,
+        ),
+        longest_s=60,
+    ),
 )

@@ -4,41 +4,28 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from tests.chaos.chaos_fault import STARTS_S, ChaosContext, ChaosFault, facts_while, only
+from tests.chaos.chaos_fault import (
+    STARTS_S,
+    STORE,
+    TOPIC,
+    ChaosContext,
+    ChaosFault,
+    Run,
+    facts_while,
+    jobs,
+    lasting,
+    only,
+)
 from tests.chaos.facts import Kind
+from tests.job.busy_processes import BUSY
 from tests.kill_campaign import job_processes
 from tests.kill_campaign.kill_point import Role
 from tests.kill_campaign.sink_services import Availability
 
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 BUSY_PROCESSES = 6
-
-
-def _relays(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"relay": range(len(context.monitor.relays))}
-
-
-def _jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": [*context.monitor.jobs]}
-
-
-def _gatherer(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": () if context.monitor.relays else [*context.monitor.jobs]}
-
-
-def _separate_jobs(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"job": [number for number, job in context.monitor.jobs.items() if job.network is not None]}
-
-
-def _topic(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"topic": () if context.monitor.topic is None else (0,)}
-
-
-def _store(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"store": () if context.monitor.store is None else (0,)}
 
 
 def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
@@ -52,6 +39,16 @@ def _kill_job(context: ChaosContext, number: int) -> Iterator[None]:
             yield
 
 
+def _kill_workers(context: ChaosContext, number: int) -> Iterator[None]:
+    """The job's query ends, and with it the job, which is started again."""
+    job = context.monitor.jobs[number]
+    with context.job_off(number):
+        _signal(job_processes.with_role(job.marker, Role.WORKER), signal.SIGKILL)
+        yield
+        yield from job.started_if_ended()
+    context.monitor_off_for(STARTS_S)
+
+
 def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
     with context.job_off(number):
         pids = job_processes.pids(context.monitor.jobs[number].marker)
@@ -63,7 +60,6 @@ def _pause_job(context: ChaosContext, number: int) -> Iterator[None]:
 def _cut_off_job(context: ChaosContext, number: int) -> Iterator[None]:
     """One of two jobs reaches its store, the topic or the sinks no longer, or several of them."""
     job = context.monitor.jobs[number]
-    assert job.network is not None
     places = context.random.choice((*([each] for each in job.ports), [*job.ports]))
     with context.job_off(number):
         job.network.cut(*(port for place in places for port in job.ports[place]))
@@ -78,35 +74,10 @@ def _kill_gatherer(context: ChaosContext, number: int) -> Iterator[None]:
     yield
 
 
-def _kill_relay(context: ChaosContext, number: int) -> Iterator[None]:
+def _kill_relay(context: ChaosContext, number: int) -> None:
     """The other relay goes on."""
-    relay = context.monitor.relays[number]
-    with facts_while(context, context.facts.begin(Kind.RELAY_OFF, number)):
-        context.monitor_off_for(STARTS_S)
-        relay.kill()
-        yield
-        relay.start()
-
-
-def _pause_topic(context: ChaosContext, _: int) -> Iterator[None]:
-    """The cluster with the observations does not answer."""
-    topic = context.monitor.topic
-    assert topic is not None
-    with facts_while(context, context.facts.begin(Kind.MONITOR_OFF)):
-        topic.pause(*topic.controllers)
-        yield
-        topic.resume(*topic.controllers)
     context.monitor_off_for(STARTS_S)
-
-
-def _stop_store(context: ChaosContext, _: int) -> Iterator[None]:
-    store = context.monitor.store
-    assert store is not None
-    with facts_while(context, context.facts.begin(Kind.MONITOR_OFF)):
-        store.stop()
-        yield
-        store.start()
-    context.monitor_off_for(STARTS_S)
+    context.monitor.relays[number].kill()
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:
@@ -115,19 +86,20 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _sink_off(name: str) -> Callable[[ChaosContext, int], Iterator[None]]:
-    def run(context: ChaosContext, _: int) -> Iterator[None]:
-        service = context.monitor.sinks.services.named(name)
-        with facts_while(context, context.facts.begin(Kind.SINK_OFF, name)):
-            service.availability = context.random.choice((Availability.DOWN, Availability.SLOW))
-            yield
-            service.availability = Availability.UP
+def _sink_off(name: str) -> Run:
+    def set_availability(context: ChaosContext, *choices: Availability) -> None:
+        context.monitor.sinks.services.named(name).availability = context.random.choice(choices)
 
-    return run
+    return lasting(
+        Kind.SINK_OFF,
+        lambda context, _: set_availability(context, Availability.DOWN, Availability.SLOW, Availability.SILENT),
+        lambda context, _: set_availability(context, Availability.UP),
+        subject=name,
+    )
 
 
 def _busy_host(context: ChaosContext, _: int) -> Iterator[None]:
-    command = [sys.executable, "-S", "-c", _BUSY]
+    command = [sys.executable, "-S", "-c", BUSY]
     with facts_while(context, context.facts.begin(Kind.BUSY)):
         busy = [subprocess.Popen(command) for _ in range(BUSY_PROCESSES)]
         yield
@@ -137,13 +109,50 @@ def _busy_host(context: ChaosContext, _: int) -> Iterator[None]:
 
 
 MONITOR_FAULTS = (
-    ChaosFault(name="a job is killed", needs=_jobs, run=_kill_job, weight=3, longest_s=40),
-    ChaosFault(name="a job is paused", needs=_jobs, run=_pause_job, weight=1, longest_s=60),
-    ChaosFault(name="a job is cut off", needs=_separate_jobs, run=_cut_off_job, weight=3),
-    ChaosFault(name="the gatherer is killed", needs=_gatherer, run=_kill_gatherer, weight=1),
-    ChaosFault(name="a relay is killed", needs=_relays, run=_kill_relay),
-    ChaosFault(name="the topic's broker is paused", needs=_topic, run=_pause_topic, longest_s=60),
-    ChaosFault(name="the store is stopped", needs=_store, run=_stop_store, longest_s=60),
+    ChaosFault(name="a job is killed", needs=jobs, run=_kill_job, weight=3, longest_s=40),
+    ChaosFault(name="a job is paused", needs=jobs, run=_pause_job, weight=1, longest_s=60),
+    ChaosFault(
+        name="a job is cut off",
+        needs=lambda context: jobs(context) if len(context.monitor.jobs) > 1 else {"job": ()},
+        run=_cut_off_job,
+        weight=3,
+    ),
+    ChaosFault(name="a job's Python workers are killed", needs=jobs, run=_kill_workers, weight=1, longest_s=20),
+    ChaosFault(
+        name="the gatherer is killed",
+        needs=lambda context: {"job": ()} if context.monitor.relays else jobs(context),
+        run=_kill_gatherer,
+        weight=1,
+    ),
+    ChaosFault(
+        name="a relay is killed",
+        needs=lambda context: {"relay": range(len(context.monitor.relays))},
+        run=lasting(Kind.RELAY_OFF, _kill_relay, lambda context, number: context.monitor.relays[number].start()),
+    ),
+    ChaosFault(
+        name="the topic's broker is paused",
+        needs=TOPIC,
+        run=lasting(
+            Kind.MONITOR_OFF,
+            lambda context, _: context.monitor.topic.pause(*context.monitor.topic.controllers),
+            lambda context, _: context.monitor.topic.resume(*context.monitor.topic.controllers),
+            subject="",
+            off_s=STARTS_S,
+        ),
+        longest_s=60,
+    ),
+    ChaosFault(
+        name="the store is stopped",
+        needs=STORE,
+        run=lasting(
+            Kind.MONITOR_OFF,
+            lambda context, _: context.monitor.store.stop(),
+            lambda context, _: context.monitor.store.start(),
+            subject="",
+            off_s=STARTS_S,
+        ),
+        longest_s=60,
+    ),
     ChaosFault(name="PagerDuty is off", needs=only("pagerduty"), run=_sink_off("pagerduty")),
     ChaosFault(name="Slack is off", needs=only("slack"), run=_sink_off("slack"), weight=1),
     ChaosFault(name="the host is busy", needs=only("host"), run=_busy_host, weight=1, longest_s=60),

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, facts_while, only
+from tests.chaos.chaos_fault import RECONNECT_S, ChaosContext, ChaosFault, controllers, facts_while, only
 from tests.chaos.facts import Kind
 from tests.chaos.packet_filter import MONITOR, BrokenPath, Cut, SlowPath
 
@@ -41,11 +41,7 @@ def _slow(context: ChaosContext, pairs: Sequence[tuple[int, int]], kind: Mapping
     context.lab.filter.restore(*paths)
 
 
-def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"controller": context.lab.controllers}
-
-
 NETWORK_FAULTS = (
-    ChaosFault(name="a controller's network is slow", needs=_controllers, run=_slow_controller),
+    ChaosFault(name="a controller's network is slow", needs=controllers, run=_slow_controller),
     ChaosFault(name="the monitor's network is slow", needs=only("monitor"), run=_slow_monitor),
 )

@@ -4,18 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy.lab import LabError
-from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError, facts_while
+from tests.chaos.chaos_fault import ChaosContext, ChaosFault, NotNowError, Run, controllers, facts_while, only
 from tests.chaos.chaos_lab import SESSION_S, ChaosLab
 from tests.chaos.facts import Kind
 from tests.lab_certificate_authority import LabCertificateAuthority
 
 
 def _controllers(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"controller": context.lab.controllers if context.lab.secured else ()}
-
-
-def _monitor(context: ChaosContext) -> Mapping[str, Sequence[int]]:
-    return {"monitor": (0,) if context.lab.secured else ()}
+    return controllers(context) if context.lab.secured else {"controller": ()}
 
 
 def _expired(lab: ChaosLab) -> Path:
@@ -30,25 +26,16 @@ def _expiring(lab: ChaosLab) -> Path:
     return lab.security.authority.issue("expiring", common_name="server", days=(-7, 1))
 
 
-def _bad_certificate(make: Callable[[ChaosLab], Path]) -> Callable[[ChaosContext, int], Iterator[None]]:
-    """A controller is restarted with a certificate that nobody accepts, later with its own."""
+def _certificate(make: Callable[[ChaosLab], Path], *kinds: Kind) -> Run:
+    """A controller is restarted with this certificate, later with its own."""
 
     def run(context: ChaosContext, node: int) -> Iterator[None]:
-        facts = [context.facts.begin(kind, node) for kind in (Kind.SILENT, Kind.BAD_CERTIFICATE)]
-        with facts_while(context, *facts):
+        with facts_while(context, *(context.facts.begin(kind, node) for kind in kinds)):
             _restart(context, node, make(context.lab))
             yield
             _restart(context, node, None)
 
     return run
-
-
-def _expiring_certificate(context: ChaosContext, node: int) -> Iterator[None]:
-    """A controller is restarted with a certificate that is valid for a day, later with its own."""
-    with facts_while(context, context.facts.begin(Kind.EXPIRING, node)):
-        _restart(context, node, _expiring(context.lab))
-        yield
-        _restart(context, node, None)
 
 
 def _restart(context: ChaosContext, node: int, certificate: Path | None) -> None:
@@ -77,9 +64,18 @@ def _change_password(context: ChaosContext, _: int) -> Iterator[None]:
         lab.tell_password()
 
 
+REFUSED = (Kind.SILENT, Kind.BAD_CERTIFICATE)
+"""Nobody accepts the certificate."""
 SECURITY_FAULTS = (
-    ChaosFault(name="a controller's certificate has expired", needs=_controllers, run=_bad_certificate(_expired)),
-    ChaosFault(name="a controller's certificate is foreign", needs=_controllers, run=_bad_certificate(_foreign)),
-    ChaosFault(name="a controller's certificate expires soon", needs=_controllers, run=_expiring_certificate),
-    ChaosFault(name="the monitor's password is changed", needs=_monitor, run=_change_password, longest_s=90.0),
+    ChaosFault(name="a controller's certificate has expired", needs=_controllers, run=_certificate(_expired, *REFUSED)),
+    ChaosFault(name="a controller's certificate is foreign", needs=_controllers, run=_certificate(_foreign, *REFUSED)),
+    ChaosFault(
+        name="a controller's certificate expires soon", needs=_controllers, run=_certificate(_expiring, Kind.EXPIRING)
+    ),
+    ChaosFault(
+        name="the monitor's password is changed",
+        needs=only("monitor", lambda context: context.lab.secured),
+        run=_change_password,
+        longest_s=90.0,
+    ),
 )

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -35,8 +35,8 @@ from tests.job.configured_job import ConfiguredJob
 from tests.job.job_state import get_json, scrape
 from tests.job.relay_process import RelayProcess
 from tests.kill_campaign import job_processes
-from tests.kill_campaign.instrumentation import SETTINGS, Settings, wall_ms
-from tests.kill_campaign.sink_services import Availability, SinkServices, running_services
+from tests.kill_campaign.instrumentation import Settings, wall_ms
+from tests.kill_campaign.sink_services import Availability, SinkServices, people_sinks, running_services
 
 CONSOLE = Console(highlight=False, soft_wrap=True)
 CLUSTERS = ("amber", "birch", "cedar", "delta", "ember", "fir", "garnet", "hazel")
@@ -63,10 +63,6 @@ BOUNDS = {
 }
 """What the documents say."""
 TOPIC = "observations"
-SINKS = (
-    {"pagerduty": {"routing_key": "0123456789abcdef0123456789abcdef", "repeat": "1h"}},
-    {"slack": {"token": "xoxb-0123456789", "channel": "#kafka", "repeat": "1h"}},
-)
 AVAILABILITY = (*[Availability.UP] * 6, Availability.SLOW, Availability.DOWN)
 
 
@@ -175,16 +171,13 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
     topic = None
     if os.environ.get("SOURCE") == "kafka":
         topic = stack.enter_context(Lab(folder / "topic", controllers=0, combined=1, brokers=0))
-    settings = Settings(
-        pagerduty_url=services.pagerduty.server.url,
-        slack_url=f"{services.slack.server.url}/api/",
-        ca_file=services.ca_file,
+    settings = services.write_settings(
+        folder,
         recording=str(folder / "day.json"),
         gatherer="tests.day_of_life.day_gatherer",
         clock_from_s=time.time() + hours * 3_600 / speed,
         clock_factor=speed,
     )
-    (folder / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
     until_ms = round(settings.clock_from_s * 1_000)
     plan = Day(seed=int(os.environ.get("SEED") or 1), clusters=CLUSTERS, until_ms=until_ms)
     plan.write(folder / "day.json")
@@ -192,7 +185,7 @@ def _begun(folder: Path, stack: ExitStack, hours: float, speed: float) -> DayOfL
     job = ConfiguredJob(folder=folder / "job", name=CLUSTERS[0], bootstrap=(), environment=environment)
     day = DayOfLife(folder=folder, job=job, services=services, hours=hours, settings=settings, topic=topic)
     clusters = [_section(number, cluster) for number, cluster in enumerate(plan.churning(until_ms), start=1)]
-    config: dict[str, Any] = {"clusters": clusters, "sinks": [f"jsonl:{job.jsonl}", *SINKS]}
+    config: dict[str, Any] = {"clusters": clusters, "sinks": [f"jsonl:{job.jsonl}", *people_sinks(repeat="1h")]}
     if topic is not None:
         relay = RelayProcess(folder / "relay", topic, topic=TOPIC, clusters=clusters, environment=environment)
         stack.callback(relay.stop)

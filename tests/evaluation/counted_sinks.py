@@ -14,7 +14,7 @@ from typing import Any
 
 from streaming.demo.notification_counter import NotificationCounter, notification_counter
 from tests.eventually import eventually
-from tests.kill_campaign.sink_services import SinkServices, running_services
+from tests.kill_campaign.sink_services import SinkServices, people_sinks, running_services
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import HttpReply, ReceivedRequest, serving
 
@@ -95,12 +95,7 @@ def counted_sinks(folder: Path) -> Iterator[CountedSinks]:
         sinks = CountedSinks(services=services, webhook=stack.enter_context(notification_counter()))
         receiver = stack.enter_context(serving())
         receiver.behave = lambda request: _store(request, sinks.receiver)
-        key = "0123456789abcdef0123456789abcdef"
-        sinks.entries += [
-            {"webhook": {"url": sinks.webhook.url, "name": "webhook"}},
-            {"pagerduty": {"routing_key": key, "name": "pagerduty"}},
-            {"slack": {"token": "xoxb-0123456789", "channel": "#kafka", "name": "slack"}},
-        ]
+        sinks.entries += [{"webhook": {"url": sinks.webhook.url, "name": "webhook"}}, *people_sinks()]
         if shutil.which("prometheus-alertmanager"):
             config = _ROUTE.format(url=receiver.url)
             manager = stack.enter_context(RealAlertmanager(folder / "alertmanager", config=config))

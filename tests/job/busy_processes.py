@@ -10,7 +10,7 @@ import psutil
 from streaming.demo.job_process import JobProcess
 
 BUSY_PER_CORE = 10
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 """Ends with its parent."""
 
 
@@ -19,7 +19,7 @@ def busy_prefix() -> Sequence[str]:
 
     They are in the job's session, because Linux may share the CPU among sessions before it shares it among processes.
     """
-    busy = f"{sys.executable} -S -c '{_BUSY}' & " * (BUSY_PER_CORE * (os.cpu_count() or 1))
+    busy = f"{sys.executable} -S -c '{BUSY}' & " * (BUSY_PER_CORE * (os.cpu_count() or 1))
     return ["sh", "-c", f'{busy} exec "$@"', "sh"]
 
 
@@ -27,5 +27,5 @@ def end_busy_processes(job: JobProcess) -> None:
     """Ends the busy processes of a running job."""
     for child in psutil.Process(job.pid).children():
         with suppress(psutil.Error):
-            if _BUSY in child.cmdline():
+            if BUSY in child.cmdline():
                 child.kill()

@@ -1,8 +1,7 @@
 """`make kill-campaign SEED= COUNT=`: kills the real job COUNT times, and checks that no alert is lost or doubled.
 
-SEED and COUNT are environment variables; HALF is `recorded` or `live` for one half only, or `shared` for two jobs with
-one store. Exit code 1 if a promise is broken: the folder with everything that is needed to find out why is then kept
-and named.
+SEED and COUNT are environment variables; HALF is `recorded` or `live` for one half only. Exit code 1 if a promise is
+broken: the folder with everything that is needed to find out why is then kept and named.
 """
 
 import json
@@ -23,7 +22,6 @@ from tests.kill_campaign.campaign_result import CampaignResult, Report
 from tests.kill_campaign.delivery_check import ExecutedKill
 from tests.kill_campaign.live_campaign import LiveCampaign
 from tests.kill_campaign.recorded_campaign import RecordedCampaign
-from tests.kill_campaign.shared_campaign import SharedCampaign
 
 RECORDED_SHARE = 0.6
 DEFAULT_COUNT = 100
@@ -37,8 +35,6 @@ def main() -> int:
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     count = int(os.environ.get("COUNT") or DEFAULT_COUNT)
     half = os.environ.get("HALF") or "both"
-    if half == "shared":
-        return _run_shared(console, seed, count)
     recorded = {"recorded": count, "live": 0}.get(half, max(1, round(count * RECORDED_SHARE)))
     console.print(f"kill campaign: seed {seed}, {count} kills, {recorded} over a recording and {count - recorded} live")
     folder = Path(tempfile.mkdtemp(prefix=f"kraftwatch-kill-campaign-{seed}-"))
@@ -63,29 +59,16 @@ def _run_recorded(console: Console, folder: Path, seed: int, count: int) -> Camp
     folder.mkdir()
     campaign = RecordedCampaign(folder, seed, count)
     with console.status("the recording without a kill"):
-        expected = campaign.uninterrupted()
-    console.print(f"recorded: {len(expected)} transitions without a kill")
+        campaign.run_uninterrupted()
+    console.print(f"recorded: {len(campaign.expected)} transitions without a kill")
     with _progress(console, "recorded", count) as report:
-        return campaign.run(expected, report)
+        return campaign.run(report)
 
 
 def _run_live(console: Console, folder: Path, seed: int, count: int) -> CampaignResult:
     folder.mkdir()
     with _progress(console, "live", count) as report:
         return LiveCampaign(folder, seed, count).run(report)
-
-
-def _run_shared(console: Console, seed: int, count: int) -> int:
-    console.print(f"kill campaign: seed {seed}, {count} faults among two jobs, two relays, their store and their sink")
-    folder = Path(tempfile.mkdtemp(prefix=f"kraftwatch-kill-campaign-{seed}-"))
-    result = SharedCampaign(folder, seed, count).run(lambda line: console.print(f"  {line}", markup=False))
-    for line in result.lines():
-        console.print(line, markup=False)
-    if result.lost or result.doubled:
-        console.print(f"kill campaign: failed; its files are in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    return 0
 
 
 @contextmanager

@@ -15,6 +15,16 @@ Report = Callable[[ExecutedKill], None]
 """Called after each kill."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was found of the transitions that must be there."""
+
+    expected: int
+    """Recorded: those of the uninterrupted run. Live: two for each injected condition."""
+    found: int
+    problems: Sequence[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CampaignResult:
     """One half: recorded or live."""
@@ -24,9 +34,7 @@ class CampaignResult:
     not_reached: Sequence[str]
     """The points that were replaced by a random moment."""
     starts: int
-    transitions_expected: int
-    """Recorded: those of the uninterrupted run. Live: two for each injected condition."""
-    transitions_found: int
+    compared: Comparison
     sinks: Sequence[SinkResult]
     problems: Sequence[str]
     """One sentence for each broken promise; empty for a passed campaign."""
@@ -41,7 +49,7 @@ class CampaignResult:
         minutes = self.seconds / 60
         console.print(
             f"\n{self.mode}: {len(self.kills)} kills, {self.starts - 1} restarts of the job in {minutes:.0f} minutes; "
-            f"transitions: {self.transitions_found} of {self.transitions_expected}"
+            f"transitions: {self.compared.found} of {self.compared.expected}"
         )
         _print_counts(console, "victim", Counter(kill.victim for kill in self.kills), [role.value for role in Role])
         at = Counter(kill.at.partition(" (")[0] for kill in self.kills)

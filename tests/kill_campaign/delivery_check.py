@@ -53,8 +53,6 @@ class SinkResult:
     doubled: int = 0
     explained: tuple[str, ...] = ()
     """Duplicates in Slack that a kill between acceptance and ledger explains."""
-    harmless: int = 0
-    """PagerDuty: events that were sent again and changed nothing there."""
     problems: tuple[str, ...] = ()
 
 
@@ -103,9 +101,7 @@ class PeopleSinkCheck:
         )
         if self.sink == PAGERDUTY:
             doubled = list(self._second_pages())
-            harmless = sum(each.effect == "dropped" for each in self.services.pagerduty.accepted)
-            result = replace(result, doubled=len(doubled), harmless=harmless)
-            return replace(result, problems=(*problems, *doubled))
+            return replace(result, doubled=len(doubled), problems=(*problems, *doubled))
         explained, unexplained = self._duplicate_posts()
         return replace(result, explained=tuple(explained), doubled=len(unexplained), problems=(*problems, *unexplained))
 

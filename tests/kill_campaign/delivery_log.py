@@ -75,26 +75,18 @@ def read(folder: Path) -> DeliveryLog:
     path = folder / FILE
     lines = path.read_bytes().splitlines() if path.exists() else []
     for line in map(json.loads, lines):
-        keys = frozenset(line["keys"])
-        if line["what"] == "attempt":
-            named = {name: line[name] for name in ("t", "pid", "sink", "incident", "reason")}
-            attempts.append(Attempt(keys=keys, **named))
+        values: dict[str, Any] = {
+            name: frozenset(value) if isinstance(value, list) else value for name, value in line.items()
+        }
+        if "reason" in values:
+            attempts.append(Attempt(**values))
         else:
-            marks.append(
-                LedgerMark(
-                    t=line["t"],
-                    sink=line["sink"],
-                    keys=keys,
-                    incidents=frozenset(line["incidents"]),
-                    discarded=line["what"].startswith("discard"),
-                    finished=line["what"].endswith("ed"),
-                )
-            )
+            marks.append(LedgerMark(**values))
     return DeliveryLog(attempts=attempts, marks=marks)
 
 
 def _write(file: Path, **fields: Any) -> None:
-    append_line(file, {"t": time.monotonic(), "pid": os.getpid(), **fields})
+    append_line(file, {"t": time.monotonic(), **fields})
 
 
 def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
@@ -104,7 +96,7 @@ def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
     def logged(self: Any, notification: Any, *rest: Any) -> Any:
         _write(
             file,
-            what="attempt",
+            pid=os.getpid(),
             sink=self.options.name,
             incident=notification.incident,
             reason=str(notification.reason),
@@ -117,18 +109,16 @@ def _log_attempts(module: ModuleType, *, file: Path, sink: str) -> None:
 
 def _log_marks(module: ModuleType, *, file: Path) -> None:
     ledger = module.Ledger
+    for name in ("mark_delivered", "discard"):
+        setattr(ledger, name, _logged(getattr(ledger, name), file, discarded=name == "discard"))
 
-    def logged(name: str, before: str, after: str) -> None:
-        function: Callable[..., None] = getattr(ledger, name)
 
-        def wrapped(self: Any, sink: str, keys: Any, **options: Any) -> None:
-            texts = [key_text(key) for key in keys]
-            incidents = sorted(options.get("notified_ms") or ())
-            _write(file, what=before, sink=sink, keys=texts, incidents=incidents)
-            function(self, sink, keys, **options)
-            _write(file, what=after, sink=sink, keys=texts, incidents=incidents)
+def _logged(function: Callable[..., None], file: Path, *, discarded: bool) -> Callable[..., None]:
+    def wrapped(self: Any, sink: str, keys: Any, **options: Any) -> None:
+        incidents = sorted(options.get("notified_ms") or ())
+        mark = {"sink": sink, "keys": [*map(key_text, keys)], "incidents": incidents, "discarded": discarded}
+        _write(file, **mark, finished=False)
+        function(self, sink, keys, **options)
+        _write(file, **mark, finished=True)
 
-        setattr(ledger, name, wrapped)
-
-    logged("mark_delivered", "delivering", "delivered")
-    logged("discard", "discarding", "discarded")
+    return wrapped

@@ -113,7 +113,7 @@ class KillExecution:
 
     def _kill_at_file(self, planned: PlannedKill, when_ordered: Callable[[], None]) -> bool:
         assert planned.file is not None
-        folder = self.job.checkpoint.folder / planned.file.folder
+        folder = self.job.checkpoint / planned.file.folder
         when_ordered()
         if not folder.is_dir():
             self.await_ready()

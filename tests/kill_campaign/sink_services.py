@@ -13,7 +13,7 @@ from typing import Any
 from tests.kill_campaign import job_processes
 from tests.kill_campaign.instrumentation import SETTINGS, Settings
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
+from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, NoReply, ReceivedRequest, serving
 from tests.sinks.slack_double import SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
 
@@ -21,6 +21,14 @@ PAGERDUTY, SLACK = "pagerduty", "slack"
 """The names of the sinks."""
 SLOW_S = 2.0
 """Longer than a batch waits for a sink, shorter than the deadline of a call."""
+
+
+def people_sinks(**keys: Any) -> list[dict[str, Any]]:
+    """Returns the sinks of a job's configuration for people, each with these further keys."""
+    return [
+        {"pagerduty": {"routing_key": "0123456789abcdef0123456789abcdef", "name": PAGERDUTY, **keys}},
+        {"slack": {"token": "xoxb-0123456789", "channel": "#kafka", "name": SLACK, **keys}},
+    ]
 
 
 class Availability(StrEnum):
@@ -31,6 +39,8 @@ class Availability(StrEnum):
     """It accepts a request at once and responds late."""
     DOWN = "down"
     """It accepts no request: it resets the connection or answers 503."""
+    SILENT = "silent"
+    """It accepts no request, and does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,8 @@ class SinkService:
         self.server.behave = self._behave
 
     def _behave(self, request: ReceivedRequest) -> Behaviour:
+        if self.availability is Availability.SILENT:
+            return NoReply()
         with self._lock:
             if self.availability is Availability.DOWN:
                 self._attempts_while_down += 1

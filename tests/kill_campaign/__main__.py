@@ -10,19 +10,16 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import SystemRandom
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.kill_campaign.campaign_result import CampaignResult, Report
-from tests.kill_campaign.delivery_check import ExecutedKill
+from tests.kill_campaign.campaign_result import CampaignResult
 from tests.kill_campaign.live_campaign import LiveCampaign
 from tests.kill_campaign.recorded_campaign import RecordedCampaign
 
+CONSOLE = Console(highlight=False, soft_wrap=True)
 RECORDED_SHARE = 0.6
 DEFAULT_COUNT = 100
 
@@ -31,58 +28,40 @@ def main() -> int:
     """Runs the campaign and returns the exit code."""
     # So that the job and the quorum end with the campaign.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    console = Console(highlight=False, soft_wrap=True)
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     count = int(os.environ.get("COUNT") or DEFAULT_COUNT)
     half = os.environ.get("HALF") or "both"
     recorded = {"recorded": count, "live": 0}.get(half, max(1, round(count * RECORDED_SHARE)))
-    console.print(f"kill campaign: seed {seed}, {count} kills, {recorded} over a recording and {count - recorded} live")
+    CONSOLE.print(f"kill campaign: seed {seed}, {count} kills, {recorded} over a recording and {count - recorded} live")
     folder = Path(tempfile.mkdtemp(prefix=f"kraftwatch-kill-campaign-{seed}-"))
     results = []
     if recorded:
-        results.append(_run_recorded(console, folder / "recorded", seed, recorded))
+        results.append(_run_recorded(folder / "recorded", seed, recorded))
     if count > recorded:
-        results.append(_run_live(console, folder / "live", seed, count - recorded))
+        results.append(_run_live(folder / "live", seed, count - recorded))
     for result in results:
-        result.print(console)
+        result.print(CONSOLE)
     (folder / "result.json").write_text(json.dumps([result.to_json() for result in results], indent=1))
     if any(result.problems for result in results):
         again = f"make kill-campaign SEED={seed} COUNT={count}" + (f" HALF={half}" if half != "both" else "")
-        console.print(f"kill campaign: failed; its files are in {folder}; run it again with: {again}")
+        CONSOLE.print(f"kill campaign: failed; its files are in {folder}; run it again with: {again}")
         return 1
     shutil.rmtree(folder)
-    console.print(f"kill campaign: passed; {sum(len(result.kills) for result in results)} kills")
+    CONSOLE.print(f"kill campaign: passed; {sum(len(result.kills) for result in results)} kills")
     return 0
 
 
-def _run_recorded(console: Console, folder: Path, seed: int, count: int) -> CampaignResult:
+def _run_recorded(folder: Path, seed: int, count: int) -> CampaignResult:
     folder.mkdir()
     campaign = RecordedCampaign(folder, seed, count)
-    with console.status("the recording without a kill"):
-        campaign.run_uninterrupted()
-    console.print(f"recorded: {len(campaign.expected)} transitions without a kill")
-    with _progress(console, "recorded", count) as report:
-        return campaign.run(report)
+    campaign.run_uninterrupted()
+    CONSOLE.print(f"recorded: {len(campaign.expected)} transitions without a kill")
+    return campaign.run(lambda kill: CONSOLE.print(f"  recorded: {kill}", markup=False))
 
 
-def _run_live(console: Console, folder: Path, seed: int, count: int) -> CampaignResult:
+def _run_live(folder: Path, seed: int, count: int) -> CampaignResult:
     folder.mkdir()
-    with _progress(console, "live", count) as report:
-        return LiveCampaign(folder, seed, count).run(report)
-
-
-@contextmanager
-def _progress(console: Console, title: str, count: int) -> Iterator[Report]:
-    """Shows a bar on a terminal, and a line for each kill."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=count)
-
-        def report(kill: ExecutedKill) -> None:
-            console.print(f"  {title}: {kill}", markup=False)
-            progress.advance(task)
-
-        yield report
+    return LiveCampaign(folder, seed, count).run(lambda kill: CONSOLE.print(f"  live: {kill}", markup=False))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tests.kill_campaign.delivery_check import ExecutedKill, SinkResult
-from tests.kill_campaign.kill_point import FILE_POINTS, KILL_POINTS, Role
 
 Report = Callable[[ExecutedKill], None]
 """Called after each kill."""
@@ -45,37 +43,22 @@ class CampaignResult:
         return asdict(self)
 
     def print(self, console: Console) -> None:
-        """Prints the tables."""
-        minutes = self.seconds / 60
+        """Prints what a person reads."""
         console.print(
-            f"\n{self.mode}: {len(self.kills)} kills, {self.starts - 1} restarts of the job in {minutes:.0f} minutes; "
-            f"transitions: {self.compared.found} of {self.compared.expected}"
+            f"\n{self.mode}: {len(self.kills)} kills, {self.starts - 1} restarts of the job in {self.seconds / 60:.0f} "
+            f"minutes; transitions: {self.compared.found} of {self.compared.expected}"
         )
-        _print_counts(console, "victim", Counter(kill.victim for kill in self.kills), [role.value for role in Role])
-        at = Counter(kill.at.partition(" (")[0] for kill in self.kills)
-        names = [*(point.name for point in KILL_POINTS), *(point.name for point in FILE_POINTS)]
-        _print_counts(console, "killed at", at, [*names, "random moment"])
-        self._print_sinks(console)
+        for title, counts in {
+            "victims": Counter(kill.victim for kill in self.kills),
+            "killed at": Counter(kill.at.partition(" (")[0] for kill in self.kills),
+        }.items():
+            console.print(f"{title}: {', '.join(f'{name} {count}' for name, count in sorted(counts.items()))}")
+        for sink in self.sinks:
+            console.print(
+                f"{sink.sink}: {sink.found} of {sink.expected} transitions reported, {sink.discarded} discarded, "
+                f"{sink.lost} lost, {sink.doubled} doubled, {len(sink.explained)} explained duplicates"
+            )
+            for text in sink.explained:
+                console.print(f"  {text}", markup=False)
         for problem in self.problems:
             console.print(problem, style="red", markup=False)
-
-    def _print_sinks(self, console: Console) -> None:
-        table = Table(box=None, pad_edge=False)
-        for column in ("sink", "transitions", "reported", "discarded", "lost", "doubled", "explained duplicates"):
-            table.add_column(column, justify="left" if column == "sink" else "right")
-        for sink in self.sinks:
-            counts = (sink.expected, sink.found, sink.discarded, sink.lost, sink.doubled, len(sink.explained))
-            table.add_row(sink.sink, *map(str, counts))
-        console.print(table)
-        for text in (text for sink in self.sinks for text in sink.explained):
-            console.print(f"  {text}", markup=False)
-
-
-def _print_counts(console: Console, title: str, counts: Counter[str], order: Sequence[str]) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(title)
-    table.add_column("kills", justify="right")
-    for name in order:
-        if counts[name]:
-            table.add_row(name, str(counts[name]))
-    console.print(table)

@@ -12,12 +12,10 @@ from pathlib import Path
 from random import Random
 
 from connectors.observations.observation import (
-    EndpointProbed,
+    EVENT_OF_KIND,
     Event,
-    LeaderViewPolled,
     Observation,
     ObservationFailed,
-    ObservationKind,
     QuorumPolled,
     to_json,
 )
@@ -208,21 +206,8 @@ class RecordedSimulation(Simulation):
 def recorded(name: str, event: Event, at_ms: int) -> Observation:
     """Returns an event of the cluster with this name as a row."""
     event = replace(event, cluster_id=f"{name}-id") if isinstance(event, QuorumPolled) else event
-    return Observation(cluster=name, kind=_kind(event), observed_at_ms=at_ms, payload=to_json(event))
-
-
-def _kind(event: Event) -> ObservationKind:
-    match event:
-        case QuorumPolled():
-            return ObservationKind.QUORUM
-        case EndpointProbed():
-            return ObservationKind.PROBE
-        case LeaderViewPolled():
-            return ObservationKind.VIEW
-        case ObservationFailed():
-            return ObservationKind.FAILED
-        case _:
-            raise TypeError(f"a monitor that only polls does not observe {type(event).__name__}")
+    (kind,) = (kind for kind, type_ in EVENT_OF_KIND.items() if isinstance(event, type_))
+    return Observation(cluster=name, kind=kind, observed_at_ms=at_ms, payload=to_json(event))
 
 
 def _stored_rows() -> list[Observation]:

@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -42,21 +43,24 @@ class LabCertificateAuthority:
         name: str,
         *,
         common_name: str | None = None,
+        hosts: Sequence[str] = ("localhost", f"*.{DOMAIN}", LOOPBACK),
         days: tuple[int, int] = _VALID_DAYS,
         password: str | None = None,
     ) -> Path:
-        """Returns NAME.pem: a certificate for CN=NAME and every host name of the lab.
+        """Returns NAME.pem: a certificate for CN=NAME and these hosts, by default every one of the lab.
 
         Kafka's principal for its owner is `User:CN=NAME`.
 
         Args:
             name: the file's name and, without `common_name`, the common name.
             common_name: another common name.
+            hosts: names and addresses.
             days: start and end of the validity, in days from now.
             password: encrypts the private key.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.DNSName(f"*.{DOMAIN}"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
+        addresses = (x509.IPAddress(ipaddress.ip_address(LOOPBACK)) for host in hosts if host == LOOPBACK)
+        names = [*(x509.DNSName(host) for host in hosts if host != LOOPBACK), *addresses]
         # Nodes are also clients of each other.
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())

@@ -1,45 +1,26 @@
-"""Creates certificates for tests."""
+"""Certificates for servers and clients of tests on loopback."""
 
-import datetime
-import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-_DAY = datetime.timedelta(days=1)
+from tests.lab_certificate_authority import LabCertificateAuthority
 
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """A certificate authority and its folder."""
+    """A certificate authority whose certificates are valid for a day."""
 
-    folder: Path
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    lab: LabCertificateAuthority
 
     @property
     def file(self) -> str:
-        return str(self.folder / "ca.pem")
+        return str(self.lab.file)
 
     def issue(self, name: str, *, host: str = "localhost", from_day: int = -1, to_day: int = 1) -> str:
         """Creates a file with a key and a certificate for `host` and 127.0.0.1, valid between these days from now."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName(host)]
-        if host == "localhost":
-            names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))  # type: ignore[arg-type]
-        certificate = (
-            _builder(name, self.certificate.subject, key, from_day=from_day, to_day=to_day)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
-        file = self.folder / f"{name}.pem"
-        file.write_bytes(_pem_key(key) + certificate.public_bytes(serialization.Encoding.PEM))
-        return str(file)
+        hosts = ("localhost", "127.0.0.1") if host == "localhost" else (host,)
+        return str(self.lab.issue(name, days=(from_day, to_day), hosts=hosts))
 
     def server(self, file: str, *, client_certificates: bool = False) -> ssl.SSLContext:
         """Returns a TLS context for the server."""
@@ -53,34 +34,4 @@ class CertificateAuthority:
 
 def authority(folder: Path) -> CertificateAuthority:
     """Creates a certificate authority."""
-    folder.mkdir(parents=True, exist_ok=True)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
-    certificate = (
-        _builder("test CA", name, key, from_day=-1, to_day=1)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    return CertificateAuthority(folder, certificate, key)
-
-
-def _builder(
-    name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, from_day: int, to_day: int
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now + from_day * _DAY)
-        .not_valid_after(now + to_day * _DAY)
-    )
-
-
-def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return CertificateAuthority(LabCertificateAuthority(folder))

@@ -91,15 +91,6 @@ class Browser:
             self._driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 
     @contextmanager
-    def without_scripts(self) -> Iterator[None]:
-        """Disables scripts while entered."""
-        self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-        try:
-            yield
-        finally:
-            self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-    @contextmanager
     def on_paper(self) -> Iterator[None]:
         """Emulates print while entered."""
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

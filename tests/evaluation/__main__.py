@@ -119,16 +119,8 @@ def _evaluate(run: EvaluationRun, fault: EvaluatedFault, number: str) -> dict[st
         "load": [float(load_before), float(load())],
         "seconds": round(time.monotonic() - began),
     }
-    for one in result.get("texts", ()):
-        CONSOLE.print(f"  {one['rule']}: {one['sentence']} | {one['step']}", markup=False)
-        CONSOLE.print(f"  {one['after_hold_s']} s after the hold, {one['after_fault_s']} s after the fault")
-    CONSOLE.print(f"  alerts: {result['alerts']}", markup=False)
-    CONSOLE.print(f"  notifications: {result['documents']}; {result['sinks']}", markup=False)
-    for key in ("views", "kafka_tool", "metrics"):
-        CONSOLE.print(f"  {key}: {result.get(key)}", markup=False)
-    for problem in result["problems"]:
-        CONSOLE.print(f"  PROBLEM: {problem}", style="red", markup=False)
-    CONSOLE.print(f"  {result['measured']['seconds']} s", style="dim")
+    for key, value in result.items():
+        CONSOLE.print(f"  {key}: {value}", style="red" if key == "problems" and value else None, markup=False)
     return result
 
 

@@ -4,19 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
-from streaming.demo.scenarios import ScenarioContext
 from tests.evaluation.evaluated_quorum import EvaluatedQuorum
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationContext(ScenarioContext):
-    """What a fault works with."""
-
-    labs: Sequence[Lab]
-    """The clusters that the job monitors; `lab` is the first."""
-
+from tests.evaluation.fault_actions import EvaluationContext, restore
 
 Inject = Callable[[EvaluationContext], None]
 Fix = Callable[[EvaluationContext, Sequence[AlertLine]], None]
@@ -57,7 +47,7 @@ class EvaluatedFault:
     inject: Inject
     expected: ExpectedText | None
     """None: nobody needs to be notified."""
-    fix: Fix
+    fix: Fix = restore
     worsen: Inject | None = None
     worse: tuple[ExpectedText, ...] = ()
     """The alerts after `worsen`, or those that follow from the same fault; each makes it worse."""

@@ -15,8 +15,8 @@ from streaming.demo.scenarios import Print
 from tests.browser.chromium import Browser
 from tests.evaluation.compared_views import compared_views
 from tests.evaluation.counted_sinks import CountedSinks
-from tests.evaluation.evaluated_fault import EvaluatedFault, EvaluationContext, ExpectedText, first_sentence
-from tests.evaluation.fault_actions import await_whole_quorum
+from tests.evaluation.evaluated_fault import EvaluatedFault, ExpectedText, first_sentence
+from tests.evaluation.fault_actions import EvaluationContext, await_whole_quorum
 from tests.evaluation.kafka_view import NodeReadings, describe_status, metrics_view
 from tests.evaluation.quorum_faults import THRESHOLDS
 from tests.job.configured_job import ConfiguredJob

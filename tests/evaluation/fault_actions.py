@@ -5,13 +5,13 @@ import re
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import tests.lab
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine
 from streaming.demo.scenarios import ScenarioContext, controller_names, followers, leader
-from tests.evaluation.evaluated_fault import EvaluationContext
 from tests.evaluation.evaluated_quorum import USER
 from tests.eventually import eventually
 from tests.job.busy_processes import busy_prefix, end_busy_processes
@@ -24,6 +24,14 @@ from tests.kill_campaign.kill_point import Role
 FLAPS = 3
 START_S = 900.0
 """How long a job may take to start on a starved host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationContext(ScenarioContext):
+    """What a fault works with."""
+
+    labs: Sequence[Lab]
+    """The clusters that the job monitors; `lab` is the first."""
 
 
 def restore(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:

@@ -1,6 +1,7 @@
 """The faults of the evaluation, and what must be read of each. What is done to a quorum is in `fault_actions`."""
 
 from dataclasses import replace
+from functools import partial
 
 from streaming.demo.scenarios import drop_names, elect_uncleanly, replace_disk, restart_brokers
 from tests.evaluation import fault_actions as actions
@@ -32,63 +33,41 @@ _COPY_FIRST = r"# Do not start or restart broker \d+ before you have copied"
 _HANGS = r"# Controller \d+ hangs, .*take a thread dump .*before you restart it"
 
 
+_warning, _critical = partial(ExpectedText, severity="warning"), partial(ExpectedText, severity="critical")
+
+
 def _not_fetching(step: str) -> ExpectedText:
-    sentence = r"Voter \d+ (is not fetching|has not fetched since)"
-    return ExpectedText(rule="voter-lagging", severity="warning", sentence=sentence, step=step)
+    return _warning(rule="voter-lagging", sentence=r"Voter \d+ (is not fetching|has not fetched since)", step=step)
 
 
-_NO_LEADER = ExpectedText(
-    rule="no-leader",
-    severity="critical",
-    sentence=r"No leader since .*: no metadata change is possible",
-    step=r"# Start controller \d+ at",
+_NO_LEADER = _critical(
+    rule="no-leader", sentence=r"No leader since .*: no metadata change is possible", step=r"# Start controller \d+ at"
 )
-_FENCED = ExpectedText(
-    rule="broker-fenced", severity="warning", sentence=r"Broker \d+ is fenced", step=r"# Start (broker|controller) \d+"
-)
+_FENCED = _warning(rule="broker-fenced", sentence=r"Broker \d+ is fenced", step=r"# Start (broker|controller) \d+")
 FAULTS = (
-    EvaluatedFault(
-        name="a follower is killed", inject=actions.kill_follower, expected=_not_fetching(_START), fix=actions.restore
-    ),
-    EvaluatedFault(
-        name="the leader is killed", inject=actions.kill_leader, expected=_not_fetching(_START), fix=actions.restore
-    ),
-    EvaluatedFault(
-        name="the leader hangs (SIGSTOP)",
-        inject=actions.pause_leader,
-        expected=_not_fetching(_HANGS),
-        fix=actions.restore,
-    ),
+    EvaluatedFault(name="a follower is killed", inject=actions.kill_follower, expected=_not_fetching(_START)),
+    EvaluatedFault(name="the leader is killed", inject=actions.kill_leader, expected=_not_fetching(_START)),
+    EvaluatedFault(name="the leader hangs (SIGSTOP)", inject=actions.pause_leader, expected=_not_fetching(_HANGS)),
     EvaluatedFault(
         name="two voters stop fetching, one after the other",
         inject=actions.kill_follower,
         expected=_not_fetching(_START),
         worsen=actions.pause_follower,
         worse=(
-            ExpectedText(
+            _warning(
                 rule="failure-tolerance",
-                severity="warning",
                 sentence="The quorum tolerates no further failure: 3 of 5 voters are in sync",
                 step=f"{_START}|{_HANGS}",
             ),
         ),
-        fix=actions.restore,
     ),
-    EvaluatedFault(
-        name="the majority is killed and started",
-        inject=actions.kill_majority,
-        expected=_NO_LEADER,
-        fix=actions.restore,
-    ),
-    EvaluatedFault(
-        name="a controller moves to another port", inject=actions.move_port, expected=None, fix=actions.restore
-    ),
+    EvaluatedFault(name="the majority is killed and started", inject=actions.kill_majority, expected=_NO_LEADER),
+    EvaluatedFault(name="a controller moves to another port", inject=actions.move_port, expected=None),
     EvaluatedFault(
         name="the controllers' names are dropped",
         inject=drop_names,
-        expected=ExpectedText(
+        expected=_critical(
             rule="stale-voter-endpoint",
-            severity="critical",
             sentence=r"Voter \d+'s recorded endpoint \S+ does not resolve",
             step="# Do not restart",
         ),
@@ -97,30 +76,21 @@ FAULTS = (
     EvaluatedFault(
         name="a controller's disk is replaced",
         inject=replace_disk,
-        expected=ExpectedText(
+        expected=_warning(
             rule="voter-disk-replaced",
-            severity="warning",
             sentence=r"Controller \d+ has a new directory id and is not a voter",
             step=r"kafka-metadata-quorum\.sh .* (add|remove)-controller",
         ),
         fix=actions.run_printed_remedy,
     ),
-    EvaluatedFault(
-        name="a broker is killed",
-        inject=actions.stop_broker,
-        expected=_FENCED,
-        fix=restart_brokers,
-    ),
+    EvaluatedFault(name="a broker is killed", inject=actions.stop_broker, expected=_FENCED, fix=restart_brokers),
     EvaluatedFault(
         name="an unclean election; partitions stay RECOVERING",
         inject=elect_uncleanly,
-        expected=ExpectedText(
-            rule="unclean-election", severity="critical", sentence=r"\d+ unclean leader election", step=_COPY_FIRST
-        ),
+        expected=_critical(rule="unclean-election", sentence=r"\d+ unclean leader election", step=_COPY_FIRST),
         worse=(
-            ExpectedText(
+            _warning(
                 rule="partition-stuck-recovering",
-                severity="warning",
                 sentence=r"\d+ partitions? of topic \S+ (has|have) been RECOVERING since",
                 step=_COPY_FIRST,
             ),
@@ -131,7 +101,6 @@ FAULTS = (
         name="all controllers are killed inside a metadata transaction",
         inject=actions.leave_transaction_open,
         expected=_NO_LEADER,
-        fix=actions.restore,
         silent=("open-transaction",),
     ),
     EvaluatedFault(
@@ -148,13 +117,11 @@ FAULTS = (
     EvaluatedFault(
         name="a broker is fenced again and again",
         inject=actions.flap_broker,
-        expected=ExpectedText(
+        expected=_warning(
             rule="broker-flapping",
-            severity="warning",
             sentence=r"Broker \d+ was fenced \d+ times within",
             step=r"# Check the host of broker \d+ for long pauses",
         ),
-        fix=actions.restore,
         silent=("broker-fenced",),
     ),
     EvaluatedFault(
@@ -164,13 +131,11 @@ FAULTS = (
         worsen=actions.kill_majority,
         worse=(_NO_LEADER,),
         separate=True,
-        fix=actions.restore,
     ),
     EvaluatedFault(
         name="the monitor is stopped while there is no leader",
         inject=actions.stop_monitor_without_leader,
         expected=None,
-        fix=actions.restore,
         silent=("no-leader", "monitor-blind"),
     ),
     EvaluatedFault(
@@ -188,9 +153,8 @@ FAULTS = (
         name="a certificate has expired; then the leader is killed",
         quorum=EvaluatedQuorum.SECURED,
         inject=actions.expire_certificate,
-        expected=ExpectedText(
+        expected=_warning(
             rule="stale-voter-endpoint",
-            severity="warning",
             sentence=r"Voter \d+'s recorded endpoint \S+ presents a certificate that expired at",
             step=_RENEW,
         ),
@@ -203,9 +167,8 @@ FAULTS = (
         name="one controller refuses the monitor's login",
         quorum=EvaluatedQuorum.SECURED,
         inject=actions.forget_user,
-        expected=ExpectedText(
+        expected=_warning(
             rule="monitor-blind",
-            severity="warning",
             sentence=r"Controller \d+ does not answer the monitor: not-authenticated",
             step=r"# .*127\.0\.0\.1:",
             hold="controller_hold",
@@ -216,22 +179,15 @@ FAULTS = (
         name="a combined node is killed",
         quorum=EvaluatedQuorum.COMBINED,
         inject=actions.kill_combined_node,
-        expected=ExpectedText(
-            rule="failure-tolerance",
-            severity="warning",
-            sentence=r"Voter \d+ .*",
-            step=_START,
-        ),
+        expected=_warning(rule="failure-tolerance", sentence=r"Voter \d+ .*", step=_START),
         worse=(_FENCED,),
-        fix=actions.restore,
     ),
     EvaluatedFault(
         name="the monitor's host is cut off from three clusters",
         quorum=EvaluatedQuorum.SEVERAL,
         inject=actions.pause_all_clusters,
-        expected=ExpectedText(
+        expected=_critical(
             rule="monitor-blind",
-            severity="critical",
             subject="clusters",
             sentence=r"This host cannot observe 3 of 3 clusters since",
             step=r"# Check",

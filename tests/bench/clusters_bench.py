@@ -21,7 +21,8 @@ import yaml
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.bench.farm import address
 from tests.bench.farm_answers import NODES
-from tests.bench.job_cost import JobCost, cpu_s, percentiles, webhook
+from tests.bench.job_cost import JobCost, cpu_s, percentiles
+from tests.sinks.server import serving
 
 CLUSTERS = 250
 SECONDS = 60.0
@@ -62,7 +63,7 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-")))
         farm = stack.enter_context(running_farm(clusters))
-        url = stack.enter_context(webhook([]))
+        url = stack.enter_context(serving()).url
         config = write_config(folder, clusters, farm.port, url)
         job = stack.enter_context(FleetJob(folder=folder / "watch", bootstrap=(), arguments=("--config", str(config))))
         time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * clusters)

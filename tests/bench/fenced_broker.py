@@ -78,18 +78,10 @@ class FencedBroker:
         client = b"kraftwatch-bench"
         header = struct.pack(">hhih", api_key, version, self._sent, len(client)) + client + b"\0"
         self._connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        (size,) = struct.unpack(">i", self._receive(4))
-        answer = self._receive(size)
+        with self._connection.makefile("rb") as stream:
+            answer = stream.read(*struct.unpack(">i", stream.read(4)))
         assert answer[:4] == struct.pack(">i", self._sent)
         return answer[5:]
-
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            chunk = self._connection.recv(size - len(received))
-            assert chunk, "the controller closed the connection"
-            received += chunk
-        return bytes(received)
 
 
 def _compact(text: str) -> bytes:

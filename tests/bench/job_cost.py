@@ -1,13 +1,10 @@
 """What a job costs: CPU and memory of its processes, micro-batches, and percentiles of what was measured."""
 
-import json
 import math
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import psutil
@@ -89,24 +86,3 @@ class JobCost:
             "batches_per_s": round((newest_batch(self.job) - self._batch) / seconds, 2),
             **{role: f"{cost[0]:.1f} %, {cost[1]:.0f} MB" for role, cost in sorted(roles.items())},
         }
-
-
-@contextmanager
-def webhook(calls: list[tuple[float, Mapping[str, Any]]]) -> Iterator[str]:
-    """Yields the URL of an HTTP sink that accepts everything, and adds the time and the document of each call."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            at = time.time()
-            calls.append((at, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/alerts"
-        server.shutdown()

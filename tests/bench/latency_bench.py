@@ -23,8 +23,9 @@ from typing import Any
 from streaming.demo.job_process import JobProcess
 from tests.bench import spark_floor
 from tests.bench.fenced_broker import FencedBroker
-from tests.bench.job_cost import percentiles, webhook
+from tests.bench.job_cost import percentiles
 from tests.lab import Lab
+from tests.sinks.server import HttpReply, ReceivedRequest, serving
 
 BROKERS = (901, 902, 903)
 EVENTS = 510
@@ -46,13 +47,22 @@ def figures() -> dict[str, Any]:
     calls: list[tuple[float, Mapping[str, Any]]] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-bench-")))
-        url = stack.enter_context(webhook(calls))
+        webhook = stack.enter_context(serving())
+
+        def receive(request: ReceivedRequest) -> HttpReply:
+            calls.append((time.time(), json.loads(request.body)))
+            return HttpReply()
+
+        webhook.behave = receive
         # A broker whose events are rare must not be fenced by the controller itself.
         lab = stack.enter_context(Lab(folder / "lab", brokers=1, properties={"broker.session.timeout.ms": "60000"}))
         # broker-flapping would keep one incident open: what happens within it is sent a minute later.
         settings = {f"{_RULE}.hold": 0, f"{_RULE}.clear": 0, "broker-flapping.fencings": 90_000}
         job = JobProcess(
-            folder=folder / "watch", bootstrap=lab.bootstrap, settings=settings, arguments=["--sink", f"webhook:{url}"]
+            folder=folder / "watch",
+            bootstrap=lab.bootstrap,
+            settings=settings,
+            arguments=["--sink", f"webhook:{webhook.url}"],
         )
         stack.enter_context(job)
         leader = lab.await_state(lambda _: True, what="a leader").leader_id

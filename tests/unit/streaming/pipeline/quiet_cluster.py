@@ -75,8 +75,8 @@ def poll(cluster: str, second: int, now_ms: int) -> QuorumPolled:
     )
 
 
-def quiet_second(cluster: str, second: int) -> Iterator[Observation]:
-    now_ms = START_MS + 1_000 * second
+def quiet_second(cluster: str, second: int, start_ms: int = START_MS) -> Iterator[Observation]:
+    now_ms = start_ms + 1_000 * second
     offset = _FIRST_OFFSET + 2 * second
     for half in (0, 1):
         at_ms = now_ms + 500 * half

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from connectors.delivery.retries import RetrySchedule, SetAside
 from connectors.delivery.sink_failure_alerts import is_about
 from connectors.secret import redact
 from connectors.sinks.alert_json import Key
-from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
@@ -26,92 +26,6 @@ from rules.notifications.route import Silence
 _LOG = logging.getLogger(__name__)
 _MAX_NOTIFICATIONS = 500
 """The most notifications in one call: after a long outage the rest waits for the next call."""
-
-
-class SinkPlanner:
-    """Routes and plans for one sink. Raises StoreError if the ledger cannot be written."""
-
-    def __init__(self, ledger: Ledger, options: DeliveryOptions) -> None:
-        """`options` are the sink's; the sink is known to the ledger when a plan is made."""
-        self._ledger = ledger
-        self._sink = options.name
-        self._route = options.route
-        repeat_ms = None if options.repeat_s is None else Millis(round(options.repeat_s * 1000))
-        per_transition = options.mode is DeliveryMode.TRANSITIONS
-        planner = NotificationPlanner(RULES, repeat_ms=repeat_ms, expires=options.expires)
-        self._planner = None if per_transition else planner
-        self._maybe_delivered: set[Key] = set()
-        """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
-        self.silenced = 0
-        """Firing alerts that a silence held back in the newest plan."""
-
-    def takes(self, alert: Alert) -> bool:
-        """Returns whether the sink gets this transition: it matches the route, and is not about the sink itself."""
-        return self._route.matches(alert) and not is_about(alert, self._sink)
-
-    def plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
-        """Returns what to send now; records in the ledger what is never sent to this sink."""
-        self._discard_unrouted()
-        if self._planner is None:
-            return [single_alert_notification(alert) for alert in self._ledger.pending(self._sink)]
-        plan = self._planner.plan(
-            self._incidents(),
-            last_notified_ms=self._ledger.last_notified_ms(self._sink),
-            silences=silences,
-            now_ms=now_ms,
-        )
-        self.silenced = plan.silenced
-        self._ledger.discard(self._sink, [alert.key for alert in plan.discarded])
-        return plan.notifications
-
-    def notified_incidents(self, delivered: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
-        """Returns the incidents to record as notified; none for a sink that gets each transition."""
-        return {} if self._planner is None else {notification.incident: now_ms for notification in delivered}
-
-    def new_incidents(self, planned: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
-        """Returns the incidents of which the sink is notified for the first time, to record before they are sent."""
-        known = self._ledger.last_notified_ms(self._sink)
-        incidents = self.notified_incidents(planned, now_ms)
-        return {incident: at_ms for incident, at_ms in incidents.items() if incident not in known}
-
-    def confirmed(self, keys: Collection[Key]) -> None:
-        """The sink accepted these transitions."""
-        self._maybe_delivered.difference_update(keys)
-
-    def unconfirmed(self, keys: Collection[Key]) -> None:
-        """The sink may have received these transitions, but did not confirm it."""
-        self._maybe_delivered.update(keys)
-
-    def _incidents(self) -> Mapping[str, Sequence[TransitionStatus]]:
-        known = self._ledger.last_notified_ms(self._sink)
-        return {
-            incident: self._with_attempts(transitions) if incident in known else transitions
-            for incident, transitions in self._ledger.incidents(self._sink).items()
-        }
-
-    def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
-        """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
-        unconfirmed = {each.alert.key for each in transitions} & self._maybe_delivered
-        if not unconfirmed and not any(each.delivered for each in transitions):
-            # An earlier process sent the first notification, and was killed before it recorded the outcome.
-            unconfirmed = {each.alert.key for each in transitions}
-        if not unconfirmed:
-            return transitions
-        return [replace(each, maybe_delivered=each.alert.key in unconfirmed) for each in transitions]
-
-    def _discard_unrouted(self) -> None:
-        """Discards what does not match the route, and alerts about the failure of this sink itself."""
-        pending = self._ledger.pending(self._sink)
-        if all(map(self.takes, pending)):
-            return
-        unrouted = [
-            alert.key
-            for transitions in self._ledger.incidents(self._sink).values()
-            for history in alert_histories(transitions)
-            if is_about(history.newest, self._sink) or not self._route.matches_history(history)
-            for alert in history.pending
-        ]
-        self._ledger.discard(self._sink, unrouted)
 
 
 class SinkCall:
@@ -153,7 +67,7 @@ class SinkCall:
 
 
 class SinkWorker:
-    """One sink, the call that is in progress, and when the next call may begin.
+    """Routes and plans for one sink, calls it, and decides when the next call may begin.
 
     Raises StoreError if the ledger cannot be written.
     """
@@ -164,9 +78,20 @@ class SinkWorker:
         self.sink = sink
         self._ledger = ledger
         self._deadline_s = deadline_s
-        self._planner = SinkPlanner(ledger, sink.options)
+        self._route = sink.options.route
+        repeat_s = sink.options.repeat_s
+        self._planner = NotificationPlanner(
+            RULES,
+            repeat_ms=None if repeat_s is None else Millis(round(repeat_s * 1000)),
+            expires=sink.options.expires,
+        )
+        """Of a sink that notifies people; others get each transition."""
+        self._maybe_delivered: set[Key] = set()
+        """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
+        self._silenced = 0
+        """Firing alerts that a silence held back in the newest plan."""
         self._retries = RetrySchedule()
-        self._set_aside = SetAside(ordered=sink.options.mode is DeliveryMode.TRANSITIONS)
+        self._set_aside = SetAside(ordered=not self.notifies_people)
         self._planned_change = -1
         """The number of the ledger's changes at the newest plan."""
         self._call: SinkCall | None = None
@@ -179,7 +104,7 @@ class SinkWorker:
         """Outcomes that were collected in this delivery, by type."""
         ledger.add_sink(self.name)
         # A reload, or a restart, may have changed what it takes.
-        ledger.reopen(self.name, self._planner.takes)
+        ledger.reopen(self.name, self._takes)
 
     def take_over(self, predecessor: "SinkWorker") -> None:
         """Takes over the call in progress of a replaced sink of the same name: it is not repeated."""
@@ -195,7 +120,9 @@ class SinkWorker:
         if notifications:
             # Before the call: if the job is killed during it, the sink may have been notified.
             keys = [alert.key for each in notifications for alert in each.new_transitions]
-            self._ledger.begin_call(self.name, keys, self._planner.new_incidents(notifications, now_ms))
+            known = self._ledger.last_notified_ms(self.name)
+            new = {one: at_ms for one, at_ms in self._notified(notifications, now_ms).items() if one not in known}
+            self._ledger.begin_call(self.name, keys, new)
             documents = [self._set_aside.document(each) for each in notifications]
             self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._sent, self._overdue = notifications, False
@@ -205,7 +132,7 @@ class SinkWorker:
         due = self._retries.due(now_ms)
         if not due and (self._planned_change == self._ledger.change_count or not self._retries.due_for_new(now_ms)):
             return ()
-        planned = self._planner.plan(silences, now_ms)
+        planned = self._plan(silences, now_ms)
         self._planned_change = self._ledger.change_count
         again = self._set_aside.due(planned, now_ms) if due else ()
         return [*self._set_aside.new(planned), *again][:_MAX_NOTIFICATIONS]
@@ -219,7 +146,7 @@ class SinkWorker:
             retry=self._counts[Retry],
             rejected=self._counts[Rejected],
             pending=self._ledger.pending_count(self.name),
-            silenced=self._planner.silenced,
+            silenced=self._silenced,
             failing=self.failing,
             not_accepted=() if self._failing else tuple(self._set_aside.subjects),
         )
@@ -260,15 +187,15 @@ class SinkWorker:
         self._ledger.mark_delivered(
             self.name,
             [alert.key for notification in done for alert in notification.new_transitions],
-            notified_ms=self._planner.notified_incidents(done, now_ms),
+            notified_ms=self._notified(done, now_ms),
         )
         for notification, outcome in pairs:
             self._counts[type(outcome)] += 1
             keys = {alert.key for alert in notification.new_transitions}
             if isinstance(outcome, Delivered):
-                self._planner.confirmed(keys)
+                self._maybe_delivered -= keys
             else:
-                self._planner.unconfirmed(keys)
+                self._maybe_delivered |= keys
 
     def _schedule(self, pairs: Sequence[tuple[Notification, Outcome]], now_ms: Millis) -> None:
         delivered = any(isinstance(outcome, Delivered) for _, outcome in pairs)
@@ -293,3 +220,47 @@ class SinkWorker:
             _LOG.warning(
                 "%s does not accept %s of %s; retrying it last: %s", self.name, root.rule, root.cluster, reason
             )
+
+    def _takes(self, alert: Alert) -> bool:
+        """Returns whether the sink gets this transition: it matches the route, and is not about the sink itself."""
+        return self._route.matches(alert) and not is_about(alert, self.name)
+
+    def _plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
+        """Returns what to send now; records in the ledger what is never sent to this sink."""
+        self._discard_unrouted()
+        if not self.notifies_people:
+            return [single_alert_notification(alert) for alert in self._ledger.pending(self.name)]
+        known = self._ledger.last_notified_ms(self.name)
+        incidents = {
+            incident: self._with_attempts(transitions) if incident in known else transitions
+            for incident, transitions in self._ledger.incidents(self.name).items()
+        }
+        plan = self._planner.plan(incidents, last_notified_ms=known, silences=silences, now_ms=now_ms)
+        self._silenced = plan.silenced
+        self._ledger.discard(self.name, [alert.key for alert in plan.discarded])
+        return plan.notifications
+
+    def _notified(self, sent: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
+        """Returns the incidents to record as notified; none for a sink that gets each transition."""
+        return {notification.incident: now_ms for notification in sent} if self.notifies_people else {}
+
+    def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
+        """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
+        unconfirmed = {each.alert.key for each in transitions} & self._maybe_delivered
+        if not unconfirmed and not any(each.delivered for each in transitions):
+            # An earlier process sent the first notification, and was killed before it recorded the outcome.
+            unconfirmed = {each.alert.key for each in transitions}
+        return [replace(each, maybe_delivered=each.alert.key in unconfirmed) for each in transitions]
+
+    def _discard_unrouted(self) -> None:
+        """Discards what does not match the route, and alerts about the failure of this sink itself."""
+        if all(map(self._takes, self._ledger.pending(self.name))):
+            return
+        unrouted = [
+            alert.key
+            for transitions in self._ledger.incidents(self.name).values()
+            for history in alert_histories(transitions)
+            if is_about(history.newest, self.name) or not self._route.matches_history(history)
+            for alert in history.pending
+        ]
+        self._ledger.discard(self.name, unrouted)

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, CutOffAlerts, VisibilitySource
 from connectors.delivery.delivery_report import DeliveryReport
+from connectors.delivery.job_alerts import NOTHING_MONITORED, CutOffAlerts, SinkFailureAlerts, VisibilitySource
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.sink_failure_alerts import SinkFailureAlerts
 from connectors.delivery.sink_worker import SinkWorker
 from connectors.errors import UsageError
 from connectors.sinks.sink import Sink

@@ -10,9 +10,9 @@ from functools import partial
 from threading import Thread
 
 from connectors.delivery.delivery_report import SinkResult
+from connectors.delivery.job_alerts import is_about
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.retries import RetrySchedule, SetAside
-from connectors.delivery.sink_failure_alerts import is_about
 from connectors.secret import redact
 from connectors.sinks.alert_json import Key
 from connectors.sinks.sink import Delivered, DeliveryMode, Outcome, Rejected, Retry, Sink

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from connectors.delivery.cut_off_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.job_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.ledger import Ledger
 from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.delivery.job_alert import firing_job_alert, job_alert, resolved_alert
+from connectors.delivery.job_alerts import firing_job_alert, job_alert, resolved_alert
 from connectors.relay.relay_message import RefusedPart
 from connectors.wall_clock import StepDetector, steady_ms, wall_ms
 from rules.alert import Alert

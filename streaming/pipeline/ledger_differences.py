@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from connectors.delivery.job_alert import resolved_alert
+from connectors.delivery.job_alerts import resolved_alert
 from connectors.delivery.ledger import Ledger
 from connectors.relay.relay_message import AHEAD_MS
 from rules.alert import Alert, AlertState

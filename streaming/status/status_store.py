@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from connectors.delivery.cut_off_alerts import Visibility
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from connectors.delivery.job_alerts import Visibility
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from connectors.delivery import cut_off_alerts
+from connectors.delivery.job_alerts import CUT_OFF_SUBJECT
 from connectors.sinks.alert_json import key_of
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND, RULES
@@ -130,7 +130,7 @@ class PeopleSinkCheck:
         alert = self._by_key[key]
         if alert.cluster_id == JOB_CLUSTER_ID or any(silence.matches(alert) for silence in self.silences):
             return True
-        if alert.rule == BLIND and any(each.subject == cut_off_alerts.SUBJECT for each in self.alerts):
+        if alert.rule == BLIND and any(each.subject == CUT_OFF_SUBJECT for each in self.alerts):
             return True
         fired = {each.rule for each in self.alerts if each.cluster_id == alert.cluster_id}
         return bool(fired & set(RULES[alert.rule].inhibited_by))

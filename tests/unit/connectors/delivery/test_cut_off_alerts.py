@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.cut_off_alerts import SETTLED_MS, Visibility
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.job_alerts import SETTLED_MS, Visibility
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import DeliveryMode
 from connectors.store.tables import job_database

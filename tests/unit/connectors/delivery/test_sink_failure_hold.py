@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.delivery.sink_failure_alerts import HOLD_MS, SinkFailureAlerts
+from connectors.delivery.job_alerts import HOLD_MS, SinkFailureAlerts
 from connectors.wall_clock import StepDetector
 from rules.alert import Alert
 from rules.model.identifiers import Millis

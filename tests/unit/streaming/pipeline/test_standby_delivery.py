@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
-from connectors.delivery.job_alert import job_alert
+from connectors.delivery.job_alerts import job_alert
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LeaseLostError, StoreError, UnavailableStoreError
 from connectors.sinks.sink import DeliveryMode, Outcome

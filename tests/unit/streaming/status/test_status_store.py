@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.delivery.cut_off_alerts import Visibility
 from connectors.delivery.delivery_report import DeliveryReport
+from connectors.delivery.job_alerts import Visibility
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis

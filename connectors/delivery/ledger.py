@@ -249,10 +249,9 @@ class Ledger:
         return records
 
     def _new_id(self, alert: Alert, unique: str, new: Collection[str]) -> str:
-        """Returns the id of a new incident.
+        """Returns the id of a new incident, without the key that jobs share if another open incident has it.
 
-        Without the key that jobs share while another incident with it is firing or pending: a service would take the
-        resolution of one for that of the other.
+        A service would take the resolution of one for that of the other.
         """
         in_use = [*self._firing.values(), *(each for pending in self._pending.values() for each in pending.values())]
         open_incidents = {*new, *(record.incident for record in in_use)}
@@ -277,8 +276,7 @@ class Ledger:
     def _needed(self) -> set[int]:
         """Returns the numbers of the records that must not be dropped, whatever their age.
 
-        These are the newest transition of each firing alert, and, for each alert with a pending transition, the
-        newest transition that was delivered to that sink: it says that the sink was notified of the alert.
+        For an alert with a pending transition, the newest delivered one says that the sink was notified of the alert.
         """
         needed = set(self._firing)
         for sink, stored in self._sinks.items():

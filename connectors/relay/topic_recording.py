@@ -1,8 +1,7 @@
 """TopicRecording: what relays wrote of some clusters, read back by time, on any machine that reaches the brokers.
 
 The state of a cluster needs its metadata log from the start or a snapshot, so the rows of a time are read from the
-newest baseline before it. Rows that a job skips or refuses are left out here too. The consumer joins no group and
-commits nothing.
+newest baseline before it. Rows that a job skips or refuses are left out here too.
 """
 
 import time

@@ -3,8 +3,6 @@
 What a relay finds in it, and not what a broker acknowledged, is in the topic: the rows of a relay that was replaced are
 acknowledged too. Each row moves the TopicPosition of its cluster. Relays that gather the same cluster compare their own
 rows with it: what the topic has already needs no second copy, and a relay whose rows the topic does not get takes over.
-
-The consumer joins no group and commits nothing.
 """
 
 import logging

@@ -142,11 +142,7 @@ def body(notification: Notification, links: MessageLinks) -> str:
 
 
 def _schema_of(url: Secret) -> str:
-    """Returns the service's name in the URL: everything else in it may be secret.
-
-    Raises:
-        UsageError: the URL cannot be read, or is none.
-    """
+    """Returns the service's name in the URL: everything else in it may be secret."""
     found = _SCHEMA.match(url.read())
     if found is None:
         # It may be a token alone.

@@ -2,8 +2,7 @@
 
 One process writes the rows, the gatherer; it holds the file `lock` beside the database. A row is in a transaction that
 is synced when it is committed, and nobody sees it before that: so a row that was read is never lost and never changes.
-The reader that processes the rows, Spark's planner or a relay, commits its position, which is what retention deletes
-up to. Of a damaged journal, which no process has open, the newest rows that can be read replace it.
+The reader that processes the rows, Spark's planner or a relay, commits its position, up to which rows may be deleted.
 
 The database is read and written without SQLAlchemy: three processes of a job would import nothing else of it.
 """

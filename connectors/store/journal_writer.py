@@ -271,11 +271,7 @@ class JournalWriter:
 
 
 def _acquire(path: Path, timeout_s: float) -> int:
-    """Takes the lock, retrying; returns the file descriptor that holds it until it is closed.
-
-    Raises:
-        JournalInUseError: another process still holds the lock.
-    """
+    """Takes the lock; returns the file descriptor that holds it until it is closed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if not lock(descriptor, timeout_s):
         holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()

@@ -138,11 +138,7 @@ def sqlite_database(folder: Path, *, name: str = "kraftwatch.db", read_only: boo
 
 
 def _prepare(connection: Connection) -> None:
-    """Creates the tables, or brings those of an older version to this one.
-
-    Raises:
-        StoreError: they are of a newer version.
-    """
+    """Creates the tables, or brings those of an older version to this one."""
     known = inspect(connection).has_table(_VERSION.name)
     if known and connection.scalar(select(_VERSION.c.version_num)) == HEAD:
         return

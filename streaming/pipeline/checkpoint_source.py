@@ -1,9 +1,6 @@
-"""The source that a checkpoint's state belongs to. A checkpoint without it belongs to the gatherer.
+"""The source that a checkpoint's state belongs to: in source.json, or in the store if Spark's files are elsewhere.
 
-It is in source.json in the folder, or in the store if Spark's files are elsewhere.
-
-A folder holds the rows, offsets and state of one source only: the sequences of a relay's topic and those of a journal
-are not comparable.
+The sequences of a relay's topic and those of a journal are not comparable.
 """
 
 from collections.abc import Mapping

@@ -2,9 +2,6 @@
 
 Idempotent by the alert's own key, never by batch id: a new checkpoint starts again at batch 0. A batch that was
 delivered before still runs its plan, because Spark fails a batch whose stateful plan did not run.
-
-A row of one cluster that cannot be used is logged and skipped. Only an error of the ledger or the disk ends the batch:
-it concerns all clusters.
 """
 
 import json
@@ -164,11 +161,7 @@ class Deliver:
             then()
 
     def _send(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
-        """Records and sends alerts; a standby job waits until the active one has recorded them.
-
-        Raises:
-            StoreError: they cannot be recorded, or the job stops: the batch must not be committed.
-        """
+        """Records and sends alerts; a standby job waits until the active one has recorded them."""
         try:
             report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
         finally:
@@ -238,12 +231,7 @@ class Deliver:
         return None if received is None else received.status
 
     def _stored(self, write: Callable[[], _T]) -> _T:
-        """Repeats a write until the server of the store answers; no batch is committed before.
-
-        Raises:
-            LeaseLostError: another job notifies by now.
-            StoreError: it cannot be written for another reason, or the job stops.
-        """
+        """Repeats a write until the server of the store answers; no batch is committed before."""
         failed = False
         while True:
             try:

@@ -1,13 +1,11 @@
 """What the alerts of the ledger mean for a start: the states that clusters begin with, and alerts before Spark is up.
 
 With an empty state, a new Spark checkpoint beside an existing ledger would send each firing alert again after its hold,
-and would never resolve an alert that ended in the meantime. With `initial_states`, a condition that lasts keeps its
-alert, and one that is over resolves it.
+and would never resolve an alert that ended in the meantime: `initial_states`.
 
-Before Spark is up, the rules that need no history are evaluated on the rows of this start alone. Records of the log are
-not decoded: polls, probes and failed attempts decide these rules. The step evaluates the same rows later, and may find
-the same condition at another row, because it knows what was before: `continued` makes its transitions those of the
-alert that was sent.
+Before Spark is up, the rules that need no history are evaluated on the polls, probes and failed attempts of this start.
+The step evaluates the same rows later, and may find the same condition at another row: `continued` makes its
+transitions those of the alert that was sent.
 """
 
 import logging

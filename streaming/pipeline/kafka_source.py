@@ -1,12 +1,8 @@
 """The relay's topic as the source of the query, read by Spark's own Kafka source (spark-sql-kafka-0-10).
 
-A message becomes its row, packed as a row of the journal is. Skipped are rows of clusters that are not monitored, rows
-of a baseline with which the state does not begin, and rows that are not above the newest one of their cluster: after a
-crash of the relay a row may be in the topic twice, and a relay that was replaced may still write. The state of the
-cluster skips those of earlier batches. Whatever is no message of a relay of its cluster goes to quarantine, and the
-stream continues.
-
-Spark reads a repeated batch by its recorded offsets: the topic keeps its messages, so it gets the same rows.
+Skipped are rows of clusters that are not monitored, rows of a baseline with which the state does not begin, and rows
+that are not above the newest one of their cluster: after a crash of the relay a row may be in the topic twice, and a
+relay that was replaced may still write. Whatever is no message of a relay of its cluster goes to quarantine.
 """
 
 import json
@@ -231,11 +227,7 @@ class MessageReader:
         yield rows, refused
 
     def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
-        """Returns the row of a message; None for a row that is skipped.
-
-        Raises:
-            UndecodableError: the message is refused.
-        """
+        """Returns the row of a message; None for a row that is skipped."""
         headers = [(each["key"], each["value"]) for each in message["headers"] or ()]
         read = parse_message(message["key"], message["value"], headers)
         row = read.observation

@@ -1,7 +1,6 @@
-"""The rows that the step yields and `deliver` reads: one kind each for alerts, quarantine, poll requests and status.
+"""The rows that the step yields and `deliver` reads, and the step's data frames.
 
-The step's data frames are converted here too. pandas neither sorts nor groups nor looks at values: for a few rows each
-takes longer than the step.
+pandas neither sorts nor groups nor looks at values: for a few rows each takes longer than the step.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """PageFiles: the pages of a cluster's state as files in Spark's checkpoint, beside the state that refers to them.
 
-Executors write Spark's state into the checkpoint, so they can write and read these files as well. A page is written and
-synced before the state that refers to it is handed to Spark. A batch that is repeated writes the same pages again.
+A page is written and synced before the state that refers to it is handed to Spark. A batch that is repeated writes the
+same pages again.
 
 Spark may continue from a batch that is not the newest one: after a crash, or after a repair. So a page is deleted once
 no state of the last SWEEP_BATCHES batches and SWEEP_MS refers to it. Pages of attempts that failed are deleted, too.

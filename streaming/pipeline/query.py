@@ -193,10 +193,9 @@ def start(
 
 
 def _released_after(deliver: Deliver) -> Callable[[DataFrame, int], None]:
-    """Returns a function that delivers a batch, and then tells Java that Python has no use for its frame.
+    """Returns a function that delivers a batch and lets Java forget its frame.
 
-    A Java object in Python refers to itself through each method that was called, so that only Python's garbage
-    collector would find it, hundreds of batches later. Until then Java keeps the rows of each of these batches.
+    A Java object in Python refers to itself: Java would keep the rows until Python's garbage collector finds it.
     """
 
     def deliver_and_release(frame: DataFrame, batch_id: int) -> None:

@@ -1,9 +1,7 @@
 """The journal as a Spark streaming source: published rows are planned, and a repeated read returns the same rows.
 
-The reader reads only what the journal writer has *published* (written and fsynced). The planner, which runs beside the
-driver, reads the journal and puts the rows into the input partition, so that executors on other machines need no
-journal. `latestOffset` blocks until new rows are published, so an idle query does not spin. With the trigger
-AvailableNow the query reads the rows that are published at its start, in the same bounded batches, and ends.
+The planner, which runs beside the driver, reads the journal and puts the rows into the input partition, so that
+executors on other machines need no journal. `latestOffset` blocks until new rows are published.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence

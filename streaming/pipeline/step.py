@@ -1,17 +1,12 @@
 """The step: decodes observations, applies them to the state of their cluster and yields alerts; Spark keeps the state.
 
 Spark calls it for a group of clusters (`schema.GROUPS`). Each is evaluated on its own; the state of a cluster without
-rows in the batch is neither decoded nor encoded.
-
-The replay skips what it has already applied, so re-delivered rows change nothing. All decisions are pure and are in
-`streaming.replay.cluster_monitor`; this module passes them in and out of Spark.
-
-A `ClusterStatus` is rendered when an evaluation changed, at most once a second; otherwise every few seconds.
+rows in the batch is neither decoded nor encoded. All decisions are in `streaming.replay.cluster_monitor`.
 
 An exception here would end the query for all clusters, and again after each restart. So whatever raises while one
 cluster's rows are decoded, applied, evaluated or rendered is contained: it becomes a violated data contract of that
-cluster, and the row goes into quarantine (`ClusterMonitor`). Only a state of another version or of
-another cluster is refused: nothing is lost then, and only an operator can decide.
+cluster, and the row goes into quarantine. Only a state of another version or of another cluster is refused: nothing is
+lost then, and only an operator can decide.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,11 +145,7 @@ class Step:
             yield output_frame(output)
 
     def _states(self, group: int, value: bytes) -> tuple[dict[str, bytes], list[OutputRow]]:
-        """Returns the states of a group's clusters.
-
-        Where the group's value is damaged, each cluster whose state is lost gets one that cannot be read, and the
-        damaged rest goes to quarantine.
-        """
+        """Returns the states of a group's clusters; one that is lost by damage becomes one that cannot be read."""
         states, damaged = unpack_states(value)
         if not damaged:
             return states, []
@@ -228,10 +219,6 @@ def _restored(
 
     For a damaged state: a new monitor that reports it and continues from the first row, with the alerts of `initial` if
     its own cannot be read, and the state for quarantine.
-
-    Raises:
-        UsageError: the state is of another version of kraftwatch or of another cluster.
-        OSError: its pages cannot be read now.
     """
     cluster = settings.name
     try:

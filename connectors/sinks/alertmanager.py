@@ -114,12 +114,8 @@ class AlertmanagerSink(SerialSink[bytes]):
     def __init__(self, section: AlertmanagerSection, *, options: DeliveryOptions, links: MessageLinks) -> None:
         """Reads the secrets once, so that a missing one is reported at start-up."""
         super().__init__(options)
-        self._url, self._ca_file = section.required_secret("url"), section.ca_file
-        self._username, self._password, self._token = (
-            section.username,
-            section.secret("password"),
-            section.secret("token"),
-        )
+        self._section, self._url = section, section.required_secret("url")
+        self._password, self._token = section.secret("password"), section.secret("token")
         self._links = links
         self._changing_labels: dict[tuple[str, str], tuple[Severity, str]] = {}
         """The labels `severity` and `incident` that a firing alert has there, by incident and fingerprint.
@@ -150,7 +146,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         url = self._url.read().rstrip("/") + _PATH
         headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
         secrets = [secret.read() for secret in self._secrets()]
-        response = post(url, body, headers, seconds=left_s, ca_file=self._ca_file)
+        response = post(url, body, headers, seconds=left_s, ca_file=self._section.ca_file)
         if isinstance(response, HttpResponse) and response.sent_at_ms is not None:
             ahead_ms = response.sent_at_ms - sent_at_ms
             if abs(ahead_ms - self._ahead_ms) >= SAME_CLOCK_MS:
@@ -187,7 +183,7 @@ class AlertmanagerSink(SerialSink[bytes]):
         if self._token is not None:
             return {"Authorization": f"Bearer {self._token.read()}"}
         if self._password is not None:
-            login = f"{self._username}:{self._password.read()}".encode()
+            login = f"{self._section.username}:{self._password.read()}".encode()
             return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
         return {}
 

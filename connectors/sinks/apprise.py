@@ -25,11 +25,12 @@ from rules.notifications.notification import Notification
 
 if TYPE_CHECKING:
     from apprise import Apprise as AppriseClient
-    from apprise import NotifyType
 
 _MAX_TITLE = 200
 _MAX_BODY = 3_000
 _MAX_OTHER_ALERTS = 10
+_TYPES = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info"}
+"""Apprise's types of a notification that is firing."""
 _SCHEMA = re.compile(r"([A-Za-z0-9+.-]{1,20})://")
 
 # Its warnings become the reason of the outcome, without secrets.
@@ -41,6 +42,7 @@ class AppriseSection(PeopleSection):
 
     form = "apprise:URL"
     text_key = "url"
+    expected = "the recipients of {name} get two messages: firing and resolved"
 
     url: SecretStr | None = None
     """An Apprise URL such as `tgram://TOKEN/CHAT`; only its scheme is ever printed."""
@@ -58,10 +60,6 @@ class AppriseSection(PeopleSection):
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "AppriseSink":
         """Opens the sink."""
         return AppriseSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"the recipients of {name} get two messages: firing and resolved"
 
 
 class AppriseSink(SerialSink[tuple[str, str]]):
@@ -94,35 +92,23 @@ class AppriseSink(SerialSink[tuple[str, str]]):
         return outcomes[0] if outcomes else DEADLINE_EXCEEDED
 
     def _notify(self, client: "AppriseClient", notification: Notification, text: tuple[str, str]) -> Outcome:
-        from apprise import LogCapture, NotifyFormat
+        from apprise import LogCapture, NotifyFormat, NotifyType
+
+        resolved = notification.state is AlertState.RESOLVED
+        kind = NotifyType.SUCCESS if resolved else NotifyType(_TYPES[notification.severity])
 
         with LogCapture(level=logging.WARNING, name="apprise") as log:  # type: ignore[no-untyped-call]
             try:
                 accepted = client.notify(
                     title=text[0],
                     body=text[1],
-                    notify_type=_notify_type(notification),
+                    notify_type=kind,
                     body_format=NotifyFormat.TEXT,
                 )
             except Exception as problem:  # noqa: BLE001 - a hundred services, each with its own library
                 return Retry(reason=f"the service failed: {type(problem).__name__}")
             reason = excerpt(log.getvalue(), self._url.read()) if log else ""
         return Delivered() if accepted else Retry(reason=reason or "the service rejected the message without a reason")
-
-
-def _notify_type(notification: Notification) -> "NotifyType":
-    """Returns Apprise's type for the state and severity."""
-    from apprise import NotifyType
-
-    if notification.state is AlertState.RESOLVED:
-        return NotifyType.SUCCESS
-    match notification.severity:
-        case Severity.CRITICAL:
-            return NotifyType.FAILURE
-        case Severity.WARNING:
-            return NotifyType.WARNING
-        case Severity.INFO:
-            return NotifyType.INFO
 
 
 def title(notification: Notification) -> str:

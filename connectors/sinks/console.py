@@ -38,6 +38,7 @@ class ConsoleSection(SinkSection):
     """The stderr of the job."""
 
     form = "console"
+    expected = "stderr shows two lines above: firing and resolved"
     mode = DeliveryMode.TRANSITIONS
 
     def default_name(self) -> str:
@@ -47,10 +48,6 @@ class ConsoleSection(SinkSection):
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "ConsoleSink":
         """Opens the sink."""
         return ConsoleSink(sys.stderr, options=options)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return "stderr shows two lines above: firing and resolved"
 
 
 class ConsoleSink:

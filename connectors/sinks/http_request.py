@@ -122,12 +122,7 @@ class _SupervisedContext(ssl.SSLContext):
 
 
 def outcome_of_status(status: int, *, retry_after: str | None = None, message: str = "") -> Outcome:
-    """Returns the outcome of a response.
-
-    Args:
-        retry_after: the header of that name.
-        message: what the server says about it, redacted.
-    """
+    """Returns the outcome of a response; `message`: what the server says about it, redacted."""
     if 200 <= status < 300:
         return Delivered()
     reason = f"HTTP {status}"
@@ -159,28 +154,34 @@ def excerpt(text: str, *secrets: str) -> str:
 
 
 def outcome_of_error(error: Exception, deadline: CallDeadline) -> Retry:
-    """Returns why there is no response, without the URL, which may be secret."""
-    if deadline.exceeded:
-        return DEADLINE_EXCEEDED
+    """Returns why there is no response."""
+    return DEADLINE_EXCEEDED if deadline.exceeded else Retry(reason=error_text(error))
+
+
+def error_text(error: Exception) -> str:
+    """Returns why a server cannot be reached, without the address and the URL, which may be secret."""
     causes = list(_causes(error))
     verification = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
     if verification is not None:
-        return Retry(reason=f"the server's certificate is not trusted: {verification.verify_message}")
+        return f"the server's certificate is not trusted: {verification.verify_message}"
     for each in causes:
         match each:
             case TimeoutError():
-                return DEADLINE_EXCEEDED
+                return DEADLINE_EXCEEDED.reason
             case ssl.SSLError():
-                return Retry(reason=f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}")
+                return f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}"
+            case socket.gaierror():
+                missing = each.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+                return "the name does not resolve" if missing else "the name service does not answer"
             case ConnectionRefusedError():
-                return Retry(reason="connection refused")
+                return "connection refused"
             case ConnectionError():
-                return Retry(reason="the connection was closed before the response")
+                return "the connection was closed before the response"
             case OSError(strerror=str(why)) if why:
-                return Retry(reason=f"unreachable: {why.lower()}")
+                return why.lower()
             case _:
                 pass
-    return Retry(reason=f"unreachable: {type(causes[-1]).__name__}")
+    return f"unreachable: {type(causes[-1]).__name__}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

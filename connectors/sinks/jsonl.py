@@ -21,7 +21,6 @@ from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection
 from connectors.store.durable_file import append, lock, sync_path
 from connectors.store.store_place import StorePlace
 from rules.alert import Alert
-from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -34,6 +33,7 @@ class JsonlSection(SinkSection):
 
     form = "jsonl:PATH"
     text_key = "path"
+    expected = f"{{section.path}} has two new lines with rule {TEST_RULE}: firing and resolved"
     mode = DeliveryMode.TRANSITIONS
 
     path: Path
@@ -50,10 +50,6 @@ class JsonlSection(SinkSection):
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "JsonlSink":
         """Opens or creates the file."""
         return JsonlSink(self.path, options=options)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"{self.path} has two new lines with rule {TEST_RULE}: firing and resolved"
 
     def created_file(self) -> Path | None:
         """Returns the file, if it does not exist yet."""

@@ -10,13 +10,13 @@ from connectors.settings import Bootstrap, TopicName, TopicSection, host_port
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, SinkSection, SinkServer
 from connectors.store.store_place import StorePlace
-from rules.finding import Severity
 
 
 class KafkaSection(SinkSection, TopicSection):
     """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
     form = "kafka:HOST:PORT,…/TOPIC"
+    expected = f"topic {{section.topic}} has two new messages with rule {TEST_RULE}: firing and resolved"
     mode = DeliveryMode.TRANSITIONS
 
     bootstrap: Bootstrap
@@ -43,10 +43,6 @@ class KafkaSection(SinkSection, TopicSection):
         from connectors.sinks.kafka_topic import KafkaTopicSink
 
         return KafkaTopicSink(self, options=options)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"topic {self.topic} has two new messages with rule {TEST_RULE}: firing and resolved"
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the brokers; their TLS handshake is librdkafka's, with its own settings."""

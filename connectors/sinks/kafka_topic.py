@@ -12,6 +12,7 @@ replaces this one.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakMethod
 
@@ -95,20 +96,18 @@ class KafkaTopicSink:
             return
 
         on_result = _weak_callback(self._on_result)
-
-        def on_delivery(error: KafkaError | None, _: Message) -> None:
-            on_result(key, error)
-
         headers = [("rule", alert.rule), ("severity", alert.severity.value), ("state", alert.state.value)]
         self._in_flight[key] = None
         try:
             value = to_line(alert, sent_at_ms).rstrip(b"\n")
             topic = self._config.topic
-            self._producer.produce(topic, value, alert.fingerprint, on_delivery=on_delivery, headers=headers)
+            self._producer.produce(
+                topic, value, alert.fingerprint, on_delivery=partial(on_result, key), headers=headers
+            )
         except KafkaException as problem:
             self._in_flight[key] = self._outcome(problem.args[0])
 
-    def _on_result(self, key: Key, error: KafkaError | None) -> None:
+    def _on_result(self, key: Key, error: KafkaError | None, _: Message) -> None:
         self._in_flight[key] = self._outcome(error)
 
     def _outcome(self, error: KafkaError | None) -> Outcome:

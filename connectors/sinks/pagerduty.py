@@ -33,7 +33,7 @@ from connectors.sinks.sink_config import MessageLinks, PeopleSection, SinkServer
 from connectors.store.store_place import StorePlace
 from connectors.store.stored_json import json_safe
 from rules.alert import AlertState
-from rules.finding import Plain, Severity
+from rules.finding import Plain
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from rules.notifications.incident import deduplication_key
@@ -57,6 +57,10 @@ class PagerdutySection(PeopleSection):
     form = "pagerduty:ROUTING-KEY"
     text_key = "routing_key"
     test_open_s = 30.0
+    expected = (
+        "PagerDuty pages for the service of this key: an alert of severity {severity}, open for "
+        "{section.test_open_s:.0f} s and then resolved"
+    )
     servers_of_regions: ClassVar[Mapping[str, str]] = {
         "us": "https://events.pagerduty.com",
         "eu": "https://events.eu.pagerduty.com",
@@ -89,13 +93,6 @@ class PagerdutySection(PeopleSection):
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "PagerdutySink":
         """Opens the sink."""
         return PagerdutySink(self, options=options, links=links, store=store)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return (
-            f"PagerDuty pages for the service of this key: an alert of severity {severity}, open for "
-            f"{self.test_open_s:.0f} s and then resolved"
-        )
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the Events API."""

@@ -6,13 +6,11 @@ notifies people), which opens the sink and says what the doctor and the test not
 """
 
 import logging
-import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from ssl import SSLCertVerificationError, SSLError
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -23,7 +21,7 @@ from requests.utils import get_environ_proxies, select_proxy
 from connectors.errors import StoreError, UsageError
 from connectors.secret import Secret
 from connectors.settings import Duration, SecretsSection, Section
-from connectors.sinks.http_request import CallDeadline
+from connectors.sinks.http_request import CallDeadline, error_text
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.store.store_place import StorePlace
 from rules.evaluate import RULES
@@ -64,23 +62,9 @@ class SinkServer:
                 if self.tls:
                     connection = deadline.context(self.ca_file).wrap_socket(connection, server_hostname=self.host)
                 connection.close()
-        except SSLCertVerificationError as error:
-            return f"TLS: certificate verify failed: {error.verify_message}"
-        except SSLError as error:
-            return f"TLS: {(error.reason or 'the handshake failed').lower().replace('_', ' ')}"
         except OSError as error:
-            return network_error(error)
+            return error_text(error)
         return None
-
-
-def network_error(error: OSError) -> str:
-    """Returns what failed, in the words of the operating system and without the address."""
-    if isinstance(error, socket.gaierror):
-        missing = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-        return "the name does not resolve" if missing else "the name service does not answer"
-    if isinstance(error, TimeoutError):
-        return f"no answer within {TIMEOUT_S:.0f} s"
-    return os.strerror(error.errno).lower() if error.errno else "the connection failed"
 
 
 def url_server(url: Secret, ca_file: Path | None = None) -> SinkServer:
@@ -138,10 +122,7 @@ class SinkSpec:
 
 
 def open_sink(spec: SinkSpec, *, store: StorePlace) -> Sink:
-    """Opens a sink.
-
-    Args:
-        store: the job's database, which holds what a sink remembers.
+    """Opens a sink; `store`: the job's database, which holds what a sink remembers.
 
     Raises:
         UsageError: the destination cannot be written, or a file of the section cannot be read.
@@ -184,6 +165,8 @@ class SinkSection(SecretsSection, ABC):
 
     form: ClassVar[str]
     """What `--sink` takes, for people: `jsonl:PATH`."""
+    expected: ClassVar[str]
+    """What `expectation` returns, with `{name}`, `{severity}` and keys as `{section.KEY}`."""
     text_key: ClassVar[str | None] = None
     """The key that the text after the kind sets; a secret may be in a file: `@FILE`."""
     mode: ClassVar[DeliveryMode] = DeliveryMode.INCIDENTS
@@ -250,12 +233,12 @@ class SinkSection(SecretsSection, ABC):
             UsageError: the destination cannot be written, or a file of the section cannot be read.
         """
 
-    @abstractmethod
     def expectation(self, name: str, severity: Severity) -> str:
         """Returns what a person should see after a test notification of this severity, and where; `name` is the sink's.
 
         It contains no secret.
         """
+        return self.expected.format(section=self, name=name, severity=severity)
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the servers that the doctor connects to; none if there are none, or only a library knows them.
@@ -297,11 +280,7 @@ class SinkState(Generic[ValueT]):
     """A value for each of the newest thousand incidents."""
 
     def __init__(self, store: StorePlace, sink: str, values: TypeAdapter[ValueT], *, if_lost: str) -> None:
-        """Opens nothing yet.
-
-        Args:
-            if_lost: what happens after a restart if a value could not be stored, as part of a sentence.
-        """
+        """Opens nothing yet; `if_lost`: what happens after a restart if a value could not be stored, as a clause."""
         # Commands that only read the configuration import this module: they do without SQLAlchemy (0.3 s).
         from connectors.store.collection import Collection
         from connectors.store.tables import job_database

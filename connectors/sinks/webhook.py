@@ -22,7 +22,7 @@ from connectors.sinks.http_request import outcome_of_response, post
 from connectors.sinks.sink import DeliveryOptions, Outcome, SerialSink
 from connectors.sinks.sink_config import TEST_RULE, MessageLinks, PeopleSection, SinkServer, url_server
 from connectors.store.store_place import StorePlace
-from rules.finding import Plain, Severity
+from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 
@@ -35,6 +35,7 @@ class WebhookSection(PeopleSection):
 
     form = "webhook:URL"
     text_key = "url"
+    expected = f"{{name}} received two documents with rule {TEST_RULE}: firing and resolved"
 
     url: SecretStr | None = None
     """https://HOST/PATH; only the host is ever printed."""
@@ -69,10 +70,6 @@ class WebhookSection(PeopleSection):
     def open(self, options: DeliveryOptions, links: MessageLinks, store: StorePlace) -> "WebhookSink":
         """Opens the sink."""
         return WebhookSink(self, options=options, links=links)
-
-    def expectation(self, name: str, severity: Severity) -> str:
-        """Returns what a person should see after a test."""
-        return f"{name} received two documents with rule {TEST_RULE}: firing and resolved"
 
     def servers(self) -> Sequence[SinkServer]:
         """Returns the server of the URL."""

@@ -17,7 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import StoreError, UsageError
-from connectors.sinks.sink_config import SinkSection, SinkServer, network_error, url_server
+from connectors.sinks.http_request import error_text
+from connectors.sinks.sink_config import SinkSection, SinkServer, url_server
 from connectors.store.durable_file import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config, host_port
@@ -164,7 +165,7 @@ def _listen(config: Config) -> Iterator[CheckResult]:
     if error is None:
         yield _result("listen", "address", OK, f"{config.listen} can be bound")
     elif error.errno != errno.EADDRINUSE:
-        message = f"{config.listen} cannot be bound: {network_error(error)}"
+        message = f"{config.listen} cannot be bound: {error_text(error)}"
         fix = "set listen to an address of this machine; a port below 1024 needs a privilege"
         yield _result("listen", "address", FAILS, message, fix)
     elif held := job_checkpoint(config).is_held():

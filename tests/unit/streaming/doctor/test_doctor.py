@@ -463,7 +463,7 @@ def test_certificate_of_a_sink_is_verified(tmp_path: Path, monkeypatch: pytest.M
         assert sink_results(tmp_path, trusting) == [("ok", f"127.0.0.1:{server.port}: TCP and TLS")]
         ((status, message),) = sink_results(tmp_path, {"webhook": {"url": server.url}})
     assert status == "fails"
-    assert message.startswith(f"127.0.0.1:{server.port}: TLS: certificate verify failed")
+    assert message.startswith(f"127.0.0.1:{server.port}: the server's certificate is not trusted")
 
 
 def test_job_whose_checkpoint_this_user_may_not_enter_is_not_to_be_stopped(

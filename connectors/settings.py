@@ -63,12 +63,7 @@ def readable(path: Path, what: str) -> str:
 
 
 def placed_error(sentence: str, *keys: str | int) -> PydanticCustomError:
-    """Returns an error for a validator to raise.
-
-    Args:
-        sentence: what is wrong and what to do, without the key.
-        keys: from the section that is validated to the value.
-    """
+    """Returns an error for a validator to raise; `keys`: from the section that is validated to the value."""
     return PydanticCustomError(PLACED, "{sentence}", {"sentence": sentence, "keys": list(keys)})
 
 

@@ -48,7 +48,6 @@ class Dispatcher:
             steps: shows when the wall clock was set; None: it never is.
 
         Raises:
-            StoreError: the ledger cannot be written.
             UsageError: two sinks have the same name.
         """
         self._ledger = ledger
@@ -72,7 +71,6 @@ class Dispatcher:
         """Replaces the sinks; a sink that stays keeps its state.
 
         Raises:
-            StoreError: the ledger cannot be written.
             UsageError: two sinks have the same name; nothing was changed.
         """
         names = [sink.options.name for sink in sinks]

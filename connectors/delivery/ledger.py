@@ -159,7 +159,6 @@ class Ledger:
 
         Raises:
             LeaseLostError: another job notifies now: the sink must not be called.
-            StoreError: the database cannot be written.
         """
         self._note(sink, (), DeliveryStatus.DELIVERED, notified_ms)
         pending = self._pending[sink]

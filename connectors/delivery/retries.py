@@ -72,11 +72,9 @@ class SetAside:
     """
 
     def __init__(self, *, ordered: bool) -> None:
-        """Nothing failed yet.
+        """Nothing failed yet. `ordered`: whether the sink gets each transition, in order.
 
-        Args:
-            ordered: whether the sink gets each transition, in order: then nothing is set aside while the sink fails as
-                a whole, and of an alert only the oldest transition is sent again.
+        Then nothing is set aside while it fails as a whole, and of an alert only the oldest one is sent again.
         """
         self._ordered = ordered
         self._refusals: dict[str, _Refusal] = {}

@@ -48,7 +48,7 @@ class _ClusterRows:
 
 
 class TopicRecording:
-    """The rows of several topics. Not for use by several threads."""
+    """The rows of several topics. Not for use by several threads. Raises UsageError if a topic cannot be read."""
 
     kind = "topic"
 
@@ -65,11 +65,7 @@ class TopicRecording:
         return f"the topic {names[0]}" if len(names) == 1 else f"the topics {', '.join(names)}"
 
     def newest_ms(self) -> Millis:
-        """Returns the time of the newest row of the clusters; 0 if there is none.
-
-        Raises:
-            UsageError: a topic cannot be read.
-        """
+        """Returns the time of the newest row of the clusters; 0 if there is none."""
         newest_ms = 0
         for one in self._topics:
             with _reading(one) as reader:
@@ -91,9 +87,6 @@ class TopicRecording:
                 up to a day earlier. None: the oldest baseline.
             until_ms: the rows of a cluster end with the first one after this time.
             say: prints progress, every two seconds.
-
-        Raises:
-            UsageError: a topic cannot be read.
         """
         for one in self._topics:
             with _reading(one) as reader:

@@ -143,7 +143,6 @@ class AlertStore:
 
         Raises:
             LeaseLostError: another job notifies now: the sink must not be called.
-            StoreError: the database cannot be written.
         """
         if self._lease is None:
             return

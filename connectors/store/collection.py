@@ -137,7 +137,6 @@ class SilenceStore:
 
         Raises:
             UsageError: no silence of that id is active or in the future.
-            StoreError: the database cannot be read or written.
         """
         unended = {name: one for name, one in self._stored.items().items() if one.ends_at_ms > now_ms}
         found = {name: one for name, one in unended.items() if one.id == id_}

@@ -21,7 +21,7 @@ Prepare = Callable[[Connection], None]
 
 
 class Database(ABC):
-    """Any thread may use it; several processes may open it."""
+    """Any thread may use it; several processes may open it. Raises StoreError if it cannot be read or written."""
 
     @property
     @abstractmethod
@@ -34,31 +34,19 @@ class Database(ABC):
         """Where it is, for a sentence: without a secret."""
 
     def create(self) -> None:
-        """Creates the database and its tables where they do not exist.
-
-        Raises:
-            StoreError: the database cannot be written.
-        """
+        """Creates the database and its tables where they do not exist."""
         with self.transaction():
             pass
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Begins a transaction that may write; it is committed, and durable, when the block ends without an error.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was changed.
-        """
+        """Begins a transaction that may write; it is committed, and durable, when the block ends without an error."""
         with self._errors(), self._writing.begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Begins a transaction that only reads: all its queries see one state.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Begins a transaction that only reads: all its queries see one state."""
         try:
             with self._errors(), self._reading.begin() as connection:
                 yield connection
@@ -137,11 +125,7 @@ class SqliteDatabase(Database):
         return sqlite_file.damage(self.path)
 
     def copy_readable(self, damaged: "SqliteDatabase") -> None:
-        """Adds each row of a damaged database that SQLite can still read.
-
-        Raises:
-            StoreError: this database cannot be written.
-        """
+        """Adds each row of a damaged database that SQLite can still read."""
         with self.transaction() as connection:
             for table in self._tables.sorted_tables:
                 adding = f"INSERT OR IGNORE INTO {table.name} VALUES ({', '.join('?' * len(table.columns))})"

@@ -65,12 +65,7 @@ def journal_file(directory: Path) -> Path:
 
 
 def create(path: Path, journal_id: str, *, first: int = 0) -> None:
-    """Creates an empty journal; there is a file of this name only when it is complete.
-
-    Raises:
-        OSError: the file cannot be written.
-        sqlite3.Error: as well.
-    """
+    """Creates an empty journal; a file of this name is complete. Raises OSError or sqlite3.Error."""
     put_in_place(begin_file(path, journal_id, first=first), path)
 
 

@@ -89,7 +89,6 @@ class Lease:
 
         Raises:
             LeaseLostError: another job has it.
-            StoreError: the database cannot be written.
         """
         with self._database.transaction() as connection:
             self.fence(connection)

@@ -126,7 +126,7 @@ class RelayedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSource:
-    """What the query reads."""
+    """What the query reads. Raises UsageError if a file of the login cannot be read."""
 
     connection: TopicSection
     """To the brokers; its topic is one of those that are read."""
@@ -138,11 +138,7 @@ class TopicSource:
     """The monitored clusters by name."""
 
     def observations(self, spark: SparkSession) -> DataFrame:
-        """Returns the stream of packed observations.
-
-        Raises:
-            UsageError: a file of the login cannot be read.
-        """
+        """Returns the stream of packed observations."""
         reader = spark.readStream.format("kafka").options(**self._options)
         return self._packed(
             reader.option("startingOffsets", json.dumps({name: {**at} for name, at in self.starting_offsets.items()}))
@@ -153,11 +149,7 @@ class TopicSource:
         )
 
     def recorded(self, spark: SparkSession, since_ms: int) -> DataFrame:
-        """Returns the packed observations that were made since then and are in the topics now.
-
-        Raises:
-            UsageError: a file of the login cannot be read.
-        """
+        """Returns the packed observations that were made since then and are in the topics now."""
         # No row is more than a minute after the broker's time of its message: such a row is refused.
         begin = {"startingTimestamp": str(max(0, since_ms - 60_000)), "startingOffsetsByTimestampStrategy": "latest"}
         return self._packed(spark.read.format("kafka").options(**self._options, **begin).load())

@@ -75,11 +75,7 @@ def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
 
 
 def observations(frames: Iterable[pd.DataFrame]) -> Mapping[str, Sequence[Observation]]:
-    """Returns the observations of each cluster in journal order: Spark guarantees no order.
-
-    Args:
-        frames: rows of a group of clusters, with the columns of `schema.PACKED`.
-    """
+    """Returns the observations of each cluster in journal order, of rows of `PACKED`: Spark guarantees no order."""
     rows = [unpacked(bytes(value)) for frame in frames for value in frame["observation"].tolist()]
     rows.sort(key=lambda row: row.sequence)
     found: dict[str, list[Observation]] = {}

@@ -63,12 +63,7 @@ class PageFiles:
         return content
 
     def stored(self, references: Collection[bytes], now_ms: Millis) -> None:
-        """Syncs the folder, and deletes pages that are no longer needed.
-
-        Args:
-            references: those in the state that Spark stores next.
-            now_ms: the time of the cluster's newest observation.
-        """
+        """Syncs the folder, and deletes old pages to which the state that Spark stores next does not refer."""
         if self._unsynced:
             sync_path(self._folder)
             self._unsynced = False

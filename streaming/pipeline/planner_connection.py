@@ -28,9 +28,7 @@ exec {python} "$@"
 def write_python(folder: Path, python: str) -> Path:
     """Writes the script that Spark starts instead of `python`, and returns its path: it starts the planner with `main`.
 
-    Args:
-        folder: an existing folder of the user's own, in which files may be executed.
-        python: the interpreter.
+    `folder` exists, is the user's own, and files in it may be executed.
     """
     script = folder / "python"
     quoted = "'" + python.replace("'", "'\\''") + "'"

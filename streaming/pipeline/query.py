@@ -166,9 +166,7 @@ class Query:
 def topics_read(progress: Mapping[str, Any], now_ms: int) -> Mapping[str, float]:
     """Returns how long ago, in seconds, the newest batch began, for each topic of which it has read all that was there.
 
-    Args:
-        progress: of the query (StreamingQueryProgress).
-        now_ms: the wall clock.
+    `progress` is the query's StreamingQueryProgress, `now_ms` the wall clock.
     """
     began = datetime.fromisoformat(progress["timestamp"])
     ago_s = max(0.0, now_ms / 1000 - began.timestamp())

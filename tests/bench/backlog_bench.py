@@ -3,15 +3,13 @@
 The job is the real one with its defaults, and a partition of the state for each core.
 """
 
-import json
 import tempfile
 import time
-import urllib.request
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from connectors.observations.observation import Observation
 from connectors.relay.relay_message import Baseline, RelayEpoch, RelayMessage
@@ -22,6 +20,7 @@ from deploy.lab.lab import Lab
 from tests.bench.job_cost import JobCost
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob
+from tests.job.job_state import get_json
 from tests.unit.streaming.pipeline.quiet_cluster import quiet_second
 
 CLUSTERS = 20
@@ -29,7 +28,6 @@ PARTITIONS = 2
 """Of the state: as many as `master` has cores."""
 HOUR_MS = 3_600_000
 TOPIC = "backlog"
-_POLL_S: Final = 0.1
 
 
 def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
@@ -40,12 +38,18 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
             begin_ms = wall_ms() - HOUR_MS
             rows = [row for second in range(HOUR_MS // 1_000) for row in quiet_second(_name(0), second, begin_ms)]
             _write(lab, rows, clusters)
-            job = _job(folder / "job", lab, clusters)
+            job = ConfiguredJob(folder=folder / "job", bootstrap=(), name=_name(0))
+            job.write_config(
+                clusters=[{"name": _name(one), "bootstrap": [f"127.0.1.{one + 1}:9093"]} for one in range(clusters)],
+                source="kafka",
+                relay={"bootstrap": list(lab.broker_bootstrap), "topic": TOPIC},
+                pipeline={"partitions": PARTITIONS},
+            )
             began = time.monotonic()
             with job:
-                first_s = eventually(lambda: _reached(job, rows[0], clusters, began), within_s=180, every_s=_POLL_S)
+                first_s = eventually(lambda: _reached(job, rows[0], clusters, began), within_s=180)
                 cost = JobCost(job)
-                last_s = eventually(lambda: _reached(job, rows[-1], clusters, began), within_s=900, every_s=_POLL_S)
+                last_s = eventually(lambda: _reached(job, rows[-1], clusters, began), within_s=900)
                 spent, alerts = cost.end(), len(job.alerts())
     backlog_s = last_s - first_s
     return {
@@ -84,21 +88,9 @@ def _write(lab: Lab, rows: list[Observation], clusters: int) -> None:
     assert producer.flush(300) == 0
 
 
-def _job(folder: Path, lab: Lab, clusters: int) -> ConfiguredJob:
-    job = ConfiguredJob(folder=folder, bootstrap=(), name=_name(0))
-    job.write_config(
-        clusters=[{"name": _name(one), "bootstrap": [f"127.0.1.{one + 1}:9093"]} for one in range(clusters)],
-        source="kafka",
-        relay={"bootstrap": list(lab.broker_bootstrap), "topic": TOPIC},
-        pipeline={"partitions": PARTITIONS},
-    )
-    return job
-
-
 def _reached(job: ConfiguredJob, row: Observation, clusters: int, began: float) -> float:
     """Returns the seconds since the start, once the status of each cluster has this row."""
-    with urllib.request.urlopen(f"http://{job.address}/api/clusters", timeout=10) as page:
-        found = json.load(page)["clusters"]
+    found = get_json(job, "/api/clusters")["clusters"]
     assert len(found) == clusters
     for one in found:
         assert one["observed_at"] is not None

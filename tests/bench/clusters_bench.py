@@ -4,7 +4,6 @@ Brokers are fenced and unfenced, three times a second in one cluster after the o
 change is from the command to write its record until its alert is in the file of a jsonl sink.
 """
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -16,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
-from streaming.demo.job_process import AlertLine, JobProcess
+from streaming.demo.job_process import AlertLine
 from tests.bench.farm import address
 from tests.bench.farm_answers import NODES
 from tests.bench.job_cost import JobCost, cpu_s, percentiles
+from tests.job.configured_job import ConfiguredJob
 from tests.sinks.server import serving
 
 CLUSTERS = 250
@@ -30,14 +29,6 @@ CHANGES_PER_S = 3.0
 _WARM_UP_S, _WARM_UP_S_PER_CLUSTER = 20.0, 0.2
 _DELIVERY_S = 15.0
 _RULE = "broker-fenced"
-
-
-class FleetJob(JobProcess):
-    """A job that only its configuration file configures."""
-
-    def command(self) -> list[str]:
-        """Returns the command line."""
-        return [sys.executable, "-m", "streaming", "run", *self.arguments, "--listen", self.address]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +55,16 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-")))
         farm = stack.enter_context(running_farm(clusters))
         url = stack.enter_context(serving()).url
-        config = write_config(folder, clusters, farm.port, url)
-        job = stack.enter_context(FleetJob(folder=folder / "watch", bootstrap=(), arguments=("--config", str(config))))
+        job = ConfiguredJob(folder=folder / "watch", bootstrap=())
+        job.write_config(
+            clusters=[
+                {"name": _name(number), "bootstrap": [f"{address(number, node)}:{farm.port}" for node in NODES]}
+                for number in range(clusters)
+            ],
+            sinks=[f"jsonl:{job.jsonl}", {"webhook": {"url": url}}],
+            thresholds={_RULE: {"hold": 0, "clear": 0}},
+        )
+        stack.enter_context(job)
         time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * clusters)
         farm_process = psutil.Process(farm.process.pid)
         cost, farm_s, began = JobCost(job), cpu_s(farm_process), time.monotonic()
@@ -76,7 +75,7 @@ def figures(clusters: int = CLUSTERS) -> dict[str, Any]:
         measured = cost.end()
         farm_s = cpu_s(farm_process) - farm_s
         time.sleep(_DELIVERY_S)
-        ages, others = ages_ms(changes, folder / "alerts.jsonl")
+        ages, others = ages_ms(changes, job.alerts())
     return {
         "clusters": clusters,
         "changes": len(changes),
@@ -99,34 +98,15 @@ def running_farm(clusters: int) -> Iterator[FarmProcess]:
         process.stdin.close()
 
 
-def write_config(folder: Path, clusters: int, port: int, url: str) -> Path:
-    """Writes the job's configuration and returns its path."""
-    (folder / "url").write_text(url)
-    config = {
-        "clusters": [
-            {"name": _name(number), "bootstrap": [f"{address(number, node)}:{port}" for node in NODES]}
-            for number in range(clusters)
-        ],
-        "checkpoint": str(folder / "watch" / "checkpoint"),
-        "sinks": [{"jsonl": {"path": str(folder / "alerts.jsonl")}}, {"webhook": {"url_file": str(folder / "url")}}],
-        "thresholds": {_RULE: {"hold": 0, "clear": 0}},
-    }
-    path = folder / "kraftwatch.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
-def ages_ms(changes: Sequence[tuple[str, str, float]], alerts: Path) -> tuple[list[float], int]:
+def ages_ms(changes: Sequence[tuple[str, str, float]], alerts: Sequence[AlertLine]) -> tuple[list[float], int]:
     """Returns the age of each change when its alert was sent, and the number of alerts of other rules."""
     sent: dict[tuple[str, str], list[float]] = {}
-    others = 0
-    for alert in map(json.loads, alerts.read_text().splitlines()):
-        if alert["rule"] == _RULE:
-            sent.setdefault((alert["cluster"], alert["state"]), []).append(AlertLine.of(alert, 0).sent_at)
-        else:
-            others += 1
+    for alert in alerts:
+        if alert.rule == _RULE:
+            sent.setdefault((alert.line["cluster"], alert.state), []).append(alert.sent_at)
     first = [next((at for at in sent.get((name, state), ()) if at >= began), None) for name, state, began in changes]
-    return [1_000 * (at - began) for at, (_, _, began) in zip(first, changes, strict=True) if at is not None], others
+    ages = [1_000 * (at - began) for at, (_, _, began) in zip(first, changes, strict=True) if at is not None]
+    return ages, sum(alert.rule != _RULE for alert in alerts)
 
 
 def _name(number: int) -> str:

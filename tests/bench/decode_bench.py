@@ -9,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from tests.kafka.metadata_image import write_history
 
 RUNS = 3
 _SOURCE = Path(__file__).with_name("ImageReplay.java")
-_PARTITION = "__cluster_metadata-0"
 _VOTERS = "1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw"
 _UNKNOWN = 3
 """Exit code of `kraftwatch status`: the files of one disk do not show the cluster's health."""
@@ -50,9 +48,12 @@ def figures() -> dict[str, dict[str, Any]]:
         jars = f"{kafka_jars(KAFKA_VERSION)}/*"
         subprocess.run(["javac", "-d", str(folder / "classes"), "-cp", jars, str(_SOURCE)], check=True)
         java = ["java", "-cp", f"{folder / 'classes'}:{jars}"]
-        write_history(folder / "00000000000000000000.log", seed=1, records=1_000_000)
-        write_snapshot(folder, 100_000, 10, _VOTERS)
-        files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".checkpoint"))
+        log, snapshot = (folder / kind / "__cluster_metadata-0" for kind in ("log", "snapshot"))
+        for each in (log, snapshot):
+            each.mkdir(parents=True)
+        write_history(log / "00000000000000000000.log", seed=1, records=1_000_000)
+        write_snapshot(snapshot, 100_000, 10, _VOTERS)
+        files = [*log.glob("*.log"), *snapshot.glob("*.checkpoint")]
         return {what: row for file in files for what, row in _measured(java, file).items()}
 
 
@@ -60,15 +61,14 @@ def _measured(java: Sequence[str], file: Path) -> dict[str, dict[str, Any]]:
     records = sum(item.record_count for item in scan(file.read_bytes()) if isinstance(item, RecordBatch))
     kraftwatch = [sys.executable, "-m", "streaming"]
     dump = [*java[:1], *_SCRIPT_OPTIONS, *java[1:], "org.apache.kafka.tools.DumpLogSegments"]
-    with _log_dir(file) as log_dir:
-        work: Mapping[str, Sequence[str]] = {
-            _DUMP_LOG: [*dump, "--cluster-metadata-decoder", "--files", str(file)],
-            "kraftwatch decode": [*kraftwatch, "decode", str(file)],
-            "kraftwatch decode --summary": [*kraftwatch, "decode", "--summary", str(file)],
-            _IMAGE: [*java, "ImageReplay", str(file)],
-            "kraftwatch status --log-dir": [*kraftwatch, "status", "--log-dir", str(log_dir)],
-        }
-        costs = [{what: _command(command) for what, command in work.items()} for _ in range(RUNS)]
+    work: Mapping[str, Sequence[str]] = {
+        _DUMP_LOG: [*dump, "--cluster-metadata-decoder", "--files", str(file)],
+        "kraftwatch decode": [*kraftwatch, "decode", str(file)],
+        "kraftwatch decode --summary": [*kraftwatch, "decode", "--summary", str(file)],
+        _IMAGE: [*java, "ImageReplay", str(file)],
+        "kraftwatch status --log-dir": [*kraftwatch, "status", "--log-dir", str(file.parent.parent)],
+    }
+    costs = [{what: _command(command) for what, command in work.items()} for _ in range(RUNS)]
     kind = "snapshot" if file.suffix == ".checkpoint" else "log"
     peers = {what: _IMAGE if "--" in what else _DUMP_LOG for what in work if what.startswith("kraftwatch")}
     return {f"{kind} of {records / 1e6:.2f} M records: {what}": _row(costs, what, peer) for what, peer in peers.items()}
@@ -103,13 +103,3 @@ def _peak_memory_mb(pid: int) -> float:
     """Returns the largest resident memory of a process so far; its rusage begins with that of this process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
-
-
-@contextmanager
-def _log_dir(file: Path) -> Iterator[Path]:
-    """Yields a log directory that holds the file alone."""
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-decode-") as name:
-        partition = Path(name) / _PARTITION
-        partition.mkdir()
-        (partition / file.name).symlink_to(file.resolve())
-        yield Path(name)

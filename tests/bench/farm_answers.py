@@ -16,9 +16,8 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchResponse
 
-from connectors.metadata.record_schemas import record_schemas
-from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, uvarint
-from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.connectors.metadata.metadata_bytes import batch, noop, uvarint
+from tests.unit.connectors.metadata.metadata_record_schemas import record_value
 from tests.unit.connectors.metadata.test_refused_values import raft, voters
 
 NODES: Final = (1, 2, 3)
@@ -63,9 +62,8 @@ def _decoded(api: int, wanted: Callable[[Any], bool] = lambda _: True) -> Any:
 class ClusterAnswers:
     """The answers of one cluster."""
 
-    def __init__(self, cluster_id: str, controllers: Controllers, *, leader: int = LEADER, epoch: int = EPOCH) -> None:
+    def __init__(self, cluster_id: str, controllers: Controllers) -> None:
         self._cluster_id, self._controllers = cluster_id, controllers
-        self._leader, self._epoch = leader, epoch
         self._quorum = self._describe_quorum(0)
         self.not_leading_quorum = self._describe_quorum(NOT_LEADER)
         self._before, self._after = self._fetch(0, _RECORDS).split(uvarint(len(_RECORDS) + 1) + _RECORDS)
@@ -91,7 +89,7 @@ class ClusterAnswers:
         answer = _decoded(DESCRIBE_QUORUM, lambda one: one.topics[0].partitions[0].error_code == error)
         partition = answer.topics[0].partitions[0]
         if not error:
-            partition.leader_id, partition.leader_epoch = self._leader, self._epoch
+            partition.leader_id, partition.leader_epoch = LEADER, EPOCH
             partition.high_watermark = _HIGH_WATERMARK
             partition.observers = []
         for replica in partition.current_voters:
@@ -109,7 +107,7 @@ class ClusterAnswers:
 
         answer = _decoded(FETCH, wanted)
         partition = answer.responses[0].partitions[0]
-        partition.current_leader.leader_id, partition.current_leader.leader_epoch = self._leader, self._epoch
+        partition.current_leader.leader_id, partition.current_leader.leader_epoch = LEADER, EPOCH
         if not error:
             if partition.last_stable_offset == partition.high_watermark:
                 partition.last_stable_offset = _HIGH_WATERMARK
@@ -117,13 +115,13 @@ class ClusterAnswers:
         partition.records = records
         for endpoint in answer.node_endpoints or ():
             # A response names the leader's endpoint only.
-            endpoint.node_id = self._leader
-            endpoint.host, endpoint.port = self._controllers[self._leader]
+            endpoint.node_id = LEADER
+            endpoint.host, endpoint.port = self._controllers[LEADER]
         return bytes(answer.encode())
 
     def _describe_cluster(self) -> bytes:
         answer = _decoded(DESCRIBE_CLUSTER)
-        answer.cluster_id, answer.controller_id = self._cluster_id, self._leader
+        answer.cluster_id, answer.controller_id = self._cluster_id, LEADER
         for one in answer.brokers:
             one.host, one.port = self._controllers[one.broker_id]
         return bytes(answer.encode())
@@ -153,9 +151,9 @@ def first_batch(controllers: Controllers, directories: Mapping[int, Any], now_ms
     registered = {"incarnation_id": _INCARNATION, "features": []}
     broker = {"broker_id": BROKER, "broker_epoch": 5, "is_migrating_zk_broker": False, "rack": None}
     values = [
-        _record(12, 0, name="metadata.version", feature_level=27),
+        record_value(12, 0, name="metadata.version", feature_level=27),
         *(
-            _record(
+            record_value(
                 27,
                 0,
                 **registered,
@@ -165,7 +163,7 @@ def first_batch(controllers: Controllers, directories: Mapping[int, Any], now_ms
             )
             for node, at in controllers.items()
         ),
-        _record(0, 3, **registered, **broker, end_points=[], fenced=False, in_controlled_shutdown=False),
+        record_value(0, 3, **registered, **broker, end_points=[], fenced=False, in_controlled_shutdown=False),
     ]
     first = batch(control, epoch=EPOCH, timestamp=now_ms)
     return first + batch(values, base_offset=len(control), epoch=EPOCH, timestamp=now_ms), len(control) + len(values)
@@ -173,17 +171,13 @@ def first_batch(controllers: Controllers, directories: Mapping[int, Any], now_ms
 
 def broker_changed(*, fenced: bool, base_offset: int, now_ms: int) -> bytes:
     """Returns the batch that fences or unfences the broker."""
-    change = _record(17, 1, broker_id=BROKER, broker_epoch=5, fenced=_FENCED if fenced else _UNFENCED)
+    change = record_value(17, 1, broker_id=BROKER, broker_epoch=5, fenced=_FENCED if fenced else _UNFENCED)
     return batch([change], base_offset=base_offset, epoch=EPOCH, timestamp=now_ms)
 
 
 def noop_batch(now_ms: int) -> bytes:
     """Returns a batch of one NoOpRecord at offset 0; its CRC does not cover the offset."""
     return batch([noop()], epoch=EPOCH, timestamp=now_ms)
-
-
-def _record(api_key: int, version: int, **values: Any) -> bytes:
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))
 
 
 def _endpoints(name: str, address: tuple[str, int]) -> list[dict[str, Any]]:

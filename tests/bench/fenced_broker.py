@@ -13,10 +13,8 @@ from typing import Self
 _BROKER_REGISTRATION, _BROKER_HEARTBEAT = 62, 63
 _REGISTRATION_VERSION, _HEARTBEAT_VERSION = 4, 0
 _TIMEOUT_S = 10.0
-_FEATURES = (
-    *("metadata.version", "kraft.version", "group.version", "transaction.version"),
-    *("eligible.leader.replicas.version", "share.version", "streams.version"),
-)
+_NAMES = ("metadata", "kraft", "group", "transaction", "eligible.leader.replicas", "share", "streams")
+_FEATURES = [f"{name}.version" for name in _NAMES]
 _FEATURE_LEVELS = (0, 1_000)
 """Any level that the cluster may have finalized."""
 
@@ -53,21 +51,10 @@ class FencedBroker:
     def _register(self) -> int:
         listener = _compact("PLAINTEXT") + _compact("127.0.0.1") + struct.pack(">Hh", 1, 0) + b"\0"
         features = b"".join(_compact(name) + struct.pack(">hh", *_FEATURE_LEVELS) + b"\0" for name in _FEATURES)
-        body = (
-            struct.pack(">i", self.id)
-            + _compact(self.cluster_id)
-            + uuid.uuid4().bytes
-            + _count(1)
-            + listener
-            + _count(len(_FEATURES))
-            + features
-            + b"\0"  # no rack
-            + b"\0"  # isMigratingZkBroker
-            + _count(1)
-            + uuid.uuid4().bytes  # one log directory
-            + struct.pack(">q", -1)  # previousBrokerEpoch
-            + b"\0"
-        )
+        # No rack, isMigratingZkBroker false; one log directory; no previous epoch.
+        identity = struct.pack(">i", self.id) + _compact(self.cluster_id) + uuid.uuid4().bytes
+        rest = b"\0\0" + _count(1) + uuid.uuid4().bytes + struct.pack(">q", -1) + b"\0"
+        body = identity + _count(1) + listener + _count(len(_FEATURES)) + features + rest
         answer = self._exchange(_BROKER_REGISTRATION, _REGISTRATION_VERSION, body)
         error, epoch = struct.unpack_from(">hq", answer, 4)
         assert error == 0, f"error {error}"

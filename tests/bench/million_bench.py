@@ -79,7 +79,7 @@ class MemorySamples:
     """The proportional set sizes of a job's processes while entered, every two seconds."""
 
     def __init__(self, job: JobProcess) -> None:
-        self.largest_mb = self.newest_mb = 0.0
+        self.largest_mb = 0.0
         self._job = job
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -96,5 +96,5 @@ class MemorySamples:
         while not self._ended.wait(_SAMPLE_S):
             # The job may not have started yet, or have ended.
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied, AssertionError):
-                self.newest_mb = sum(each.memory_full_info().pss / 1e6 for each in processes_of(self._job))
-                self.largest_mb = max(self.largest_mb, self.newest_mb)
+                used_mb = sum(each.memory_full_info().pss / 1e6 for each in processes_of(self._job))
+                self.largest_mb = max(self.largest_mb, used_mb)

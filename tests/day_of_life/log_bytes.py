@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from connectors.metadata.record_schemas import record_schemas
 from connectors.observations.log_event import (
     BrokerChanged,
     BrokerRegistered,
@@ -28,8 +27,8 @@ from connectors.observations.log_event import (
 )
 from rules.model.identifiers import Endpoint, NodeId, Offset
 from rules.model.membership import FeatureRange
-from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop
-from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.connectors.metadata.metadata_record_schemas import record_value
 from tests.unit.connectors.metadata.test_refused_values import raft
 
 _NOOP = noop()
@@ -81,16 +80,16 @@ def value_of(event: LogEvent) -> Value:
         case LeaderChanged() | KRaftVersionSet() | VotersReplaced() | SnapshotBegan() | SnapshotEnded():
             return _control(event)
         case FeatureLevelSet():
-            return _record(12, 0, name=event.name, feature_level=event.level)
+            return record_value(12, 0, name=event.name, feature_level=event.level)
         case ControllerRegistered() | BrokerRegistered():
             return _registration(event)
         case BrokerChanged():
             # The epoch is that of the registration; no rule reads it.
-            return _record(17, 1, broker_id=event.id, broker_epoch=0, fenced=_FENCED[event.fenced])
+            return record_value(17, 1, broker_id=event.id, broker_epoch=0, fenced=_FENCED[event.fenced])
         case TopicCreated():
-            return _record(2, 0, name=event.name, topic_id=uuid_bytes(event.topic_id))
+            return record_value(2, 0, name=event.name, topic_id=uuid_bytes(event.topic_id))
         case TopicRemoved():
-            return _record(9, 0, topic_id=uuid_bytes(event.topic_id))
+            return record_value(9, 0, topic_id=uuid_bytes(event.topic_id))
         case PartitionSet() | PartitionChanged():
             return _partition(event)
         case _:
@@ -102,14 +101,14 @@ def _partition(event: PartitionSet | PartitionChanged) -> bytes:
     if isinstance(event, PartitionSet):
         values |= {"replicas": [*event.replicas], "isr": [*event.isr], "removing_replicas": [], "adding_replicas": []}
         values |= {"leader": _leader(event.leader), "leader_epoch": event.partition_leader_epoch, "partition_epoch": 0}
-        return _record(3, 1, directories=[uuid_bytes(f"log-{node}") for node in event.replicas], **values)
+        return record_value(3, 1, directories=[uuid_bytes(f"log-{node}") for node in event.replicas], **values)
     if event.isr is not None:
         values["isr"] = [*event.isr]
     if event.leader_set:
         values["leader"] = _leader(event.leader)
     if event.recovering is not None:
         values["leader_recovery_state"] = int(event.recovering)
-    return _record(5, 1, **values)
+    return record_value(5, 1, **values)
 
 
 def _registration(event: ControllerRegistered | BrokerRegistered) -> bytes:
@@ -119,10 +118,10 @@ def _registration(event: ControllerRegistered | BrokerRegistered) -> bytes:
         "features": [_feature(each) | {"name": each.name} for each in event.features or ()],
     }
     if isinstance(event, ControllerRegistered):
-        return _record(27, 0, controller_id=event.id, zk_migration_ready=False, **values)
+        return record_value(27, 0, controller_id=event.id, zk_migration_ready=False, **values)
     values |= {"broker_epoch": event.at.offset, "is_migrating_zk_broker": False, "rack": None, "log_dirs": []}
     values |= {"fenced": event.fenced, "in_controlled_shutdown": event.in_controlled_shutdown}
-    return _record(0, 3, broker_id=event.id, **values)
+    return record_value(0, 3, broker_id=event.id, **values)
 
 
 def _control(
@@ -161,7 +160,3 @@ def _endpoints(endpoints: Sequence[Endpoint]) -> list[dict[str, Any]]:
 
 def _leader(node: NodeId | None) -> int:
     return -1 if node is None else node
-
-
-def _record(api_key: int, version: int, **values: Any) -> bytes:
-    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from connectors.metadata.record_schemas import FieldType, record_schemas
-from tests.unit.connectors.metadata.metadata_bytes import uvarint
+from tests.unit.connectors.metadata.metadata_bytes import data, uvarint
 
 EVERY_RECORD = [
     pytest.param(schema.name, schema.type, version, fields, id=f"{schema.name} v{version}")
@@ -46,6 +46,11 @@ _PLAIN: dict[str, st.SearchStrategy[Any]] = {
 _UNKNOWN_TAGS = st.lists(
     st.tuples(st.integers(40, 300), st.binary(max_size=9)), max_size=2, unique_by=lambda tag: tag[0]
 )
+
+
+def record_value(api_key: int, version: int, **values: Any) -> bytes:
+    """Returns the value of a record with these fields; a tagged one may be missing."""
+    return data(api_key, version, written(record_schemas().records[api_key].versions[version][0], values))
 
 
 def written(type_: FieldType, value: Any) -> bytes:

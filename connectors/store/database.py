@@ -52,7 +52,8 @@ class Database(ABC):
                 yield connection
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             # A damaged disk may change a value without a trace in the structure of a file.
-            raise StoreError(f"{self.place} cannot be used: it is damaged: {error!r}") from error
+            reason = " ".join(repr(error).split())
+            raise StoreError(f"{self.place} cannot be used: it is damaged: {reason}") from error
 
     @abstractmethod
     def close(self) -> None:

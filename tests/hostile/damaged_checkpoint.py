@@ -1,6 +1,10 @@
-"""Damaged files of a checkpoint: whoever reads them continues without them, or refuses them in one sentence."""
+"""Damaged files of a checkpoint: whoever reads them continues without them, or refuses them in one sentence.
+
+SQLite has no checksums: a byte that changes inside a payload is found by the checksum of Kafka's batch, or not at all.
+"""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,6 +17,7 @@ from connectors.sinks.jsonl import JsonlSink
 from connectors.store.audit_results import AuditResults
 from connectors.store.collection import SilenceStore, quarantine_of
 from connectors.store.journal_reader import JournalReader
+from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
@@ -22,10 +27,11 @@ from streaming.metrics.job_metrics import JobSources, job_registry
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.status.status_store import StatusStore
 from tests.hostile.byte_mutation import mutated
-from tests.recordings import recorded_checkpoint
+from tests.recordings import TWO_CLUSTERS, recorded_checkpoint
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 _ONE = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
+_ROWS = TWO_CLUSTERS.observations()[:1]
 _FILES = (
     *("cluster.json", "kraftwatch.db", "alerts.jsonl", "log/gather-stats.json"),
     *("journal/observations.db", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
@@ -33,34 +39,17 @@ _FILES = (
 
 
 class DamagedCheckpoint:
-    """A checkpoint with every file. Each case damages one file and reads all of them."""
+    """A checkpoint with every file. Each case damages one file of a copy and reads all of them."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "checkpoint"
-        checkpoint = recorded_checkpoint(self._folder)
-        self._write_others(checkpoint)
-        offset = json.dumps({"journal": JournalReader(checkpoint.journal).journal_id, "sequence": 7})
-        self._write_spark(checkpoint, offset)
+        self._original = recorded_checkpoint(folder / "original")
+        self._copy = Checkpoint(folder=folder / "checkpoint")
+        self._write_files()
         self._write_database()
-        self._original = {name: (self._folder / name).read_bytes() for name in _FILES}
-        store, stats = StatusStore(["prod"]), BatchStats(firing=list)
-        sources = JobSources(
-            store=store,
-            batch_stats=stats,
-            is_alive=lambda: True,
-            gatherer_runs=lambda: True,
-            gatherer_pid=lambda: 1,
-            journal=checkpoint.journal,
-            quarantine=quarantine_of(job_database(self._folder, read_only=True)),
-            audits=AuditResults(job_database(self._folder, read_only=True)),
-            stats=self._folder / "log" / "gather-stats.json",
-            wall_ms=lambda: NOON_MS,
-        )
-        self._metrics = job_registry(sources)
-        self._checkpoint = checkpoint
 
-    def _write_others(self, checkpoint: Checkpoint) -> None:
-        JsonlSink(self._folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
+    def _write_files(self) -> None:
+        checkpoint = self._original
+        JsonlSink(checkpoint.folder / "alerts.jsonl").send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0)
         checkpoint.logs.mkdir()
         counts = ClusterCounts(requests_sent=1, busiest_second=1, failed_observations={"log": {"refused": 1}})
         written = WrittenStats(
@@ -73,8 +62,7 @@ class DamagedCheckpoint:
             clusters={"prod": counts},
         )
         write_stats(checkpoint.logs / "gather-stats.json", written)
-
-    def _write_spark(self, checkpoint: Checkpoint, offset: str) -> None:
+        offset = json.dumps({"journal": JournalReader(checkpoint.journal).journal_id, "sequence": 7})
         for name, lines in {
             "metadata": ['{"id":"0ba4334d-2055-4055-a778-43a26bc0a837"}'],
             "offsets/1": ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}', offset],
@@ -86,37 +74,31 @@ class DamagedCheckpoint:
             path.write_text("\n".join(lines))
 
     def _write_database(self) -> None:
-        database = job_database(self._folder)
+        database = job_database(self._original.folder)
         silence = Silence(id="s-1", starts_at_ms=NOON_MS, ends_at_ms=Millis(NOON_MS + 1), author="ada", comment="disks")
         SilenceStore(database).add(silence, now_ms=NOON_MS)
         Ledger(database).record([alert()], NOON_MS)
         quarantine_of(database).put({"prod-1-0": {"cluster": "prod", "sequence": 1, "reason": "r"}})
         database.close()
 
-    def _read_database(self) -> None:
-        database = job_database(self._folder, read_only=True)
-        try:
-            Ledger(database)
-            SilenceStore(database).read()
-            quarantine_of(database).items()
-        finally:
-            database.close()
-
     def damage(self, rng: Random) -> str:
         """Damages one file and reads the checkpoint as the job, the page and the commands do."""
-        name = rng.choice(_FILES)
-        path = self._folder / name
-        match rng.randrange(8):
+        folder = self._copy.folder
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._original.folder, folder)
+        path = folder / rng.choice(_FILES)
+        match rng.randrange(10):
             case 0:
-                path.write_bytes(b"")
+                path.unlink()
             case 1:
+                path.write_bytes(b"")
+            case 2:
+                path.write_bytes((folder / rng.choice(_FILES)).read_bytes())
+            case 3:
                 path.write_bytes(rng.choice((b"null", b"[]", b"{}", b"0", b'"x"', b"[" * 100_000, b"\xff\xfe", b"\0")))
             case _:
-                path.write_bytes(mutated(self._original[name], rng, times=rng.choice((1, 1, 3))))
-        try:
-            refused = [self._refuses(read) for read in self._readers(rng)]
-        finally:
-            path.write_bytes(self._original[name])
+                path.write_bytes(mutated(path.read_bytes(), rng, times=rng.choice((1, 1, 3))))
+        refused = [self._refuses(read) for read in self._readers()]
         return "refused" if any(refused) else "read"
 
     def _refuses(self, read: Callable[[], object]) -> bool:
@@ -124,26 +106,65 @@ class DamagedCheckpoint:
             read()
         except KraftwatchError as problem:
             assert "\n" not in str(problem), f"more than one line: {problem}"
-            assert str(self._folder) in str(problem), f"it does not name the file: {problem}"
+            assert str(self._copy.folder) in str(problem), f"it does not name the file: {problem}"
             return True
         return False
 
-    def _readers(self, rng: Random) -> list[Callable[[], object]]:
-        checkpoint = self._checkpoint
-        stats = self._folder / "log" / "gather-stats.json"
-
-        def write_alert() -> None:
-            sink = JsonlSink(self._folder / "alerts.jsonl")
-            if rng.randrange(4) == 0:
-                sink.send([_ONE], sent_at_ms=Millis(NOON_MS), deadline_s=1.0)
-
+    def _readers(self) -> list[Callable[[], object]]:
+        checkpoint = self._copy
+        stats = checkpoint.logs / "gather-stats.json"
+        alerts = checkpoint.folder / "alerts.jsonl"
         return [
             checkpoint.cluster_ids,
             checkpoint.check_journal,
             checkpoint.check_spark,
             self._read_database,
+            self._read_metrics,
+            self._read_journal,
+            self._write_journal,
+            self._read_journal,
             lambda: stored_endpoints(JournalReader(checkpoint.journal).endpoints().get("prod")),
             lambda: read_stats(stats),
-            lambda: list(self._metrics.collect()),
-            write_alert,
+            lambda: JsonlSink(alerts).send([_ONE], sent_at_ms=NOON_MS, deadline_s=1.0),
         ]
+
+    def _read_database(self) -> None:
+        database = job_database(self._copy.folder, read_only=True)
+        try:
+            Ledger(database)
+            SilenceStore(database).read()
+            quarantine_of(database).items()
+        finally:
+            database.close()
+
+    def _read_metrics(self) -> None:
+        database = job_database(self._copy.folder, read_only=True)
+        sources = JobSources(
+            store=StatusStore(["prod"]),
+            batch_stats=BatchStats(firing=list),
+            is_alive=lambda: True,
+            gatherer_runs=lambda: True,
+            gatherer_pid=lambda: 1,
+            journal=self._copy.journal,
+            quarantine=quarantine_of(database),
+            audits=AuditResults(database),
+            stats=self._copy.logs / "gather-stats.json",
+            wall_ms=lambda: NOON_MS,
+        )
+        try:
+            list(job_registry(sources).collect())
+        finally:
+            database.close()
+
+    def _read_journal(self) -> None:
+        reader = JournalReader(self._copy.journal)
+        first = reader.first_sequence()
+        for number, row in enumerate(reader.read(first, reader.published_end())):
+            assert row.sequence == first + number, f"row {row.sequence} is not the next one"
+            assert isinstance(row.cluster, str)
+            assert isinstance(row.payload, bytes)
+
+    def _write_journal(self) -> None:
+        with JournalWriter(self._copy.journal, lock_timeout_s=0.1) as writer:
+            writer.append(_ROWS)
+            writer.publish()

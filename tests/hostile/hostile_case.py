@@ -14,7 +14,6 @@ from connectors.observations.observation import Observation, ObservationKind
 from streaming.replay.decoded_row import decode_observation
 from tests.hostile.byte_mutation import mutated
 from tests.hostile.damaged_checkpoint import DamagedCheckpoint
-from tests.hostile.damaged_journal import DamagedJournal
 from tests.hostile.hostile_answer import HostileAnswers
 from tests.hostile.hostile_log import HostileLog, hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
@@ -55,7 +54,6 @@ class HostileCases:
     def __init__(self) -> None:
         self._path = MonitoredPath()
         self._folder = tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-")
-        self._journal = DamagedJournal(Path(self._folder.name))
         self._checkpoint = DamagedCheckpoint(Path(self._folder.name))
 
     def close(self) -> None:
@@ -81,8 +79,7 @@ class HostileCases:
             ("log", self._log): 41,
             ("snapshot", self._snapshot): 10,
             ("answer", self._answer): 30,
-            ("journal", self._journal.damage): 4,
-            ("checkpoint", self._checkpoint.damage): 8,
+            ("checkpoint", self._checkpoint.damage): 12,
             ("state", self._state): 7,
         }
         return list(kinds), list(kinds.values())

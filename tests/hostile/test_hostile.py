@@ -18,8 +18,6 @@ def test_short_campaign_has_no_problem() -> None:
         ("snapshot", "applied"),
         ("answer", "applied"),
         ("answer", "refused"),
-        ("journal", "read"),
-        ("journal", "refused"),
         ("state", "applied"),
         ("checkpoint", "read"),
         ("checkpoint", "refused"),

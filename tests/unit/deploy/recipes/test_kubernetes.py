@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -11,13 +10,11 @@ import yaml
 from streaming.config import load
 from streaming.config.exposure import open_page
 from streaming.web.application import START_S
-from tests.unit.deploy.recipes.shapes import POD_MONITOR, SPARK_APPLICATION
+from tests.unit.deploy.recipes.known_keys import KEYS, unknown_keys
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "deploy" / "kubernetes"
 OLDEST, NEWEST = "1.29", "1.36"
-SHAPES = {"PodMonitor": POD_MONITOR, "SparkApplication": SPARK_APPLICATION}
-"""Custom resources of operators, for which Kubernetes has no schemas."""
 
 Manifest = dict[str, Any]
 
@@ -36,8 +33,8 @@ def policies() -> list[Manifest]:
 
 
 def validate(manifest: Manifest, version: str) -> None:
-    if manifest["kind"] in SHAPES:
-        jsonschema.validate(manifest, SHAPES[manifest["kind"]])
+    if manifest["kind"] in KEYS:
+        assert [*unknown_keys(manifest, manifest["kind"])] == []
     else:
         kubernetes_validate.validate(manifest, version, strict=True)
 
@@ -130,6 +127,16 @@ def test_all_selectors_match_the_pod() -> None:
 
     assert all(selector.items() <= labels.items() for selector in selectors)
     assert of_kind("SparkApplication")["spec"]["driver"]["labels"] == labels
+
+
+def test_driver_and_executors_are_restricted_as_the_container_is() -> None:
+    pod = of_kind("StatefulSet")["spec"]["template"]["spec"]
+    spark = of_kind("SparkApplication")["spec"]
+
+    for each in (spark["driver"], spark["executor"]):
+        assert each["podSecurityContext"].items() <= pod["securityContext"].items()
+        assert each["securityContext"].items() <= pod["containers"][0]["securityContext"].items()
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_network_policy_allows_driver_executors_and_api_server() -> None:

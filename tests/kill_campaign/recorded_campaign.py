@@ -79,7 +79,7 @@ class RecordedCampaign(Campaign):
                 "cluster_id": cluster.cluster_id,
                 "metadata_log": cluster.log,
                 # No controller answers there: the ids are recorded, as after a restart during an outage.
-                # Two simulated clusters have the same names, and no two clusters may share an address.
+                # No two clusters may share an address.
                 "resolve": {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap},
             }
             for number, cluster in enumerate(self._recording.clusters, start=1)

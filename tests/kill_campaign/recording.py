@@ -1,7 +1,7 @@
 """A recording: the rows of several clusters, and the transitions that they cause, found without Spark.
 
-Three clusters are scripted, so that many alerts fire, change their severity and resolve. Two come from the simulated
-quorum, two from a recorded journal, whose rows are of every kind (record batches, snapshots).
+Three clusters are scripted, so that many alerts fire, change their severity and resolve. Two come from a recorded
+journal, whose rows are of every kind (record batches, snapshots).
 """
 
 import json
@@ -29,11 +29,9 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow, decode_observation
 from tests.recordings import TWO_CLUSTERS, from_line
 from tests.scripts.script_quorum import ScriptedQuorum
-from tests.simulation.simulation import START_MS, Simulation
+from tests.simulation.simulation import START_MS
 
 SCRIPTED = ("amber", "birch", "cedar")
-SIMULATED = ("delta", "ember")
-SIMULATED_MS = 240_000
 HEALTHY_S, FAULT_S = (5, 9), (7, 12)
 """Faults are longer than the short hold and clear times of the recording."""
 HOLD_S, CLEAR_S = 3.0, 2.0
@@ -97,10 +95,6 @@ def record(seed: int, *, faults: int) -> Recording:
         script = RecordedScript(name, Random(random.random()))
         rows.append(script.rows(faults))
         clusters.append(RecordedCluster(name=name, cluster_id=f"{name}-id", bootstrap=script.quorum.bootstrap))
-    for name in SIMULATED:
-        simulation = RecordedSimulation(name, random.randrange(10_000))
-        rows.append(simulation.rows())
-        clusters.append(RecordedCluster(name=name, cluster_id=f"{name}-id", bootstrap=simulation.gatherer.bootstrap))
     stored = _stored_rows()
     rows.append(stored)
     clusters += [
@@ -175,32 +169,6 @@ class RecordedScript:
                 (event,) = each_event(row.events)
                 if not (isinstance(event, ObservationFailed) and event.source is ObservationSource.LOG):
                     self._rows.append(recorded(self._name, event, row.observed_at_ms))
-
-
-class RecordedSimulation(Simulation):
-    """A simulated quorum whose observations are recorded and not checked; it is monitored by polls only."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        """`name` is the cluster's."""
-        self._name = name
-        self._decoded: list[DecodedRow] = []
-        super().__init__(seed, polls_only=True, strict=False)
-
-    def rows(self) -> list[Observation]:
-        """Runs the simulation and returns its observations."""
-        while self.now_ms < START_MS + SIMULATED_MS:
-            self.step()
-        found: list[Observation] = []
-        newest_ms = 0
-        for row in self._decoded:
-            # The simulated clock may be set back; the times in a journal never decrease.
-            newest_ms = max(newest_ms, row.observed_at_ms)
-            found += [recorded(self._name, event, newest_ms) for event in each_event(row.events)]
-        return found
-
-    def _observe(self, _: int) -> None:
-        self._decoded += self.gatherer.observe(self.now_ms)
-        self._schedule(1_000, "observe")
 
 
 def recorded(name: str, event: Event, at_ms: int) -> Observation:

@@ -155,14 +155,6 @@ def test_a_second_page_for_a_reported_transition_is_found() -> None:
     assert "kill 1" in result.problems[-1]
 
 
-def test_a_trigger_that_is_repeated_before_its_resolve_is_no_second_page() -> None:
-    both = [attempt(t, FIRING, RESOLVED, sink=PAGERDUTY, reason="resolved") for t in (1, 11)]
-
-    result = check(PAGERDUTY, both, [(2, "opened"), (12, "repeated"), (13, "resolved")], kills=[kill(4)])
-
-    assert result.problems == ()
-
-
 RESENT = [
     attempt(1, FIRING, sink=SLACK),
     attempt(11, FIRING, sink=SLACK, pid=2),
@@ -188,9 +180,3 @@ def test_a_second_slack_message_without_such_a_kill_is_a_problem(kills: list[Exe
 
     assert result.doubled == 1
     assert result.explained == ()
-
-
-def test_a_second_slack_message_of_the_same_process_is_a_problem() -> None:
-    same = [attempt(1, FIRING, sink=SLACK), attempt(11, FIRING, sink=SLACK), RESENT[-1]]
-
-    assert check(SLACK, same, POSTED, kills=[kill(3)]).doubled == 1

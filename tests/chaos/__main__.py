@@ -48,10 +48,6 @@ def main() -> int:
     run = ChaosRun(
         folder=folder,
         seed=seed,
-        controllers=5 if seed % 2 else 3,
-        shared=seed % 4 in (0, 1),
-        jobs=2 if seed % 4 == 0 else 1,
-        secured=seed % 3 == 0,
         seconds=hours * 3_600,
         faults=faults,
         say=lambda text: CONSOLE.print(f"{time.strftime('%H:%M:%S', time.gmtime())} {text}", style="dim", markup=False),

@@ -29,9 +29,10 @@ ALL_FAULTS = (*CLUSTER_FAULTS, *SECURITY_FAULTS, *NETWORK_FAULTS, *DISK_FAULTS, 
 STEP_S = 2.0
 """A fault that could not end yet is tried again after this time."""
 SETTLE_S = 240.0
+"""After the last fault everything must be resolved within this time."""
 _ORDER_S = 2.0
 """Two jobs, or two sinks, may write so long out of order."""
-"""After the last fault everything must be resolved within this time."""
+BROKERS = 3
 PHASE_S = (120.0, 300.0)
 MOST_FAULTS = (1, 2, 3, 4)
 """How many faults are active at most, by phase."""
@@ -53,19 +54,12 @@ class ActiveFault:
 
 @dataclass(kw_only=True)
 class ChaosRun:
-    """One run in a folder."""
+    """One run in a folder. The seed decides who watches what: controllers, security, relays with a store, jobs."""
 
     folder: Path
     seed: int
-    controllers: int
     seconds: float
     say: Callable[[str], None]
-    shared: bool = False
-    """Whether relays, a topic and a store stand between the cluster and the jobs."""
-    jobs: int = 1
-    secured: bool = False
-    """Whether the quorum requires certificates and logins."""
-    brokers: int = 3
     faults: Sequence[ChaosFault] = ALL_FAULTS
     counts: dict[str, int] = field(default_factory=dict)
     """How often each fault was injected."""
@@ -78,11 +72,12 @@ class ChaosRun:
     def run(self) -> Course:
         """Injects faults until the time is over, ends them, waits until nothing fires, returns what happened."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        controllers, secured = 5 if self.seed % 2 else 3, self.seed % 3 == 0
+        jobs, shared = 2 if self.seed % 4 == 0 else 1, self.seed % 4 in (0, 1)
         with ExitStack() as stack:
-            lab = stack.enter_context(
-                ChaosLab(self.folder / "lab", controllers=self.controllers, brokers=self.brokers, secured=self.secured)
-            )
-            monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=self.shared, jobs=self.jobs))
+            lab = ChaosLab(self.folder / "lab", controllers=controllers, brokers=BROKERS, secured=secured)
+            stack.enter_context(lab)
+            monitor = stack.enter_context(chaos_monitor(self.folder, lab, shared=shared, jobs=jobs))
             stopped = Event()
             watching = Thread(target=self._watch_leader, args=(lab, stopped), daemon=True)
             watching.start()
@@ -96,9 +91,8 @@ class ChaosRun:
                 leader=lambda: self._leaders[-1].leader if self._leaders else None,
             )
             self._began = time.time()
-            jobs = f"{self.jobs} {'jobs watch' if self.jobs > 1 else 'job watches'}"
-            secured = " with TLS and logins" if self.secured else ""
-            self.say(f"{jobs} {self.controllers} controllers and {self.brokers} brokers{secured}; {self.folder}")
+            quorum = f"{controllers} controllers and {BROKERS} brokers{' with TLS and logins' if secured else ''}"
+            self.say(f"{jobs} {'jobs watch' if jobs > 1 else 'job watches'} {quorum}; {self.folder}")
             try:
                 self._inject(context)
                 self._settle(context)
@@ -284,7 +278,6 @@ def _notified(documents: Sequence[Mapping[str, object]], clock: SetClock) -> Seq
             Notified(
                 incident=str(document["incident"]),
                 reason=str(document["reason"]),
-                severity=str(document["severity"]),
                 at=at,
                 firing=frozenset((str(one["rule"]), str(one["subject"])) for one in alerts if one["state"] == "firing"),
             )

@@ -78,9 +78,9 @@ class FactLog:
 
     facts: list[Fact] = field(default_factory=list)
 
-    def begin(self, kind: Kind, subject: object = "", *, at: float | None = None) -> Fact:
+    def begin(self, kind: Kind, subject: object = "") -> Fact:
         """Records that something is so from now on."""
-        fact = Fact(kind=kind, subject=str(subject), start=time.time() if at is None else at)
+        fact = Fact(kind=kind, subject=str(subject), start=time.time())
         self.facts.append(fact)
         return fact
 
@@ -124,7 +124,6 @@ class Notified:
 
     incident: str
     reason: str
-    severity: str
     at: float
     firing: frozenset[tuple[str, str]]
     """Rule and subject of the alerts that it names as firing."""

@@ -21,13 +21,13 @@ class Cut(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenPath:
-    """The path from one node to another is broken, for requests, for answers or for both."""
+    """The path from one node to another is broken."""
 
     source: int
     target: int
     cut: Cut = Cut.DROP
     requests: bool = True
-    answers: bool = True
+    """Whether requests are broken too, not answers alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class PacketFilter:
         if isinstance(path, BrokenPath):
             # A reset is what the client gets, so it belongs to its requests.
             requests = [f"meta l4proto tcp ip daddr {place} {path.cut}"] if path.requests else []
-            return [*requests, *(f"{each} drop" for each in answers if path.answers and path.cut is Cut.DROP)]
+            return [*requests, *(f"{each} drop" for each in answers if path.cut is Cut.DROP)]
         both = (f"ip daddr {place}", f"ip saddr {place}")
         loss = [f"{each} numgen random mod 100 < {path.loss_percent} drop" for each in both if path.loss_percent]
         burst = max(path.bytes_per_s, 65_536)  # A loopback packet may have 64 kB.

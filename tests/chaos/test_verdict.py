@@ -40,7 +40,7 @@ def line(
 
 def notified(reason: str, at: float, alert: tuple[str, str] = ("no-leader", "quorum")) -> Notified:
     firing = frozenset({alert} if reason == "firing" else ())
-    return Notified(incident="i1", reason=reason, severity="critical", at=at, firing=firing)
+    return Notified(incident="i1", reason=reason, at=at, firing=firing)
 
 
 FIRED, RESOLVED = line("firing", KILLED + 15), line("resolved", STARTED + 25)

@@ -73,14 +73,6 @@ class CountedSinks:
         """Whether Alertmanager is installed here."""
         return any("alertmanager" in entry for entry in self.entries)
 
-    def disagreements(self, counts: Mapping[str, int], by_sink: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-        """Returns where people got more or fewer messages than notifications: of Slack and PagerDuty."""
-        slack, pagerduty = by_sink["Slack"], by_sink["PagerDuty"]
-        if slack.get("message", 0) != counts["begin"] or slack.get("reply", 0) != counts["worse"] + counts["end"]:
-            yield f"Slack got {dict(slack)}"
-        if (pagerduty.get("opened", 0), pagerduty.get("resolved", 0)) != (counts["begin"], counts["end"]):
-            yield f"PagerDuty got {dict(pagerduty)}"
-
     @property
     def refused(self) -> Sequence[str]:
         """The calls that PagerDuty or Slack would not understand."""

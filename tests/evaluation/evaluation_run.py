@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -133,11 +133,7 @@ class EvaluationRun:
             views = pool.submit(compared_views, self.job)
             self._take_picture(fault)
             shown, self._readings = metrics.result()
-            return {
-                "views": asdict(views.result()),
-                "kafka_tool": asdict(tool.result()),
-                "metrics": asdict(shown),
-            }
+            return {"views": views.result(), "kafka_tool": tool.result(), "metrics": shown}
 
     def _take_picture(self, fault: EvaluatedFault) -> None:
         if self.browser is not None:

@@ -4,7 +4,6 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,60 +16,44 @@ _METRICS_LIMIT_S = 60.0
 _SHOWN = ("LeaderId", "LeaderEpoch", "MaxFollowerLag", "MaxFollowerLagTimeMs")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutput:
-    """One run of `kafka-metadata-quorum describe --status` with all controllers as bootstrap."""
-
-    exit_code: int | None
-    """None if it did not end within `TOOL_LIMIT_S`."""
-    seconds: float
-    text: str
-    """The leader and the lags, or the last line of the error."""
+NodeReadings = Mapping[int, Mapping[str, Any] | None]
+"""By node id: its metrics; None if it does not answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsView:
-    """The metrics of all nodes, and which alerts of the usual rules for Kafka would be active."""
+def describe_status(lab: Lab) -> dict[str, Any]:
+    """Runs `describe --status` as an operator does, with all controllers as bootstrap.
 
-    states: Mapping[str, str]
-    """current-state of each controller that answers, by node id."""
-    alerts: tuple[str, ...]
-    """Such as `ActiveControllerCount != 1`, without their `for`."""
-
-
-def describe_status(lab: Lab) -> ToolOutput:
-    """Runs Kafka's tool as an operator does."""
+    Returns `exit_code` (None if it did not end within `TOOL_LIMIT_S`), `seconds`, and `text`: the leader and the lags,
+    or the last line of the error.
+    """
     arguments = ["--bootstrap-controller", ",".join(lab.bootstrap), *lab.admin_options, "describe", "--status"]
     command = lab.jvm.tool_command("kafka-metadata-quorum", arguments)
     began = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_LIMIT_S)
     except subprocess.TimeoutExpired:
-        return ToolOutput(exit_code=None, seconds=TOOL_LIMIT_S, text="no output")
+        return {"exit_code": None, "seconds": TOOL_LIMIT_S, "text": "no output"}
     seconds = round(time.monotonic() - began, 1)
     if done.returncode == 0:
         pairs = {name.strip(): value.strip() for name, _, value in map(_partition, done.stdout.splitlines())}
         text = ", ".join(f"{name} {pairs[name]}" for name in _SHOWN if name in pairs)
-        return ToolOutput(exit_code=0, seconds=seconds, text=text)
+        return {"exit_code": 0, "seconds": seconds, "text": text}
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip() and not line[0].isspace()]
     # The innermost cause is the last line of a stack trace that is not indented.
     text = (lines or ["no output"])[-1].removeprefix("Caused by: ").rpartition("Exception: ")[2]
-    return ToolOutput(exit_code=done.returncode, seconds=seconds, text=text[:160])
+    return {"exit_code": done.returncode, "seconds": seconds, "text": text[:160]}
 
 
-def metrics_view(lab: Lab, before: "NodeReadings") -> tuple[MetricsView, "NodeReadings"]:
-    """Returns what the metrics show now, and the readings; `before`: those before the fault."""
+def metrics_view(lab: Lab, before: NodeReadings) -> tuple[dict[str, Any], NodeReadings]:
+    """Returns what the metrics show now, and the readings; `before`: those before the fault.
+
+    `states`: current-state of each controller that answers, by node id. `alerts` of the usual rules for Kafka, such as
+    `ActiveControllerCount != 1`, without their `for`.
+    """
     now = read_metrics(lab)
-    states = {str(node): str(values["state"]) for node, values in now.items() if values and "state" in values}
-    view = MetricsView(
-        states={node: state for node, state in states.items() if int(node) in lab.controllers},
-        alerts=tuple(_alerts(now, before)),
-    )
-    return view, now
-
-
-NodeReadings = Mapping[int, Mapping[str, Any] | None]
-"""By node id: its metrics; None if it does not answer."""
+    answers = {node: values for node, values in now.items() if values and node in lab.controllers}
+    states = {node: str(values["state"]) for node, values in answers.items() if "state" in values}
+    return {"states": states, "alerts": list(_alerts(now, before))}, now
 
 
 def read_metrics(lab: Lab) -> NodeReadings:

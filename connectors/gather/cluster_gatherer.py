@@ -14,8 +14,8 @@ from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.publisher import Publisher
 from connectors.gather.quorum_poll import QuorumPoll
-from connectors.kafka.client import Address, Client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
 from connectors.kafka.resolver import Resolver

@@ -8,8 +8,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
-from connectors.kafka.client import Address, Client, short_client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client, short_client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import ClusterDescription, query_cluster
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop

@@ -12,8 +12,8 @@ from dataclasses import replace
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.gather.observation_writer import ObservationWriter, failure
-from connectors.kafka.client import Address, Client, short_client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client, short_client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.transport import connect

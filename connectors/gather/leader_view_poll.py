@@ -9,7 +9,8 @@ interval, and one more for a new snapshot.
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, failure
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (

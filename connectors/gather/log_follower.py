@@ -18,7 +18,8 @@ from connectors.gather.commit_buffer import (
 )
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, RedactedBatches, failure, redacted_batches
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import (
     FENCED_LEADER_EPOCH,

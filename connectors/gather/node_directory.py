@@ -7,16 +7,18 @@ them may be stale: an address is used only as long as requests to it succeed.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.kafka.client import Address
-from connectors.kafka.messages import FetchResult
+from connectors.kafka.cluster_connection import Address
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
 from connectors.observations.observation import Event, QuorumPolled
 from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
+
+if TYPE_CHECKING:
+    from connectors.kafka.messages import FetchResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -87,7 +89,7 @@ class NodeDirectory:
         """The endpoints to store in the journal."""
         return KnownEndpoints(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
 
-    def update_from_fetch(self, response: FetchResult) -> Address | None:
+    def update_from_fetch(self, response: "FetchResult") -> Address | None:
         """Updates leader and epoch from a Fetch response.
 
         Returns:
@@ -99,7 +101,7 @@ class NodeDirectory:
             _keep(self._leaders, NodeId(response.leader_id), response.leader)
         return self.leader_address(response)
 
-    def leader_address(self, response: FetchResult) -> Address | None:
+    def leader_address(self, response: "FetchResult") -> Address | None:
         """Returns the address of the leader that a Fetch response reports, without an update."""
         if response.leader_id is None:
             return None

@@ -13,7 +13,7 @@ from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.metadata.record_framing import is_noop

@@ -12,7 +12,8 @@ from typing import Any
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter, failure
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import EventLoop

@@ -8,7 +8,7 @@ a failed login. This module keeps one connection per (observation source, addres
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.future import Future
@@ -16,14 +16,13 @@ from kafka.net.connection import KafkaConnection
 
 from connectors.errors import ObservationError
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TimeLimit, TypedFuture, WorkBudget
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, presented_certificate, response_failure, secure
-from rules.model.identifiers import host_and_port
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
 _THROTTLE_MS = 1_000
@@ -33,17 +32,6 @@ _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
 _GRACE_S = 1.0
 MAX_CONNECTIONS = 512
 """Of one cluster: a node that reports other addresses in each answer must not take every file descriptor."""
-
-
-class Address(NamedTuple):
-    """Host and port of a node's listener."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """HOST:PORT."""
-        return host_and_port(self.host, self.port)
 
 
 class _Connection(KafkaConnection):  # type: ignore[misc]

@@ -2,6 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rules.model.identifiers import host_and_port
+
+
+class Address(NamedTuple):
+    """Host and port of a node's listener."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """HOST:PORT."""
+        return host_and_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeClusterRequest
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address, Client, short_client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client, short_client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_code
 from connectors.kafka.event_loop import EventLoop

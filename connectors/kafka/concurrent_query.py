@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 

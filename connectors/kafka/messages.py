@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.response_limits import Port, invalid, known, optional
 from connectors.kafka.schemas import FetchSnapshotRequest

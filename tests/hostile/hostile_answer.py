@@ -13,7 +13,7 @@ from kafka.protocol.data_container import DataContainer
 from connectors.errors import ObservationError, UndecodableError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition, SnapshotBuffer
 from connectors.kafka.bounded_protocol import BoundedProtocol
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     TOPIC,
     TOPIC_ID,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from connectors.kafka.client import Address, Client
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.kafka.request_pacing import RateLimiter

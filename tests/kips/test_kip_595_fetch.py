@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommitBuffer, FetchPosition
 from connectors.gather.node_directory import NodeDirectory
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,

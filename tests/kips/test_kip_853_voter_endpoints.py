@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import parse_describe_quorum
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.metadata.record_schemas import record_schemas

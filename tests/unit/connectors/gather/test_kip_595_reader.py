@@ -12,7 +12,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.evaluate import evaluate, thresholds_for

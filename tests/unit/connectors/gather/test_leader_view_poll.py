@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from connectors.errors import ObservationError
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.node_directory import NodeDirectory
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.metadata.record_schemas import record_schemas

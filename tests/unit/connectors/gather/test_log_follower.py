@@ -15,7 +15,7 @@ from connectors.gather.commit_buffer import CommittedRecords, FetchPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import RedactedBatches, redacted_batches
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.schemas import FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.observations.observation import ObservationFailed

@@ -1,7 +1,7 @@
 import pytest
 
 from connectors.gather.node_directory import MAX_NODES, MAX_REPORTED, NodeDirectory
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import FetchResult
 from connectors.observations.log_event import ControllerRegistered, RecordPosition, VotersReplaced
 from connectors.observations.observation import NodeEndpoints, QuorumPolled

@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
 from connectors.errors import ObservationError
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.observations.observation import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address, Client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, empty_fetch_request, parse_describe_quorum

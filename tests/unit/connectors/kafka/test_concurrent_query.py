@@ -1,7 +1,7 @@
 """ConcurrentQuery: late answers are used, outdated ones are not."""
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason

@@ -13,7 +13,7 @@ import pytest
 
 from connectors.errors import ObservationError
 from connectors.kafka import event_loop
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.event_loop import MOST_S, EventLoop, MeasuredLoop, TimedSelector, TimeLimit

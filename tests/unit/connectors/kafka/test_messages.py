@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.messages import (
     TOPIC_ID,
     FetchResult,

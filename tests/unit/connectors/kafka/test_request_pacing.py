@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import MAX_ADDRESSES, MAX_REQUESTS_PER_SECOND, AddressBackoff, RateLimiter
 from rules.model.monitoring import Reason

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeClusterResponse, DescribeConfigsRespons
 from kafka.protocol.consumer import FetchResponse
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import parse_describe_cluster
 from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
 from connectors.kafka.response_limits import optional

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.kafka.client import Address, Client
-from connectors.kafka.cluster_connection import ClusterConnection
+from connectors.kafka.client import Client
+from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, fetch_request, fetch_snapshot_request
 from connectors.kafka.request_pacing import RateLimiter

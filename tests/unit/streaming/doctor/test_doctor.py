@@ -13,7 +13,7 @@ from rich.console import Console
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
-from connectors.kafka.client import Address
+from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
 from connectors.observations.observation import Observation, ObservationKind, QuorumPolled

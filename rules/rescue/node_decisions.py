@@ -166,6 +166,15 @@ def node_decisions(logs: Sequence[StoppedDisk], voters: VoterSet) -> tuple[NodeD
     )
 
 
+def held_by_majority(logs: Iterable[StoppedDisk], voters: VoterSet) -> Offset:
+    """Returns below which offset a majority of the voters has the records of the most complete log; 0 if none has."""
+    of_voters = [log for log in logs if log.key in voters.keys]
+    if len(of_voters) < majority(len(voters.voters)):
+        return Offset(0)
+    whole = max(of_voters, key=lambda log: log.position)
+    return sorted((_common_end(log, whole) for log in of_voters), reverse=True)[majority(len(voters.voters)) - 1]
+
+
 def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedDisk]) -> tuple[ReplicaKey, ...]:
     """Returns the controllers to start first, in order: those that are rescued, the most complete log first."""
     positions = {log.key: log.position for log in logs}
@@ -202,6 +211,14 @@ def _is_beginning(log: StoppedDisk, whole: StoppedDisk) -> bool:
         # Only a snapshot of the other log may cover it: then its end is committed.
         return not whole.epoch_ends or log.epoch < min(whole.epoch_ends)
     return log.end_offset <= end
+
+
+def _common_end(log: StoppedDisk, whole: StoppedDisk) -> Offset:
+    """Returns where this log would be cut to follow the other one: they are the same below (KIP-595)."""
+    if _is_beginning(log, whole):
+        return log.end_offset
+    common = max(log.epoch_ends.keys() & whole.epoch_ends.keys(), default=None)
+    return Offset(0) if common is None else min(log.epoch_ends[common], whole.epoch_ends[common])
 
 
 def _refusal(logs: Sequence[StoppedDisk], survives: StoppedDisk, needed: int) -> str:

@@ -18,6 +18,7 @@ from rules.rescue.node_decisions import (
     NodeDecision,
     StoppedDisk,
     disk_survival,
+    held_by_majority,
     node_decisions,
     overrides_in,
 )
@@ -231,10 +232,8 @@ def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[st
     below = max(one.disk.committed_below or 0 for one in disks)
     if voters is not None:
         # What a majority of the voters holds is committed, or will be by the next leader.
-        ends_of_voters = sorted((one.disk.end_offset for one in disks if one.key in voters.keys), reverse=True)
-        if len(ends_of_voters) >= voters.majority:
-            below = max(below, ends_of_voters[voters.majority - 1])
-    end = max(one.disk.end_offset for one in disks)
+        below = max(below, held_by_majority(disks, voters))
+    end = max(disks, key=lambda one: one.position).disk.end_offset
     if below < end:
         yield f"records from offset {below} to {end - 1} may be uncommitted: too few of these disks hold them"
 

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter, VoterSet, majority
-from rules.rescue.node_decisions import NodeAction, NodeDecision, StoppedDisk, node_decisions, start_order
+from rules.rescue.node_decisions import (
+    NodeAction,
+    NodeDecision,
+    StoppedDisk,
+    held_by_majority,
+    node_decisions,
+    start_order,
+)
 
 pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E036", "E037", "E038", "E051", "E057")
 
@@ -40,6 +47,20 @@ def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> Sto
 
 def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
     return {one.key.id: one.action for one in decisions}
+
+
+@pytest.mark.parametrize(
+    ("logs", "end"),
+    [
+        pytest.param([log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))], 60, id="a tail that one holds"),
+        pytest.param([log(1, (1, 80), (5, 100)), log(2, (1, 80), (4, 120))], 80, id="a longer log of an earlier epoch"),
+        pytest.param([log(1, (1, 50), (3, 60)), log(2, (1, 55)), log(3, (1, 40))], 50, id="an uncommitted tail"),
+        pytest.param([log(1, (5, 100)), log(2, (4, 70))], 70, id="covered by a snapshot of the other"),
+        pytest.param([log(1, (1, 70)), log(9, (1, 70))], 0, id="no majority of voters"),
+    ],
+)
+def test_records_of_the_most_complete_log_that_a_majority_holds(logs: list[StoppedDisk], end: int) -> None:
+    assert held_by_majority(logs, voters(3)) == end
 
 
 @pytest.mark.kip("D080")

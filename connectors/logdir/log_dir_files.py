@@ -253,11 +253,13 @@ def _election_state(content: dict[str, Any]) -> ElectionState | str:
     version = int(content["data_version"])
     if version not in (0, 1):
         return f"{QUORUM_STATE} has version {version}, which no known Kafka writes"
-    leader, voted = int(content["leaderId"]), int(content["votedId"])
+    epoch, leader, voted = int(content["leaderEpoch"]), int(content["leaderId"]), int(content["votedId"])
+    if epoch < 0 or min(leader, voted) < _NO_NODE:
+        return f"{QUORUM_STATE} is damaged: it has a negative epoch or node id"
     directory = content.get("votedDirectoryId", _NO_DIRECTORY)
     return ElectionState(
         version=version,
-        leader_epoch=Epoch(int(content["leaderEpoch"])),
+        leader_epoch=Epoch(epoch),
         leader_id=None if leader == _NO_NODE else NodeId(leader),
         voted=None
         if voted == _NO_NODE

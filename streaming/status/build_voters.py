@@ -26,7 +26,7 @@ from streaming.status import status_parts as parts
 from streaming.status.cluster_status import ClusterState
 
 ENDPOINT_RULE = "stale-voter-endpoint"
-"""The rule whose thresholds (`silent`, `poll_age`, `probe_age`) decide who fetches and what is too old."""
+"""The rule whose thresholds (`fetch_age`, `poll_age`, `probe_age`) decide who fetches and what is too old."""
 
 
 def votes(state: ClusterState) -> tuple[int | None, int | None, int | None]:

@@ -148,6 +148,7 @@ def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Pa
         ("[]", "is damaged"),
         (json.dumps({"leaderId": 1, "data_version": 1}), "is damaged"),
         (json.dumps({"leaderId": 1, "leaderEpoch": 3, "votedId": 2}), "is damaged"),
+        (json.dumps({"leaderId": 1, "leaderEpoch": -5, "votedId": -1, "data_version": 1}), "negative epoch"),
         (json.dumps({"data_version": 2}), "has version 2"),
     ],
 )

@@ -10,7 +10,11 @@ import pytest
 
 from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
+from tests.job.configured_job import section
+from tests.job.relay_process import RelayProcess
 from tests.lab import Lab
+from tests.postgres_server import PostgresServer
+from tests.sinks.server import HttpDouble, serving
 
 HOLDS = {
     "stale-voter-endpoint": 6.0,
@@ -53,9 +57,41 @@ def assert_no_process_in(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", properties={"broker.session.timeout.ms": "3000"}) as lab:
+def lab(folder: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """The monitored quorum, with the options `LAB` of the module."""
+    options = getattr(request.module, "LAB", {"properties": {"broker.session.timeout.ms": "3000"}})
+    with Lab(folder / "lab", **options) as lab:
         yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    """The cluster with the topic of a relay: the monitored one loses its leader."""
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
+    """A running relay with a topic of its own."""
+    name = request.node.name
+    relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
+    relay.start("--only", "test")
+    relay.wait_for_rows(1)
+    yield relay
+    relay.stop()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def webhook() -> Iterator[HttpDouble]:
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,10 +21,11 @@ from tests.job.configured_job import ConfiguredJob, SeparateJob, section
 from tests.job.relay_process import RelayProcess
 from tests.own_network import OwnNetwork, needs_own_network
 from tests.postgres_server import PostgresServer, needs_postgres
-from tests.sinks.server import HttpDouble, HttpReply, serving
+from tests.sinks.server import HttpDouble, HttpReply
 
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 
+LAB = {"brokers": 0}
 THRESHOLDS = {
     "no-leader": {"hold": 4, "clear": 3},
     "failure-tolerance": {"hold": 3_600},
@@ -37,30 +37,6 @@ JobT = TypeVar("JobT", bound=ConfiguredJob)
 SETTLES_S = 15
 """Until the quorum notices, and the hold of the rule."""
 FIRED, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def topic_lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture
-def webhook() -> Iterator[HttpDouble]:
-    with serving() as server:
-        yield server
 
 
 def job_named(name: str, lab: Lab, relay: RelayProcess, store: str, webhook: HttpDouble, folder: Path) -> ConfiguredJob:
@@ -80,12 +56,9 @@ def configured(job: JobT, lab: Lab, relay: RelayProcess, store: str, webhook: Ht
 
 
 def test_people_are_notified_once_whatever_happens_to_the_active_job(
-    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+    lab: Lab, relay: RelayProcess, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
 ) -> None:
-    relay = RelayProcess(tmp_path / "relay", topic_lab, topic="observations", clusters=[section("test", lab)])
-    relay.start("--only", "test")
-    relay.wait_for_rows(1)
-    store = server.database("kraftwatch").url
+    store = postgres.database("kraftwatch").url
     first, second = (job_named(name, lab, relay, store, webhook, tmp_path) for name in ("first", "second"))
     with first, second:
         eventually(lambda: assert_notifies(first, second), within_s=30)
@@ -125,7 +98,6 @@ def test_people_are_notified_once_whatever_happens_to_the_active_job(
         moved.append(("/second", *RESOLVED))
         eventually(lambda: assert_sent(webhook, moved, before=accepted, tried="/first"), within_s=60)
     assert_any_machine_looks_back(lab, job_named("other", lab, relay, store, webhook, tmp_path))
-    relay.stop()
 
 
 def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
@@ -144,15 +116,11 @@ def assert_any_machine_looks_back(lab: Lab, other: ConfiguredJob) -> None:
 
 @needs_own_network
 def test_people_are_notified_once_when_a_job_is_cut_off(
-    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+    lab: Lab, topic_lab: Lab, relay: RelayProcess, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
 ) -> None:
-    relay = RelayProcess(tmp_path / "relay", topic_lab, topic="cut-off", clusters=[section("test", lab)])
-    relay.start("--only", "test")
-    relay.wait_for_rows(1)
-    database = server.database("cut_off").url
-    store, topic, sink = server.port, port_of(topic_lab.broker_bootstrap[0]), port_of(webhook.url)
+    database = postgres.database("cut_off").url
+    store, topic, sink = postgres.port, port_of(topic_lab.broker_bootstrap[0]), port_of(webhook.url)
     with ExitStack() as stack:
-        stack.callback(relay.stop)
         networks = [stack.enter_context(OwnNetwork()) for _ in range(2)]
         jobs: list[SeparateJob] = []
         for name, network in zip(("first", "second"), networks, strict=True):
@@ -181,15 +149,15 @@ def test_people_are_notified_once_when_a_job_is_cut_off(
 
 @needs_own_network
 def test_of_two_jobs_that_gather_themselves_the_one_that_observes_notifies(
-    lab: Lab, topic_lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+    lab: Lab, topic_lab: Lab, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
 ) -> None:
-    clusters, store = {"test": lab, "other": topic_lab}, server.database("gatherers").url
+    clusters, store = {"test": lab, "other": topic_lab}, postgres.database("gatherers").url
     ports = {name: [port_of(each) for each in one.bootstrap] for name, one in clusters.items()}
     with ExitStack() as stack:
         jobs: list[SeparateJob] = []
         for name in ("first", "second"):
             network = stack.enter_context(OwnNetwork())
-            network.reach(server.port, port_of(webhook.url), *ports["test"], *ports["other"])
+            network.reach(postgres.port, port_of(webhook.url), *ports["test"], *ports["other"])
             job = SeparateJob(folder=tmp_path / name, bootstrap=(), name="test", network=network)
             job.write_config(
                 clusters=[section(cluster, one) for cluster, one in clusters.items()],

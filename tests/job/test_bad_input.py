@@ -14,11 +14,7 @@ from tests.job.job_state import wait_until_resolved
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", brokers=0, named=True) as lab:
-        yield lab
+LAB = {"brokers": 0, "named": True}
 
 
 @pytest.fixture(scope="module")

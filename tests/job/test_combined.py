@@ -15,11 +15,7 @@ from tests.lab import Lab
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    properties = {"broker.session.timeout.ms": "3000"}
-    with Lab(folder / "lab", controllers=2, combined=1, brokers=1, properties=properties) as lab:
-        yield lab
+LAB = {"controllers": 2, "combined": 1, "brokers": 1, "properties": {"broker.session.timeout.ms": "3000"}}
 
 
 @pytest.fixture(scope="module")

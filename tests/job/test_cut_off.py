@@ -13,7 +13,7 @@ from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.job.job_state import wait_until_delivered, wait_until_evaluated
-from tests.sinks.server import HttpDouble, serving
+from tests.sinks.server import HttpDouble
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -27,20 +27,14 @@ def labs(folder: Path) -> Iterator[Mapping[str, Lab]]:
         yield {name: stack.enter_context(Lab(folder / name, controllers=1, brokers=0)) for name in NAMES}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[HttpDouble]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def job(folder: Path, labs: Mapping[str, Lab], server: HttpDouble) -> Iterator[ConfiguredJob]:
+@pytest.fixture
+def job(folder: Path, labs: Mapping[str, Lab], webhook: HttpDouble) -> Iterator[ConfiguredJob]:
     """A job that monitors them; each has an open warning."""
     job = ConfiguredJob(folder=folder / "job", name=NAMES[0], bootstrap=())
-    only = {"webhook": {"url": f"{server.url}/second", "name": "second", "clusters": ["second"]}}
+    only = {"webhook": {"url": f"{webhook.url}/second", "name": "second", "clusters": ["second"]}}
     job.write_config(
         clusters=[section(name, lab) for name, lab in labs.items()],
-        sinks=[f"jsonl:{job.jsonl}", {"webhook": {"url": f"{server.url}/all", "name": "all"}}, only],
+        sinks=[f"jsonl:{job.jsonl}", {"webhook": {"url": f"{webhook.url}/all", "name": "all"}}, only],
         thresholds={"monitor-blind": {"hold": 6, "clear": 2}, "quorum-shape": {"hold": 1}},
         rules={"quorum-shape": {"severity": "warning"}},
     )
@@ -62,35 +56,35 @@ def shown(job: ConfiguredJob) -> list[str]:
 
 
 def test_clusters_that_are_lost_at_once_are_one_page(
-    labs: Mapping[str, Lab], job: ConfiguredJob, server: HttpDouble
+    labs: Mapping[str, Lab], job: ConfiguredJob, webhook: HttpDouble
 ) -> None:
-    eventually(lambda: assert_count(server, 3), within_s=120)
-    assert {(reason, rule) for reason, _, _, rule in sent(server)} == {("firing", "quorum-shape")}
+    eventually(lambda: assert_count(webhook, 3), within_s=120)
+    assert {(reason, rule) for reason, _, _, rule in sent(webhook)} == {("firing", "quorum-shape")}
     assert shown(job) == ["warning"] * 3
-    own = len(sent(server, "/second"))
+    own = len(sent(webhook, "/second"))
 
     for lab in labs.values():
         lab.pause(*lab.controllers)
     for name in NAMES:
         eventually(lambda name=name: assert_fired(job, name), within_s=120)  # type: ignore[misc]
-    eventually(lambda: assert_count(server, 4), within_s=60)
+    eventually(lambda: assert_count(webhook, 4), within_s=60)
     # The alerts of the clusters are held back: they stay pending.
     wait_until_evaluated(job, after_s=5)
 
     page = ("firing", "critical", "kraftwatch", "monitor-blind")
-    assert sent(server)[3:] == [page]
-    assert sent(server, "/second")[own:] == [page]
-    newest = json.loads(server.requests[-1].body)["alerts"][0]
+    assert sent(webhook)[3:] == [page]
+    assert sent(webhook, "/second")[own:] == [page]
+    newest = json.loads(webhook.requests[-1].body)["alerts"][0]
     assert newest["evidence"]["clusters"] == sorted(NAMES)
     assert newest["summary"].startswith("This host cannot observe 3 of 3 clusters since ")
     assert shown(job) == ["unknown"] * 3
 
     for lab in labs.values():
         lab.resume(*lab.controllers)
-    eventually(lambda: assert_count(server, 5), within_s=120)
+    eventually(lambda: assert_count(webhook, 5), within_s=120)
     wait_until_delivered(job, after_s=5)
-    assert sent(server)[4:] == [("resolved", *page[1:])]
-    assert sent(server, "/second")[own + 1 :] == [("resolved", *page[1:])]
+    assert sent(webhook)[4:] == [("resolved", *page[1:])]
+    assert sent(webhook, "/second")[own + 1 :] == [("resolved", *page[1:])]
     eventually(lambda: assert_shown(job, ["warning"] * 3), within_s=60)
 
 

@@ -48,18 +48,6 @@ def fired_since(lab: Lab, job: JobProcess, since: int) -> list[AlertLine]:
     return [alert for alert in job.alerts()[since:] if alert.state == "firing" and alert.rule not in churn]
 
 
-def test_job_is_not_listed_as_an_observer(lab: Lab, job: JobProcess) -> None:
-    wait_until_delivered(job)
-    nodes = [lab.node(node) for node in (*lab.controllers, *lab.brokers)]
-    known = {(str(node.id), node.directory_id) for node in nodes}
-
-    def only_nodes_are_listed() -> None:
-        # A new leader lists an observer from its first fetch on; the job fetches all the time.
-        assert {(row["NodeId"], row["DirectoryId"]) for row in lab.describe_replication()} == known
-
-    eventually(only_nodes_are_listed, within_s=60, every_s=1)
-
-
 def test_metrics_agree_with_the_tool_of_kafka(lab: Lab, job: JobProcess) -> None:
     def metrics_agree() -> None:
         state = lab.await_state(lambda state: True, what="a leader")
@@ -178,28 +166,3 @@ def test_no_file_of_the_job_holds_a_secret_of_the_log(lab: Lab, job: JobProcess)
     for path, content in files_in(job.folder):
         assert b"planted-password" not in content, path
         assert b"planted-salt" not in content, path
-
-
-def test_request_rate_stays_below_the_limit(job: JobProcess) -> None:
-    stats = json.loads((job.checkpoint / "log" / "gather-stats.json").read_text())
-
-    # The maximum over all scenarios above, including the paused majority.
-    assert stats["clusters"]["test"]["busiest_second"] <= 20
-
-
-def test_idle_cluster_gets_at_most_eight_requests_a_second(job: JobProcess) -> None:
-    def stats() -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((job.checkpoint / "log" / "gather-stats.json").read_text())
-        return content
-
-    def idle() -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the statistics before and after 15 s without a failed observation: failures are retried."""
-        before = stats()
-        eventually(lambda: stats()["at_ms"] - before["at_ms"] > 15_000, within_s=60)
-        after = stats()
-        assert after["clusters"]["test"]["failed_observations"] == before["clusters"]["test"]["failed_observations"]
-        return before, after
-
-    before, after = eventually(idle, within_s=60)
-    sent = after["clusters"]["test"]["requests_sent"] - before["clusters"]["test"]["requests_sent"]
-    assert sent / (after["at_ms"] - before["at_ms"]) * 1000 <= 8

@@ -16,20 +16,9 @@ from tests.job.relay_process import RelayProcess
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
+LAB = {"controllers": 1, "brokers": 0}
 FIRE_SOON = {"quorum-shape": {"hold": 1}}
 """quorum-shape fires for a quorum of one voter after an hour by default."""
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def topic_lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
-        yield lab
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from tests.job.relay_process import RelayProcess, counted, is_accepted
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
 
+LAB = {"brokers": 0}
 YEAR_MS = 365 * 86_400_000
 KEPT = {
     *("cluster.json", "source.json", "lock", "last-audit"),
@@ -35,28 +34,6 @@ THRESHOLDS = {
     "stale-voter-endpoint": {"hold": 3_600},
     "epoch-churn": {"hold": 3_600},
 }
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def topic_lab(folder: Path) -> Iterator[Lab]:
-    """The cluster with the topic: the monitored one loses its leader."""
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture
-def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
-    name = request.node.name
-    relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
-    relay.start("--only", "test")
-    yield relay
-    relay.stop()
 
 
 def reading_job(relay: RelayProcess, lab: Lab, folder: Path, **keys: Any) -> ConfiguredJob:
@@ -83,7 +60,6 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
     """Spark's files are not in the job's folder, as in HDFS or S3: nothing but Spark reads them."""
-    relay.wait_for_rows(1)
     work = tmp_path / "work"
     job = reading_job(relay, lab, tmp_path, checkpoint=f"file:{tmp_path / 'spark'}", work_dir=str(work))
     with job:
@@ -109,47 +85,6 @@ def test_relayed_rows_fire_and_resolve_after_forged_rows_and_kills_of_relay_and_
     assert len({one.baseline for one in right}) == 1, "a restart continues the log"
     job.write_config(clusters=[section("test", lab)], checkpoint=str(work))
     assert_other_sources_are_refused(job)
-
-
-@pytest.mark.long
-def test_another_place_for_sparks_files_begins_again_and_sends_nothing_twice(
-    lab: Lab, relay: RelayProcess, tmp_path: Path
-) -> None:
-    places = [f"file:{tmp_path / name}" for name in ("first", "second")]
-    assert_alert_continues(lab, relay, tmp_path, places)
-
-    work = tmp_path / "work"
-    shutil.rmtree(work)
-    refused = subprocess.run(
-        [sys.executable, "-m", "streaming", "run", "--config", str(tmp_path / "job" / "kraftwatch.yaml")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert refused.returncode == 2, refused.stderr
-    assert f"{work} does not belong to it: restore the work_dir" in refused.stderr.splitlines()[-1]
-
-
-def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: Sequence[str], **keys: Any) -> None:
-    """Kills the job while an alert fires, deletes its logs, and resolves the alert in the last of the places."""
-    relay.wait_for_rows(1)
-    work = folder / "work"
-    job = reading_job(relay, lab, folder, checkpoint=places[0], work_dir=str(work), **keys)
-    with job:
-        lab.pause(*lab.controllers[:2])
-        try:
-            job.wait_for("no-leader", within_s=120)
-            for place in places:
-                job.kill()
-                delete_logs(work)
-                assert {path.name for path in work.iterdir()} <= KEPT
-                reading_job(relay, lab, folder, checkpoint=place, work_dir=str(work), **keys)
-                job.start()
-        finally:
-            lab.resume(*lab.controllers[:2])
-        job.wait_for("no-leader", "resolved", within_s=120)
-    assert_fired_and_resolved_once(job)
 
 
 def assert_fired_and_resolved_once(job: JobProcess) -> None:
@@ -204,7 +139,6 @@ def assert_other_sources_are_refused(job: ConfiguredJob) -> None:
 def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantined(
     lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
 ) -> None:
-    relay.wait_for_rows(1)
     with reading_job(relay, lab, tmp_path) as job:
         lab.pause(*lab.controllers[:2])
         job.wait_for("no-leader", within_s=120)
@@ -243,37 +177,3 @@ def write_garbage(relay: RelayProcess) -> None:
     producer = Producer({"bootstrap.servers": ",".join(relay.section["bootstrap"]), "log_level": 0})
     producer.produce(relay.section["topic"], b"this is no row of a relay", b"test")
     assert producer.flush(60) == 0
-
-
-@pytest.mark.long
-def test_direct_and_relayed_alerts_are_the_same(lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path) -> None:
-    relay.wait_for_rows(1)
-    direct = ConfiguredJob(folder=tmp_path / "direct", bootstrap=(), name="test")
-    direct.write_config(clusters=[section("test", lab)], thresholds=THRESHOLDS)
-    with reading_job(relay, lab, tmp_path) as relayed, direct:
-        lab.pause(*lab.controllers[:2])
-        both_write(direct, relayed, "no-leader", "firing")
-        lab.resume(*lab.controllers[:2])
-        both_write(direct, relayed, "no-leader", "resolved")
-        leader = lab.await_state(lambda state: True, what="a leader").leader_id
-        node = next(node for node in lab.controllers if node != leader)
-        lab.stop(node)
-        lab.wipe_disk(node)
-        lab.start(node)
-        both_write(direct, relayed, "voter-disk-replaced", "firing")
-        for line in relayed.wait_for("voter-disk-replaced", within_s=1).remedy:
-            lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-        both_write(direct, relayed, "voter-disk-replaced", "resolved")
-
-        assert same(relayed) == same(direct)
-
-
-def both_write(direct: JobProcess, relayed: JobProcess, rule: str, state: str) -> None:
-    for job in (direct, relayed):
-        job.wait_for(rule, state, within_s=180)
-
-
-def same(job: JobProcess) -> list[dict[str, Any]]:
-    """Returns what does not depend on the moment of a poll."""
-    keys = ("cluster", "cluster_id", "rule", "subject", "severity", "state", "remedy", "fingerprint")
-    return [{key: alert.line[key] for key in keys} for alert in job.alerts()]

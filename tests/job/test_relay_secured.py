@@ -23,13 +23,8 @@ from tests.kafka.alert_topic import admin_config
 from tests.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+LAB = {"controllers": 1, "brokers": 0}
 TOPIC = "observations"
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
-        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -19,15 +19,10 @@ from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatServi
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
+LAB = {"controllers": 1, "brokers": 0}
 NO_ALERTS = {"failure-tolerance": {"hold": 3600}}
 FIRE_SOON = {"quorum-shape": {"hold": 1}}
 """quorum-shape fires for a quorum of one voter after an hour by default."""
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
-        yield lab
 
 
 @pytest.fixture

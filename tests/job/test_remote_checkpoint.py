@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.job.remote_storage import RemoteStorage, hdfs, s3
 from tests.job.spark_cluster import standalone_cluster
 from tests.job.test_cluster import executor_processes, python_without_kraftwatch
 from tests.job.test_relay_job import (
-    assert_alert_continues,
+    KEPT,
     assert_fired_and_resolved_once,
     delete_logs,
     reading_job,
@@ -25,34 +25,34 @@ from tests.job.test_relay_job import (
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
+LAB = {"brokers": 0}
 SECRET_KEY = "spark.hadoop.fs.s3a.secret.key"
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def topic_lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture
-def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
-    name = request.node.originalname
-    relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
-    relay.start("--only", "test")
-    yield relay
-    relay.stop()
 
 
 @pytest.fixture(scope="module")
 def name_node(folder: Path) -> Iterator[RemoteStorage]:
     with hdfs(folder / "hdfs") as storage:
         yield storage
+
+
+def assert_alert_continues(lab: Lab, relay: RelayProcess, folder: Path, places: Sequence[str], **keys: Any) -> None:
+    """Kills the job while an alert fires, deletes its logs, and resolves the alert in the last of the places."""
+    work = folder / "work"
+    job = reading_job(relay, lab, folder, checkpoint=places[0], work_dir=str(work), **keys)
+    with job:
+        lab.pause(*lab.controllers[:2])
+        try:
+            job.wait_for("no-leader", within_s=120)
+            for place in places:
+                job.kill()
+                delete_logs(work)
+                assert {path.name for path in work.iterdir()} <= KEPT
+                reading_job(relay, lab, folder, checkpoint=place, work_dir=str(work), **keys)
+                job.start()
+        finally:
+            lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", within_s=120)
+    assert_fired_and_resolved_once(job)
 
 
 def test_killed_job_continues_from_hdfs(
@@ -80,7 +80,6 @@ def test_workers_that_share_no_folder_with_the_driver(
 ) -> None:
     if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this user may not make mount namespaces")
-    relay.wait_for_rows(1)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python_without_kraftwatch(folder)))
     with standalone_cluster(folder / "spark", workers=2, hidden=tmp_path) as master:
         job = reading_job(

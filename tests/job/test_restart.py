@@ -14,11 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
-from streaming.cli import app
-from streaming.demo.job_process import AlertLine, JobProcess
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
 from tests.job.job_state import get_json, terminate_group, wait_until_delivered, wait_until_resolved
@@ -40,42 +38,6 @@ def _usual_umask() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
     return short_thresholds("voter-disk-replaced", "no-leader")
-
-
-def rule_subject_state(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
-    return [(each.rule, each.subject, each.state) for each in alerts]
-
-
-@pytest.mark.long
-def test_job_killed_before_firing_and_before_resolving(lab: Lab, job: JobProcess) -> None:
-    leader = lab.await_state(lambda state: True, what="a leader").leader_id
-    node = next(node for node in lab.controllers if node != leader)
-    lab.stop(node)
-    lab.wipe_disk(node)
-    lab.start(node)
-    lab.await_state(lambda state: node in {each.id for each in state.observers}, what="the new disk as an observer")
-
-    job.kill()
-    # Written under the usual umask by an earlier release: see the test of the files' permissions.
-    job.checkpoint.chmod(0o755)
-    job.start()
-
-    firing = job.wait_for("voter-disk-replaced", within_s=180)
-    for line in firing.remedy:
-        lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-
-    job.kill()
-    job.start()
-
-    job.wait_for("voter-disk-replaced", "resolved", within_s=180)
-    job.kill()
-    job.start()
-    wait_until_delivered(job)
-
-    assert rule_subject_state(job.alerts()) == [
-        ("voter-disk-replaced", f"controller {node}", "firing"),
-        ("voter-disk-replaced", f"controller {node}", "resolved"),
-    ]
 
 
 def test_killed_gatherer_is_restarted_and_nothing_is_lost(lab: Lab, job: JobProcess) -> None:
@@ -111,39 +73,6 @@ def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(j
     assert wider == {}
     assert len(found) > 50
     assert stat.S_IMODE(job.jsonl.stat().st_mode) == 0o600
-
-
-@pytest.mark.long
-def test_gatherer_ends_when_the_job_is_killed(job: JobProcess) -> None:
-    (gatherer,) = gatherers(job.pid)
-
-    job.kill()
-
-    eventually(lambda: ended(gatherer), within_s=60)
-    job.start()
-
-
-@pytest.mark.long
-def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
-    lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
-) -> None:
-    config = tmp_path / "config.yaml"
-    rules: dict[str, dict[str, float]] = {}
-    for name, value in settings.items():
-        rule, _, threshold = name.partition(".")
-        rules.setdefault(rule, {})[threshold] = value
-    clusters = [{"name": job.name, "bootstrap": list(lab.bootstrap)}]
-    config.write_text(json.dumps({"clusters": clusters, "thresholds": rules}))
-
-    ended = CliRunner().invoke(app, ["replay", "--journal", str(job.checkpoint), "--config", str(config), "--json"])
-
-    assert ended.exit_code == 0, ended.output
-    replayed = [json.loads(line) for line in ended.stdout.splitlines()]
-    sent = [dict(one.line) for one in job.alerts()]
-    for one in (*replayed, *sent):
-        del one["sent_at"]
-    assert replayed[: len(sent)] == sent
-    assert sent
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from deploy.lab.lab import Lab
 from tests.eventually import eventually
 from tests.job.configured_job import ConfiguredJob, section
 from tests.postgres_server import PostgresServer, needs_postgres
-from tests.sinks.server import HttpDouble, serving
+from tests.sinks.server import HttpDouble
 
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
+LAB = {"controllers": 1, "brokers": 0}
 THRESHOLDS = {
     "failure-tolerance": {"hold": 3600},
     "quorum-shape": {"hold": 1, "clear": 1},
@@ -25,29 +25,11 @@ THRESHOLDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture
-def webhook() -> Iterator[HttpDouble]:
-    with serving() as server:
-        yield server
-
-
 def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
-    lab: Lab, server: PostgresServer, webhook: HttpDouble, tmp_path: Path
+    lab: Lab, postgres: PostgresServer, webhook: HttpDouble, tmp_path: Path
 ) -> None:
     job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="prod")
-    store = server.database("kraftwatch").url
+    store = postgres.database("kraftwatch").url
     job.write_config(
         clusters=[section("prod", lab)],
         thresholds=THRESHOLDS,
@@ -59,13 +41,13 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
         assert silences(job, "add", "--rule", "epoch-churn", "--for", "1h", "--comment", "a test")
         assert "epoch-churn" in silences(job, "list", "--json")
 
-        server.stop()
+        postgres.stop()
         lab.pause(*lab.controllers)
         eventually(lambda: assert_logged(job, "batches wait for it, nothing is lost"), within_s=60)
         job.kill()
         # The job ends with the thread that starts it.
         with ThreadPoolExecutor(1) as pool:
-            returned = pool.submit(start_once_awaited, server, job)
+            returned = pool.submit(start_once_awaited, postgres, job)
             job.start()
             returned.result()
         fired = [("quorum-shape", "firing"), ("monitor-blind", "firing")]
@@ -74,7 +56,7 @@ def test_a_store_that_is_down_delays_alerts_and_a_killed_job_goes_on_from_it(
         lab.resume(*lab.controllers)
         eventually(lambda: assert_notified(webhook, [*fired, ("monitor-blind", "resolved")]), within_s=60)
     assert not list(job.checkpoint.glob("kraftwatch.db*"))
-    assert server.sql("SELECT count(*) FROM alerts", "kraftwatch") == "3"
+    assert postgres.sql("SELECT count(*) FROM alerts", "kraftwatch") == "3"
 
 
 def start_once_awaited(server: PostgresServer, job: ConfiguredJob) -> None:

@@ -24,28 +24,9 @@ from tests.postgres_server import PostgresServer, needs_postgres
 
 pytestmark = [needs_postgres, pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
 
+LAB = {"brokers": 0}
 ROOT = Path(__file__).parents[2]
 JAVA = "-Xss16m -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def topic_lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
-        yield lab
-
-
-@pytest.fixture
-def relay(folder: Path, lab: Lab, topic_lab: Lab) -> Iterator[RelayProcess]:
-    relay = RelayProcess(folder / "relay", topic_lab, topic="yarn", clusters=[section("test", lab)])
-    relay.start("--only", "test")
-    yield relay
-    relay.stop()
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +35,6 @@ def storage(folder: Path) -> Iterator[RemoteStorage]:
         yield storage
         for process in in_containers(folder):
             process.kill()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +49,11 @@ def test_driver_in_a_container_is_started_again_and_continues(
     lab: Lab,
     relay: RelayProcess,
     storage: RemoteStorage,
-    server: PostgresServer,
+    postgres: PostgresServer,
     archive: Path,
     folder: Path,
     tmp_path: Path,
 ) -> None:
-    relay.wait_for_rows(1)
     job = ClusterModeJob(
         folder=tmp_path / "job",
         bootstrap=(),
@@ -93,7 +67,7 @@ def test_driver_in_a_container_is_started_again_and_continues(
         thresholds=THRESHOLDS,
         checkpoint=f"{storage.uri}/kraftwatch",
         work_dir="work",
-        store=server.database("kraftwatch").url,
+        store=postgres.database("kraftwatch").url,
         spark=dict(storage.settings),
     )
     with job:

@@ -8,16 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_id_lookup import identify
@@ -38,7 +28,6 @@ from tests.kafka.monitored_cluster import monitored_cluster_of, pause_nodes
 from tests.lab import Lab
 
 pytestmark = pytest.mark.lab
-PASSWORD = "planted-keystore-password"
 SNAPSHOT_AFTER = {"metadata.log.max.record.bytes.between.snapshots": "20000"}
 
 
@@ -226,36 +215,6 @@ def test_stopped_gatherer_reports_the_gap_before_anything_else(lab: Lab, tmp_pat
             assert b"the gatherer did not run" in first.payload
 
         eventually(gap_is_first, within_s=20)
-
-
-def test_no_secret_of_the_log_is_written_to_disk(lab: Lab, tmp_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": lab.broker_bootstrap[0]})
-    broker = str(lab.brokers[0])
-    secret = ConfigEntry("my.custom.password", PASSWORD, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[secret])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
-    scram = UserScramCredentialUpsertion(
-        "planted-user",
-        ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096),
-        b"planted-scram-password",
-        b"planted-salt",
-    )
-    for future in admin.alter_user_scram_credentials([scram]).values():
-        future.result(60)
-    lab.create_topic("after-the-secrets")
-    with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
-        eventually(lambda: assert_recorded(gatherer, b"after-the-secrets"), within_s=20)
-
-    log = stored(lab, leader_of(lab))
-    assert PASSWORD.encode() in log, "the log itself contains the password in plain text"
-    assert b"planted-salt" in log
-    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
-        content = path.read_bytes()
-        assert PASSWORD.encode() not in content, path
-        assert b"planted-salt" not in content, path
-        assert b"planted-scram-password" not in content, path
-    assert b"my.custom.password" in gatherer.metadata, "the record itself is recorded"
 
 
 def test_snapshot_is_fetched_in_pieces_and_the_log_continues_after_it(lab: Lab, tmp_path: Path) -> None:

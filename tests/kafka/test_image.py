@@ -7,19 +7,14 @@ import re
 import socket
 import struct
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from streaming.replay import log
-from streaming.replay.image import voter_set
-from streaming.replay.log import Log
-from streaming.replay.partitions import Partitions
 from tests.kafka.conftest import MakeLab
-from tests.kafka.metadata_image import compare_large_history, differences, facts_by_key, kafka_facts, write_history
+from tests.kafka.metadata_image import differences, facts_by_key, kafka_facts, write_history
 from tests.kafka.parity import generated_files
 from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
@@ -99,51 +94,6 @@ def test_the_history_holds_every_record_type_and_state_that_replay_must_handle(k
         assert sum(bool(fact[some]) for fact in partitions) > 10, some
     assert sum(fact["leader"] is None for fact in partitions) > 10
     assert len(replay_facts(case)) == len(kafka)
-
-
-FAULTS: list[tuple[object, str, Any, str]] = [
-    (Log, "_end_transaction", lambda log, ended: setattr(log, "transaction", None), "is known to Kafka and not to us"),
-    (Log, "_hold_or_apply", Log._apply_data, "is known to us and not to Kafka"),
-    (Partitions, "remove", lambda partitions, topic_id: None, "is known to us and not to Kafka"),
-    (Partitions, "clear_elr", lambda partitions, name: None, "elr is [] for Kafka"),
-    (log, "with_change", lambda known, event, origin: known, "fenced is"),
-    (log, "with_controller", lambda known, event, origin: known, "controller 1 is known to Kafka"),
-    (
-        log,
-        "voter_set",
-        lambda event, origin: voter_set(event=replace(event, voters=event.voters[1:]), origin=origin),
-        "voters 2: voters is",
-    ),
-]
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize(("target", "name", "fault", "difference"), FAULTS, ids=[f"{fault[1]}" for fault in FAULTS])
-def test_an_injected_replay_bug_is_reported_as_a_difference(
-    kafka_replays: KafkaReplays, monkeypatch: pytest.MonkeyPatch, target: object, name: str, fault: Any, difference: str
-) -> None:
-    case, kafka = kafka_replays.whole
-    monkeypatch.setattr(target, name, fault)
-
-    found = [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))]
-
-    assert any(difference in each for each in found), found[:5]
-
-
-@pytest.mark.lab
-def test_a_changed_field_or_missing_fact_is_reported_as_a_difference(kafka_replays: KafkaReplays) -> None:
-    case, kafka = kafka_replays.whole
-    ours = facts_by_key(replay_facts(case))
-    for kind in {fact["fact"] for fact in kafka}:
-        key = next(key for key in ours if key[0] == kind)
-        for name in ours[key].keys() - {"fact", "offset", "id", "topic_id"}:
-            changed = {**ours, key: {**ours[key], name: "planted"}}
-            (found,) = differences(facts_by_key(kafka), changed)
-            assert found.startswith(" ".join(map(str, key)))
-            assert f": {name} is " in found
-            assert found.endswith(" for Kafka, planted for us")
-        (missing,) = differences(facts_by_key(kafka), {each: ours[each] for each in ours if each != key})
-        assert missing.endswith("is known to Kafka and not to us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,13 +193,3 @@ def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
     assert timers["controller.quorum.election.backoff.max.ms"] == BACKOFF_MAX_MS
     assert DEFAULTS["no-leader"].ms("hold") > request_ms + retry_ms
     assert DEFAULTS["stale-voter-endpoint"].ms("fetch_age") > FETCH_TIMEOUT_MS + request_ms + retry_ms
-
-
-@pytest.mark.lab
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-def test_a_history_of_a_million_records_gives_kafkas_image(kafka_jars: Path, tmp_path: Path) -> None:
-    compared = compare_large_history(tmp_path, seed=1, records=1_000_000)
-
-    assert compared.differences == []
-    assert compared.facts > 100_000

@@ -152,16 +152,6 @@ from deploy.lab.running_quorum import RunningQuorum, up
 up(RunningQuorum(Path(sys.argv[1]), controllers=1, brokers=1, supervised=False))
 """
 
-OWNER = """
-import sys, time
-from pathlib import Path
-from tests.lab import Lab
-with Lab(Path(sys.argv[1]), controllers=1, brokers=1) as lab:
-    lab.pause(101)
-    print(*(lab.node(id_).pid for id_ in (1, 101)), flush=True)
-    time.sleep(600)
-"""
-
 
 def test_persistent_quorum_outlives_the_process_that_started_it(kafka_jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "lab"

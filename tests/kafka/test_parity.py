@@ -28,7 +28,6 @@ from deploy.lab.jars import KAFKA_VERSION
 from tests.kafka.conftest import MakeLab
 from tests.kafka.parity import (
     SEGMENT,
-    DumpComparison,
     Record,
     compare_everything,
     compare_files,
@@ -103,16 +102,3 @@ def write_secrets(bootstrap: str, broker: str) -> None:
     scram = UserScramCredentialUpsertion("alice", credential, b"planted-scram-password", b"salt")
     for done in admin.alter_user_scram_credentials([scram]).values():
         done.result(timeout=30)
-
-
-def test_differences_are_reported() -> None:
-    compared = DumpComparison()
-    record = (7, 1, 1_790_000_000_000, "NO_OP_RECORD", 0, "{}")
-
-    compared.add("same", [record], [record])
-    assert (compared.records, compared.differences) == (1, [])
-
-    compared.add("data", [record], [(*record[:5], '{"a": 1}')])
-    compared.add("fewer", [record], [])
-    compared.add("epoch", [(7, 2, *record[2:])], [record])
-    assert [difference.split(":")[0] for difference in compared.differences] == ["data", "fewer", "epoch"]

@@ -2,15 +2,13 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from connectors.observations.observation import ObservationKind
-from connectors.relay.relay_message import RelayEpoch, RelayMessage
+from connectors.relay.relay_message import RelayMessage
 from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
@@ -100,21 +98,6 @@ def test_a_killed_relay_is_replaced_without_a_new_baseline(pair: Pair) -> None:
     counted(messages)
 
 
-@pytest.mark.long
-def test_a_relay_that_was_killed_returns_as_the_standby(pair: Pair) -> None:
-    start_both(pair)
-    pair.first.kill()
-    pair.wait_until_written_by(pair.second)
-    pair.first.start()
-    pair.first.wait_until_acknowledged()
-    pair.second.kill()
-
-    messages = pair.wait_until_written_by(pair.first)
-    assert epochs(messages) == [pair.first.name, pair.second.name, pair.first.name]
-    counted(messages)
-    assert len({one.baseline for one in messages}) == 1
-
-
 def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -> None:
     start_both(pair)
 
@@ -127,24 +110,6 @@ def test_a_stopped_relay_that_continues_writes_nothing_that_counts(pair: Pair) -
     assert epochs(messages) == [pair.first.name, pair.second.name]
     assert len({one.baseline for one in messages}) == 1
     counted(messages)
-
-
-@pytest.mark.long
-def test_of_two_relays_that_begin_together_one_writes_and_the_end_of_the_other_changes_nothing(pair: Pair) -> None:
-    pair.first.start()
-    pair.second.start()
-    pair.first.wait_until_acknowledged()
-    pair.second.wait_until_acknowledged()
-    active, other = (pair.first, pair.second) if pair.writer() == pair.first.name else (pair.second, pair.first)
-    pair.wait_until_written_by(active, rows=20)
-
-    other.kill()
-    before = len(pair.first.raw_messages())
-    eventually(lambda: len(pair.first.raw_messages()) > before + 20, within_s=60, every_s=1)
-
-    messages = pair.wait_until_written_by(active, rows=20)
-    counted(messages)
-    assert longest_pause_ms(messages) < 5_000
 
 
 @pytest.mark.long
@@ -168,28 +133,3 @@ def test_rows_of_a_cluster_stay_in_their_partition_when_partitions_are_added(
 
     assert {one.partition() for one in pair.first.raw_messages()} == {0}
     counted(messages)
-
-
-@pytest.mark.long
-def test_missing_records_of_the_topic_are_followed_by_a_new_baseline(pair: Pair) -> None:
-    pair.first.start()
-    pair.first.wait_for_rows(10)
-    newest = counted(pair.first.messages())[-1]
-    row = newest.observation
-    end = 1_000_000
-    records = replace(
-        row,
-        kind=ObservationKind.RECORDS,
-        sequence=row.sequence + 100_000,
-        base_offset=end,
-        last_offset=end,
-        payload=b"whatever follows the missing records",
-    )
-    pair.first.write(replace(newest, observation=records, epoch=RelayEpoch(sequence=records.sequence, relay="another")))
-
-    def again() -> None:
-        written = pair.first.messages()[-1]
-        assert (written.epoch.relay, written.baseline != newest.baseline) == (pair.first.name, True)
-
-    eventually(again, within_s=90, every_s=1)
-    counted([one for one in pair.first.messages() if one.baseline != newest.baseline])

@@ -180,20 +180,3 @@ def test_alive_broker_does_not_fetch_the_metadata_log(lab: Lab, monitor: Monitor
         "It counts as alive and still leads partitions."
     )
     assert monitor.rules == {"observer-lagging"}
-
-
-def test_broker_without_heartbeats_is_fenced(lab: Lab, monitor: MonitoredCluster) -> None:
-    (broker,) = lab.brokers
-    monitor.start_scenario({"broker-fenced.hold": 1})
-
-    with pause_nodes(lab, broker):
-        fired = monitor.wait_for("broker-fenced", subject=f"broker {broker}")
-    monitor.wait_for("broker-fenced", "resolved")
-
-    assert fired.severity == "critical"
-    assert fired.summary == (
-        f"Broker {broker} is fenced: the active controller receives no heartbeats from it. "
-        "It serves no client. Brokers alive: 0 of 1 registered."
-    )
-    assert lab.node(broker).broker_endpoint in fired.remedy[0]
-    assert monitor.rules == {"broker-fenced"}

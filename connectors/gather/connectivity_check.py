@@ -1,8 +1,8 @@
 """Checks every address of a cluster step by step, with the same requests that the gatherer sends later."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
@@ -23,40 +23,30 @@ from connectors.kafka.messages import (
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.observations.observation import QuorumPolled
 from connectors.wall_clock import wall_ms
+from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 
+ConnectivityStep: TypeAlias = Literal["dns", "connection", "login"]
 T = TypeVar("T")
 StepResult: TypeAlias = T | ObservationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransportCheck:
-    """Result of opening the transport: TCP, and TLS if configured."""
-
-    certificate_expires_at: float | None
-    """Seconds since the Unix epoch; None without TLS, or if the certificate is not verified."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsCheck:
-    """Result of login, if configured, and ApiVersions."""
-
-    metadata_version: int | None
-    """The highest level of the feature metadata.version that this node supports."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectivityCheck:
-    """The result of each step at one address, in order. None: not tried, because an earlier step failed."""
+    """The result of each step at one address, in order: name resolution, connection, login, then three requests."""
 
     address: Address
     configured: bool
     """False: the address was reported by a node."""
-    addresses: StepResult[tuple[str, ...]]
-    transport: StepResult[TransportCheck] | None = None
-    api_versions: StepResult[ApiVersionsCheck] | None = None
+    failure: tuple[ConnectivityStep, ObservationError] | None = None
+    """The step before the requests that failed: no later one was tried."""
+    addresses: tuple[str, ...] = ()
+    certificate_expires_at_ms: Millis | None = None
+    """None without TLS, or if the certificate cannot be decoded."""
+    metadata_version: int | None = None
+    """The highest level of the feature metadata.version that this node supports."""
     quorum: StepResult[QuorumPolled] | None = None
-    """DescribeQuorum; NO_LEADER if the node is not the leader."""
+    """DescribeQuorum; NO_LEADER if the node is not the leader. None: not tried."""
     fetch: StepResult[FetchResult] | None = None
     """Fetch of the metadata log; a follower's response names the leader."""
     cluster: StepResult[ClusterDescription] | None = None
@@ -96,41 +86,43 @@ class _Checker:
         return list(checks.values())
 
     async def _check(self, address: Address, *, configured: bool) -> ConnectivityCheck:
-        found = await _result(lambda: self._client.resolver.addresses(address.host))
-        check = ConnectivityCheck(address=address, configured=configured, addresses=found)
-        if isinstance(found, ObservationError):
-            return check
-        check = replace(check, transport=await _result(lambda: self._open_transport(address, found)))
-        if isinstance(check.transport, ObservationError):
-            return check
-        check = replace(check, api_versions=await _result(lambda: self._request_api_versions(address)))
-        if isinstance(check.api_versions, ObservationError):
-            return check
-        quorum = await _result(lambda: self._describe_quorum(address))
+        check = ConnectivityCheck(address=address, configured=configured)
+        step: ConnectivityStep = "dns"
+        try:
+            check = replace(check, addresses=await self._client.resolver.addresses(address.host))
+            step = "connection"
+            check = replace(check, certificate_expires_at_ms=await self._certificate_expiry(check))
+            step = "login"
+            check = replace(check, metadata_version=await self._metadata_version(address))
+        except Exception as problem:  # noqa: BLE001 - every failure is a result; classify() removes secrets
+            return replace(check, failure=(step, classify(problem)))
+        quorum = await _result(self._describe_quorum(address))
         return replace(
             check,
             quorum=quorum,
             skew_ms=_skew_ms(quorum, wall_ms()) if isinstance(quorum, QuorumPolled) else None,
-            fetch=await _result(lambda: self._fetch(address)),
-            cluster=await _result(lambda: query_cluster(self._client, address)),
+            fetch=await _result(self._fetch(address)),
+            cluster=await _result(query_cluster(self._client, address)),
         )
 
-    async def _open_transport(self, address: Address, addresses: tuple[str, ...]) -> TransportCheck:
+    async def _certificate_expiry(self, check: ConnectivityCheck) -> Millis | None:
+        """Opens the transport: TCP, and TLS if configured."""
         deadline = self._loop.now() + self._cluster.request_timeout_ms / 1000
-        sock = await connect(self._loop, addresses, address.port, deadline=deadline)
-        transport = await secure(self._loop, sock, address.host, self._cluster.options, deadline=deadline)
+        host, port = check.address
+        sock = await connect(self._loop, check.addresses, port, deadline=deadline)
+        transport = await secure(self._loop, sock, host, self._cluster.options, deadline=deadline)
         try:
             certificate = transport.certificate() if isinstance(transport, TlsTransport) else None
-            expires_at_ms = None if certificate is None else certificate.expires_at_ms
-            return TransportCheck(certificate_expires_at=None if expires_at_ms is None else expires_at_ms / 1000)
+            return None if certificate is None else certificate.expires_at_ms
         finally:
             transport.abort()
 
-    async def _request_api_versions(self, address: Address) -> ApiVersionsCheck:
+    async def _metadata_version(self, address: Address) -> int | None:
+        """Logs in, if configured, and sends ApiVersions."""
         request = ApiVersionsRequest(client_software_name="kraftwatch", client_software_version="1")
         answer = await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
         levels = {each.name: each.max_version for each in getattr(answer, "supported_features", None) or ()}
-        return ApiVersionsCheck(metadata_version=levels.get("metadata.version"))
+        return levels.get("metadata.version")
 
     async def _describe_quorum(self, address: Address) -> QuorumPolled:
         answer = await self._client.send(address, describe_quorum_request(), source=ObservationSource.LEADER_VIEW)
@@ -141,10 +133,10 @@ class _Checker:
         return parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
 
 
-async def _result(step: Callable[[], Awaitable[T]]) -> StepResult[T]:
+async def _result(request: Awaitable[T]) -> StepResult[T]:
     try:
-        return await step()
-    except Exception as problem:  # noqa: BLE001 - every failure is a result; classify() removes secrets
+        return await request
+    except Exception as problem:  # noqa: BLE001 - as above
         return classify(problem)
 
 

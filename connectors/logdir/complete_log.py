@@ -5,7 +5,7 @@ as one snapshot with other voter endpoints, as KIP-1347 describes (Snapshot Crea
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.errors import UndecodableError, UsageError
@@ -37,67 +37,6 @@ class CommittedBatch:
 
     content: bytes
     records: int
-
-
-@dataclass(slots=True, kw_only=True)
-class TransactionFilter:
-    """Takes the metadata transactions (KIP-868) out of a log; it keeps the state between the batches.
-
-    A snapshot holds no transactions, so what `BeginTransactionRecord` and `EndTransactionRecord` enclose becomes plain
-    records, and what was aborted is left out (Kafka's `MetadataBatchLoader`).
-    """
-
-    began_at: int | None = None
-    """Offset of the open transaction's first record; None if none is open."""
-    _held: list[CommittedBatch] = field(default_factory=list)
-
-    def add(self, chunk: bytes, batch: RecordBatch) -> Iterator[CommittedBatch]:
-        """Yields the batches that are certain now: those outside of transactions, and all of one that ends here.
-
-        Raises:
-            UsageError: the batch cannot be read, or its transactions do not match those before.
-        """
-        if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
-            yield from self._keep(CommittedBatch(content=chunk[batch.position : batch.end], records=batch.record_count))
-            return
-        run: list[RecordContent] = []
-        for record in framed_records(chunk, batch):
-            offset = batch.base_offset + record.delta
-            if record.value is None or record.fault is not None:
-                raise UsageError(f"the record at offset {offset} cannot be read: {record.fault or 'it has no value'}")
-            value = chunk[record.value[0] : record.value[1]]
-            type_, _, _ = value_header(value, 0, len(value))
-            if type_ not in (_BEGIN, _END, _ABORT):
-                run.append(RecordContent(None, value))
-                continue
-            yield from self._keep_run(run, batch)
-            run = []
-            yield from self._mark(type_, offset)
-        yield from self._keep_run(run, batch)
-
-    def _keep_run(self, run: list[RecordContent], batch: RecordBatch) -> Iterator[CommittedBatch]:
-        if run:
-            content = write_batch(run, base_offset=0, leader_epoch=0, timestamp_ms=batch.max_timestamp, control=False)
-            yield from self._keep(CommittedBatch(content=content, records=len(run)))
-
-    def _keep(self, batch: CommittedBatch) -> Iterator[CommittedBatch]:
-        if self.began_at is None:
-            yield batch
-        else:
-            self._held.append(batch)
-
-    def _mark(self, type_: int, offset: int) -> Iterator[CommittedBatch]:
-        if (type_ == _BEGIN) == (self.began_at is not None):
-            state = "while another transaction is open" if type_ == _BEGIN else "while no transaction is open"
-            name = {_BEGIN: "begins", _END: "ends", _ABORT: "is aborted"}[type_]
-            raise UsageError(f"a transaction {name} at offset {offset} {state}: the log is not what Kafka writes")
-        if type_ == _BEGIN:
-            self.began_at = offset
-            return
-        self.began_at = None
-        held, self._held = self._held, []
-        if type_ == _END:
-            yield from held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +94,19 @@ def read_complete_log(files: LogDirFiles) -> CompleteLog:
 
 
 class _Reading:
-    """What was read so far."""
+    """What was read so far, without the metadata transactions (KIP-868).
+
+    A snapshot holds no transactions, so what `BeginTransactionRecord` and `EndTransactionRecord` enclose becomes plain
+    records, and what was aborted is left out (Kafka's `MetadataBatchLoader`).
+    """
 
     def __init__(self) -> None:
         self.damaged: list[DamagedFile] = []
         self._batches: list[CommittedBatch] = []
-        self._transactions = TransactionFilter()
+        self._began_at: int | None = None
+        """Offset of the open transaction's first record; None if none is open."""
+        self._held: list[CommittedBatch] = []
+        """The batches of the open transaction."""
         self._control: dict[int, Values] = {}
         self._snapshot: str | None = None
         self._next = 0
@@ -197,7 +143,7 @@ class _Reading:
             if batch.is_control:
                 self._add_control(observation.payload, batch)
             else:
-                self._batches += self._transactions.add(observation.payload, batch)
+                self._add_records(observation.payload, batch)
 
     def _follow(self, batch: RecordBatch) -> None:
         if batch.base_offset != self._next:
@@ -211,6 +157,42 @@ class _Reading:
     def _add_epoch(self, batch: RecordBatch) -> None:
         self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
 
+    def _add_records(self, chunk: bytes, batch: RecordBatch) -> None:
+        if not any(marker in chunk[batch.body : batch.end] for marker in _MARKERS):
+            self._keep(CommittedBatch(content=chunk[batch.position : batch.end], records=batch.record_count))
+            return
+        run: list[RecordContent] = []
+        for record in framed_records(chunk, batch):
+            offset = batch.base_offset + record.delta
+            if record.value is None or record.fault is not None:
+                raise UsageError(f"the record at offset {offset} cannot be read: {record.fault or 'it has no value'}")
+            value = chunk[record.value[0] : record.value[1]]
+            type_, _, _ = value_header(value, 0, len(value))
+            if type_ not in (_BEGIN, _END, _ABORT):
+                run.append(RecordContent(None, value))
+                continue
+            self._keep_run(run, batch)
+            run = []
+            self._mark(type_, offset)
+        self._keep_run(run, batch)
+
+    def _keep_run(self, run: list[RecordContent], batch: RecordBatch) -> None:
+        if run:
+            content = write_batch(run, base_offset=0, leader_epoch=0, timestamp_ms=batch.max_timestamp, control=False)
+            self._keep(CommittedBatch(content=content, records=len(run)))
+
+    def _keep(self, batch: CommittedBatch) -> None:
+        (self._batches if self._began_at is None else self._held).append(batch)
+
+    def _mark(self, type_: int, offset: int) -> None:
+        if (type_ == _BEGIN) == (self._began_at is not None):
+            state = "while another transaction is open" if type_ == _BEGIN else "while no transaction is open"
+            name = {_BEGIN: "begins", _END: "ends", _ABORT: "is aborted"}[type_]
+            raise UsageError(f"a transaction {name} at offset {offset} {state}: the log is not what Kafka writes")
+        if type_ == _END:
+            self._batches += self._held
+        self._began_at, self._held = offset if type_ == _BEGIN else None, []
+
     def _add_control(self, chunk: bytes, batch: RecordBatch) -> None:
         for record in framed_records(chunk, batch):
             try:
@@ -223,9 +205,9 @@ class _Reading:
                 raise UsageError(f"the control record at offset {offset} cannot be read: it {error}") from None
 
     def result(self) -> CompleteLog:
-        if self._transactions.began_at is not None:
+        if self._began_at is not None:
             raise UsageError(
-                f"a metadata transaction that began at offset {self._transactions.began_at} is still open at the end "
+                f"a metadata transaction that began at offset {self._began_at} is still open at the end "
                 "of the log: whether it will be committed is unknown, so no snapshot of it can be written"
             )
         version = self._control.get(ControlRecordType.KRAFT_VERSION, {}).get("kraft_version", 0)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from connectors.errors import ObservationError
-from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
+from connectors.gather.connectivity_check import ConnectivityCheck
 from connectors.kafka.cluster_id_lookup import ClusterDescription, repeated_ids
 from connectors.kafka.credentials import certificate_expires_at
 from connectors.kafka.messages import FetchResult
 from connectors.observations.observation import QuorumPolled
 from rules.evaluate import evaluate, thresholds_for
+from rules.model.identifiers import Millis
 from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedies.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
@@ -68,27 +69,26 @@ class ClusterChecks:
         address = str(one.address)
         # If another address answers, the job starts. Addresses that the quorum reports are not needed for the start.
         failed = FAILS if one.configured and not self._answering() else WARNING
-        for name, outcome in (("dns", one.addresses), ("connection", one.transport), ("login", one.api_versions)):
-            match outcome:
-                case None:
-                    return
-                case ObservationError():
-                    fix = _FIXES.get(outcome.reason, "read the node's log")
-                    yield self._result(address, name, failed, str(outcome), fix)
-                case TransportCheck(certificate_expires_at=expires_at):
-                    yield self._connection(address, expires_at)
-                case ApiVersionsCheck(metadata_version=level):
-                    yield self._result(address, name, OK, f"{self._login()}; {_release(level)}")
-                case _:
-                    yield self._result(address, name, OK, ", ".join(outcome))
+        release = f"{self._login()}; {_release(one.metadata_version)}"
+        for succeeded in (
+            self._result(address, "dns", OK, ", ".join(one.addresses)),
+            self._connection(address, one.certificate_expires_at_ms),
+            self._result(address, "login", OK, release),
+        ):
+            if one.failure is not None and one.failure[0] == succeeded.name:
+                problem = one.failure[1]
+                fix = _FIXES.get(problem.reason, "read the node's log")
+                yield self._result(address, succeeded.name, failed, str(problem), fix)
+                return
+            yield succeeded
 
-    def _connection(self, address: str, expires_at: float | None) -> CheckResult:
+    def _connection(self, address: str, expires_at_ms: Millis | None) -> CheckResult:
         tls = self.section.security_protocol in ("SSL", "SASL_SSL")
-        if expires_at is None:
+        if expires_at_ms is None:
             message = "TCP and TLS" if tls else "TCP, without TLS"
             return self._result(address, "connection", OK, message)
         fix = "renew the node's certificate before it expires"
-        return self._expiry(address, "connection", "TCP and TLS; the node's certificate", expires_at, fix)
+        return self._expiry(address, "connection", "TCP and TLS; the node's certificate", expires_at_ms / 1000, fix)
 
     def _expiry(self, subject: str, name: str, certificate: str, expires_at: float, fix: str) -> CheckResult:
         days = int((expires_at - time.time()) // _DAY_S)
@@ -113,7 +113,7 @@ class ClusterChecks:
         return f"{section.sasl_mechanism} as {section.access.principal or f'the principal of the {source}'}"
 
     def _answering(self) -> list[ConnectivityCheck]:
-        return [one for one in self.connectivity if isinstance(one.api_versions, ApiVersionsCheck)]
+        return [one for one in self.connectivity if one.failure is None]
 
     def _permissions(self) -> Iterator[CheckResult]:
         """Yields DescribeQuorum, Fetch and DescribeCluster: each may be denied separately."""

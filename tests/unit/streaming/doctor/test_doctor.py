@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from connectors.errors import ObservationError
-from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
+from connectors.gather.connectivity_check import ConnectivityCheck
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
@@ -20,7 +20,7 @@ from connectors.observations.observation import Observation, ObservationKind, Qu
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from rules.model.identifiers import Epoch, NodeId, Offset
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.cli.doctor import _report
 from streaming.config import ClusterSection, Config, checked
@@ -47,8 +47,7 @@ HEALTHY = ConnectivityCheck(
     address=Address("c1", 9093),
     configured=True,
     addresses=("10.0.0.1",),
-    transport=TransportCheck(certificate_expires_at=None),
-    api_versions=ApiVersionsCheck(metadata_version=30),
+    metadata_version=30,
     quorum=POLLED,
     fetch=FetchResult(error=6, leader_id=2, leader_epoch=4, leader=None),
     cluster=ClusterDescription(cluster_id="id", controllers=()),
@@ -136,15 +135,16 @@ def test_one_failing_address_of_two_is_a_warning_and_the_only_one_is_a_failure()
     unresolvable = ConnectivityCheck(
         address=Address("c2", 9093),
         configured=True,
-        addresses=ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve"),
+        failure=("dns", ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve")),
     )
     assert bad(results(HEALTHY, unresolvable)) == [("warning", "c2:9093", "dns")]
     assert bad(results(unresolvable)) == [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "permission")]
 
 
 def test_certificate_that_expires_soon_and_clock_skew_are_warnings() -> None:
-    expiring = TransportCheck(certificate_expires_at=time.time() + 5.5 * 86_400)
-    found = results(replace(HEALTHY, transport=expiring, skew_ms=-9_000), security_protocol="SSL")
+    expires_at_ms = Millis(round((time.time() + 5.5 * 86_400) * 1000))
+    expiring = replace(HEALTHY, certificate_expires_at_ms=expires_at_ms, skew_ms=-9_000)
+    found = results(expiring, security_protocol="SSL")
     assert bad(found) == [("warning", "c1:9093", "connection"), ("warning", "quorum", "clock")]
     messages = [one.message for one in found if one.status is CheckStatus.WARNING]
     assert messages[0].endswith("valid for 5 days")
@@ -334,9 +334,7 @@ NO_LEADER = ObservationError(Reason.NO_LEADER, "it is not the leader")
 
 def test_without_a_leader_the_rules_cannot_be_evaluated() -> None:
     last = replace(HEALTHY, quorum=NO_LEADER, fetch=FetchResult(error=6, leader_id=None, leader_epoch=4, leader=None))
-    dead = [
-        replace(HEALTHY, address=Address(name, 9093), transport=REFUSED, api_versions=None) for name in ("c2", "c3")
-    ]
+    dead = [replace(HEALTHY, address=Address(name, 9093), failure=("connection", REFUSED)) for name in ("c2", "c3")]
 
     found = results(replace(last, skew_ms=None), *(replace(each, quorum=None, fetch=None) for each in dead))
 

@@ -254,7 +254,7 @@ def _election_state(content: dict[str, Any]) -> ElectionState | str:
     if version not in (0, 1):
         return f"{QUORUM_STATE} has version {version}, which no known Kafka writes"
     epoch, leader, voted = int(content["leaderEpoch"]), int(content["leaderId"]), int(content["votedId"])
-    if epoch < 0 or min(leader, voted) < _NO_NODE:
+    if min(epoch, leader, voted) < -1:
         return f"{QUORUM_STATE} is damaged: it has a negative epoch or node id"
     directory = content.get("votedDirectoryId", _NO_DIRECTORY)
     return ElectionState(

@@ -1,12 +1,8 @@
 """Damaged files of a checkpoint, on a real Spark: named, repaired, and no alert is lost or sent twice."""
 
 import hashlib
-import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,126 +10,47 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.delivery.dispatcher import Dispatcher
-from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.observations.observation import Observation, ObservationKind
-from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.sink import Sink
-from connectors.store.collection import quarantine_of
 from connectors.store.journal_file import journal_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import sqlite_database
-from rules.evaluate import thresholds_for
-from rules.model.identifiers import Millis
-from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.early_alerts import initial_states
-from streaming.pipeline.query import JobError, Query
+from streaming.pipeline.query import JobError
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
-from streaming.pipeline.step import Step
-from streaming.replay.cluster_settings import ClusterSettings
-from tests.eventually import eventually
-from tests.spark.test_pipeline import BOOTSTRAP, Pipeline, poll_with_leader, poll_without_leader
+from tests.spark.pipeline_run import WEEK_S, PipelineRun
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-SETTINGS = {
-    "prod": ClusterSettings(
-        name="prod", cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds_for({})
-    )
-}
-SHORT_RETENTION = {"keep_s": 5}
+SHORT_RETENTION_S = 5
 """Of the rows' clock: the first rows are deleted when the journal is opened again."""
+FIRING, RESOLVED = ("no-leader", "firing"), ("no-leader", "resolved")
 
 
-class MonitoringRun(Pipeline):
-    """The pipeline as the job starts it: with the ledger's alerts in a new state."""
-
-    def __init__(self, spark: SparkSession, folder: Path, **journal: int) -> None:
-        super().__init__(spark, folder)
-        if journal:
-            self.writer.__exit__(None, None, None)
-            self.writer = JournalWriter(self.checkpoint.journal, **journal)
-            self.writer.__enter__()
-        self.pager = RecordingSink("pager")
-        newest = max(
-            (row.observed_at_ms for row in _rows(self.checkpoint)),
-            default=self.now_ms,
-        )
-        self.now_ms = max(self.now_ms, newest + 1_000)
+class PagedRun(PipelineRun):
+    """A pipeline that also sends to a pager."""
 
     def run(self, *, pager_down: bool = False) -> None:
-        self.ledger = Ledger(sqlite_database(self.checkpoint.folder))
+        self.pager = RecordingSink("pager")
         self.pager.unreachable = pager_down
-        sinks: list[Sink] = [JsonlSink(self.folder / "alerts.jsonl"), self.pager]
-        dispatcher = Dispatcher(self.ledger, sinks, deadline_s=120, patience_s=30)
-        deliver = Deliver(
-            lambda: dispatcher,
-            self.ledger,
-            quarantine_of(sqlite_database(self.checkpoint.folder)),
-            store=self.store,
-            request_poll=lambda *_: None,
-        )
-        self.query = Query(self.spark, self.checkpoint, deliver)
-        initial = initial_states(SETTINGS, self.ledger.history(), self.ledger.firing(), now_ms=Millis(self.now_ms))
-        self.query.start(Step(SETTINGS, initial=initial, spark_folder=self.checkpoint.pages))
-
-    def close(self) -> None:
-        self.stop()
-
-    def lose_the_leader(self) -> None:
-        polls = [poll_without_leader(f"c{node}:9093") for node in (1, 2, 3)]
-        self.observe(ObservationKind.FAILED, *polls)
-
-    def batch(self, observe: Callable[[], None]) -> None:
-        """Observes, and waits until the rows are evaluated in a committed batch."""
-        assert self.query is not None
-        query, files = self.query, self.checkpoint.spark_files
-        before = len(files.commits)
-        last = files.commits[-1] if before else -1
-        observe()
-
-        def committed() -> None:
-            query.wait(1)
-            assert files.commits
-            assert files.commits[-1] > last
-            end = files.newest_planned_end()
-            assert end is not None
-            assert end.sequence == self.writer.published_end
-
-        eventually(committed, within_s=60)
-
-    def transitions(self) -> list[tuple[str, str]]:
-        """Returns the alerts about the cluster in the jsonl file; those about kraftwatch itself are left out."""
-        path = self.folder / "alerts.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [(line["rule"], line["state"]) for line in lines if line["cluster"] == "prod"]
+        self.start(self.pager, patience_s=30)
 
     def pages(self) -> list[tuple[str, str]]:
         return [(each.rule, each.state.value) for each in self.pager.transitions if each.cluster == "prod"]
 
 
-def _rows(checkpoint: Checkpoint) -> Iterator[Observation]:
-    journal = JournalReader(checkpoint.journal)
-    if journal.created:
-        yield from journal.read(journal.first_sequence(), journal.published_end())
-
-
 def recorded(spark: SparkSession, folder: Path) -> Path:
     """Returns the folder of a stopped run: one alert fires, is in the jsonl file, and is pending for the pager."""
-    run = MonitoringRun(spark, folder)
+    run = PagedRun(spark, folder)
     run.run(pager_down=True)
     for _ in range(9):
         run.batch(run.lose_the_leader)
-    assert run.transitions() == [("no-leader", "firing")]
+    assert run.transitions() == [FIRING]
     assert run.ledger.pending_count("pager") == 1
     run.close()
-    run.checkpoint.record_cluster_ids({"prod": "id"})
+    run.checkpoint.record_cluster_ids({"prod": "id-of-prod"})
     return folder
 
 
@@ -156,7 +73,7 @@ def complete(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 def trimmed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `complete`, but retention has deleted the first rows of the journal."""
     folder = recorded(spark, tmp_path_factory.mktemp("trimmed"))
-    with JournalWriter(folder / "checkpoint" / "journal", **SHORT_RETENTION):
+    with JournalWriter(folder / "checkpoint" / "journal", keep_s=SHORT_RETENTION_S):
         pass
     assert JournalReader(folder / "checkpoint" / "journal").first_sequence() > 0
     return folder
@@ -218,31 +135,20 @@ def every_offset(checkpoint: Checkpoint) -> None:
 
 
 Damage = Callable[[Checkpoint], None]
-SPARK_DAMAGE: dict[str, Damage] = {
-    "metadata empty": lambda folder: empty(folder.spark / "metadata"),
-    "metadata missing": lambda folder: (folder.spark / "metadata").unlink(),
-    "newest offset empty": lambda folder: empty(newest(folder, "offsets")),
-    "newest offset cut": lambda folder: os.truncate(newest(folder, "offsets"), 500),
-    "offset before it empty": lambda folder: empty(newest(folder, "offsets", 1)),
-    "newest offset missing": lambda folder: newest(folder, "offsets").unlink(),
-    "newest commit empty": lambda folder: empty(newest(folder, "commits")),
-    "newest state change empty": lambda folder: empty(changelog(folder)),
-    "newest state change changed": lambda folder: flip(changelog(folder)),
-    "newest state change missing": lambda folder: changelog(folder).unlink(),
-    "state change before it changed": lambda folder: flip(changelog(folder, 1)),
-    "schema empty": lambda folder: empty(folder.spark_files.state / "_metadata" / "schema"),
-    "power failure": power_failure,
-    "every offset empty": every_offset,
+CONTINUES = "Spark continues after batch"
+SPARK_DAMAGE: dict[str, tuple[Damage, str]] = {
+    "metadata missing": (lambda folder: (folder.spark / "metadata").unlink(), "It is written again"),
+    "newest offset empty": (lambda folder: empty(newest(folder, "offsets")), CONTINUES),
+    "newest commit empty": (lambda folder: empty(newest(folder, "commits")), CONTINUES),
+    "newest state change changed": (lambda folder: flip(changelog(folder)), CONTINUES),
+    "state change before it changed": (lambda folder: flip(changelog(folder, 1)), CONTINUES),
+    "power failure": (power_failure, CONTINUES),
+    "every offset empty": (
+        every_offset,
+        "spark/ is moved away; the next start builds the state again from the journal",
+    ),
 }
-
-
-REPAIRS = {
-    "metadata empty": "It is written again",
-    "metadata missing": "It is written again",
-    "schema empty": "spark/ is moved away; the next start builds the state again from the journal",
-    "every offset empty": "spark/ is moved away; the next start builds the state again from the journal",
-}
-"""How the repair begins; for all other damage, Spark continues after an intact batch."""
+"""Each damage, and how its repair begins."""
 
 
 def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
@@ -253,10 +159,6 @@ def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(checkpoint)
     return checkpoint
-
-
-USUAL_DAMAGE = frozenset({"newest offset empty", "newest state change changed", "power failure"})
-"""Each kind of repair once; the other kinds of damage are long tests."""
 
 
 def repaired(checkpoint: Checkpoint, spark: SparkSession) -> list[RepairStep]:
@@ -272,57 +174,51 @@ def repaired(checkpoint: Checkpoint, spark: SparkSession) -> list[RepairStep]:
     return steps
 
 
-def lose_and_restore_the_leader(run: MonitoringRun) -> None:
-    """Runs the batches in which `no-leader` goes on firing and then resolves."""
-    run.run()
-    for _ in range(2):
-        run.batch(run.lose_the_leader)
-    for _ in range(14):
-        run.observe(ObservationKind.QUORUM, poll_with_leader())
-    run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
-    run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
-
-
-def assert_continues(spark: SparkSession, folder: Path, **journal: int) -> None:
+def assert_continues(spark: SparkSession, folder: Path, journal: str = "complete") -> None:
     """Asserts that the alert is not sent again to jsonl, reaches the pager once, and resolves once in both."""
-    run = MonitoringRun(spark, folder, **journal)
+    run = PagedRun(spark, folder, keep_s=WEEK_S if journal == "complete" else SHORT_RETENTION_S)
     try:
-        lose_and_restore_the_leader(run)
-        assert run.transitions() == [("no-leader", "firing"), ("no-leader", "resolved")]
-        assert run.pages() == [("no-leader", "firing"), ("no-leader", "resolved")]
+        run.run()
+        for _ in range(2):
+            run.batch(run.lose_the_leader)
+        run.have_a_leader(times=14)
+        run.batch(run.have_a_leader)
+        run.batch(run.have_a_leader)
+        assert run.transitions() == run.pages() == [FIRING, RESOLVED]
     finally:
         run.close()
 
 
 @pytest.mark.parametrize(
-    "damage", [name if name in USUAL_DAMAGE else pytest.param(name, marks=pytest.mark.long) for name in SPARK_DAMAGE]
+    ("damage", "journal"),
+    [
+        ("newest offset empty", "complete"),
+        ("newest state change changed", "trimmed"),
+        ("power failure", "complete"),
+        *(
+            pytest.param(damage, "complete", marks=pytest.mark.long)
+            for damage in (
+                "metadata missing",
+                "newest commit empty",
+                "state change before it changed",
+                "every offset empty",
+            )
+        ),
+    ],
 )
-def test_damaged_spark_files_are_repaired(spark: SparkSession, complete: Path, tmp_path: Path, damage: str) -> None:
-    checkpoint = damaged_copy(complete, tmp_path, SPARK_DAMAGE[damage])
+def test_damaged_spark_files_are_repaired(
+    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: str, journal: str
+) -> None:
+    harm, repair = SPARK_DAMAGE[damage]
+    checkpoint = damaged_copy(complete if journal == "complete" else trimmed, tmp_path, harm)
 
     (step,) = repaired(checkpoint, spark)
 
-    assert step.repair.startswith(REPAIRS.get(damage, "Spark continues after batch"))
-    assert list(plan_repair(checkpoint, lambda: spark)) == []
-    assert_continues(spark, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "damage",
-    ["newest offset empty", "newest state change changed", "schema empty", "every offset empty", "power failure"],
-)
-def test_the_journal_need_not_be_complete(spark: SparkSession, trimmed: Path, tmp_path: Path, damage: str) -> None:
-    checkpoint = damaged_copy(trimmed, tmp_path, SPARK_DAMAGE[damage])
-
-    (step,) = repaired(checkpoint, spark)
-
-    lost = damage in ("schema empty", "every offset empty")
-    assert step.repair.startswith("Spark starts with a new state" if lost else "Spark continues after batch")
+    assert step.repair.startswith(repair)
     assert list(plan_repair(checkpoint, lambda: spark)) == []
     checkpoint.check_spark()
     checkpoint.check_journal()
-    assert_continues(spark, tmp_path, **SHORT_RETENTION)
+    assert_continues(spark, tmp_path, journal)
 
 
 @pytest.mark.parametrize("journal", ["complete", "trimmed"])
@@ -336,7 +232,7 @@ def test_a_lost_spark_folder_is_rebuilt(
 
     assert len(steps) == (0 if journal == "complete" else 1)
     checkpoint.check_journal()
-    assert_continues(spark, tmp_path, **({} if journal == "complete" else SHORT_RETENTION))
+    assert_continues(spark, tmp_path, journal)
 
 
 def damage_a_page_with(checkpoint: Checkpoint, content: bytes) -> None:
@@ -391,12 +287,12 @@ def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
     assert str(sqlite_database(checkpoint.folder).path) in found[0]
     assert "may be missing in the database" in found[-1]
     assert list(plan_repair(checkpoint, lambda: spark)) == []
-    run = MonitoringRun(spark, tmp_path)
+    run = PagedRun(spark, tmp_path)
     try:
         run.run()
         for _ in range(9):
             run.batch(run.lose_the_leader)
-        assert run.pages() == [("no-leader", "firing")]
+        assert run.pages() == [FIRING]
     finally:
         run.close()
 
@@ -407,41 +303,13 @@ def test_spark_that_cannot_read_its_state_names_the_command(
     """The file has its correct form: only Spark finds that its content has changed."""
     checkpoint = damaged_copy(complete, tmp_path, lambda folder: flip(changelog(folder)))
     checkpoint.check_spark()
-    run = MonitoringRun(spark, tmp_path)
-    failed: list[str] = []
-
-    def fails() -> None:
-        try:
-            assert run.query is not None
-            run.query.wait(1)
-        except JobError as error:
-            failed.append(str(error))
-        assert failed
-
+    run = PagedRun(spark, tmp_path)
     try:
         run.run()
         run.lose_the_leader()
-        eventually(fails, within_s=60)
+        with pytest.raises(JobError) as failed:
+            run.wait_until_committed()
     finally:
         run.close()
-    assert "intact" not in failed[0]
-    assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in failed[0]
-
-
-@pytest.mark.long
-def test_the_command_repairs_with_its_own_spark(spark: SparkSession, complete: Path, tmp_path: Path) -> None:
-    checkpoint = damaged_copy(complete, tmp_path, power_failure)
-    words = ["checkpoint", "repair", "--checkpoint", str(checkpoint.folder)]
-
-    results = [
-        subprocess.run(
-            [sys.executable, "-m", "streaming", *words, *more], capture_output=True, text=True, check=False, timeout=600
-        )
-        for more in ([], ["--apply"], [])
-    ]
-
-    assert [each.returncode for each in results] == [1, 0, 0], results
-    assert "  repair: Spark continues after batch" in results[0].stdout
-    assert f"{checkpoint.spark / 'offsets'}" in results[0].stdout
-    assert results[2].stdout == ""
-    assert_continues(spark, tmp_path)
+    assert "intact" not in str(failed.value)
+    assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in str(failed.value)

@@ -1,38 +1,20 @@
 """Several partitions of the state on a real Spark: the same alerts, and another number after a stop changes none."""
 
-import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from connectors.delivery.dispatcher import Dispatcher
-from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.observations.observation import Observation, ObservationKind, to_json
-from connectors.sinks.jsonl import JsonlSink
-from connectors.store.collection import quarantine_of
-from connectors.store.journal_writer import JournalWriter
-from connectors.store.tables import job_database
-from rules.evaluate import thresholds_for
-from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repartition import partitions_to_change, repartition
 from streaming.job.intact_state import read_states
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.query import Query
 from streaming.pipeline.schema import GROUPS, group_of, unpack_states
-from streaming.pipeline.step import Step
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.status.status_store import StatusStore
-from tests.eventually import eventually
-from tests.spark.test_pipeline import BOOTSTRAP, START_MS, poll_with_leader, poll_without_leader
+from tests.spark.pipeline_run import PipelineRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -40,95 +22,30 @@ CLUSTERS = [f"c{number}" for number in range(8)]
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-class Fleet:
+class Fleet(PipelineRun):
     """Eight clusters in one journal; every second one loses its leader."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.checkpoint = Checkpoint(folder=folder / "checkpoint")
-        self.now_ms = START_MS
-        self.writer = JournalWriter(self.checkpoint.journal)
-        self.writer.__enter__()
-        self.store = StatusStore(CLUSTERS)
-        self.query: Query | None = None
+        super().__init__(spark, folder, CLUSTERS)
 
-    def start(self, partitions: int) -> None:
+    def start_with(self, partitions: int) -> None:
         self.spark.conf.set(PARTITIONS, str(partitions))
         self.checkpoint.check_partitions(partitions)
-        ledger = Ledger(job_database(self.checkpoint.folder))
-        deliver = Deliver(
-            lambda: Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
-            ledger,
-            quarantine_of(job_database(self.checkpoint.folder)),
-            store=self.store,
-            request_poll=lambda *_: None,
-        )
-        settings = {
-            cluster: ClusterSettings(
-                name=cluster,
-                cluster_id=f"id-{cluster}",
-                bootstrap=BOOTSTRAP,
-                vantage=Vantage.INSIDE,
-                thresholds=thresholds_for({}),
-            )
-            for cluster in CLUSTERS
-        }
-        self.query = Query(self.spark, self.checkpoint, deliver)
-        self.query.start(Step(settings))
-
-    def stop(self) -> None:
-        if self.query is not None:
-            self.query.stop()
-            self.query = None
+        self.start()
 
     def close(self) -> None:
-        self.stop()
-        self.writer.__exit__(None, None, None)
+        super().close()
         self.spark.conf.set(PARTITIONS, "1")
 
-    def second(self, *, leaders: bool) -> None:
-        """Writes one poll of each cluster; without `leaders` no controller of every second cluster knows one."""
-        for number, cluster in enumerate(CLUSTERS):
-            leads = leaders or number % 2
-            kind = ObservationKind.QUORUM if leads else ObservationKind.FAILED
-            polls = (
-                [replace(poll_with_leader(), cluster_id=f"id-{cluster}")]
-                if leads
-                else [poll_without_leader(endpoint) for endpoint in BOOTSTRAP]
-            )
-            self.writer.append(
-                [
-                    Observation(cluster=cluster, kind=kind, observed_at_ms=self.now_ms, payload=to_json(poll))
-                    for poll in polls
-                ]
-            )
-        self.writer.publish()
-        self.now_ms += 1_000
-
     def seconds(self, count: int, *, leaders: bool) -> None:
+        """Writes one poll of each cluster a second; without `leaders` every second cluster has none."""
         for _ in range(count):
-            self.second(leaders=leaders)
+            (self.have_a_leader if leaders else self.lose_the_leader)(*CLUSTERS[::2], seconds=0)
+            self.have_a_leader(*CLUSTERS[1::2])
 
-    def read_all(self) -> None:
-        """Waits until every published row was evaluated and committed."""
-
-        def read() -> None:
-            assert self.query is not None
-            self.query.wait(1)
-            files = self.checkpoint.spark_files
-            end = files.planned_end(files.commits[-1]) if files.commits else None
-            assert end is not None
-            assert end.sequence == self.writer.published_end
-
-        eventually(read, within_s=60)
-
-    def alerts(self) -> list[tuple[str, ...]]:
-        lines = (self.folder / "alerts.jsonl").read_text().splitlines()
-        found = [json.loads(line) for line in lines]
-        return sorted(
-            (one["cluster"], one["rule"], one["state"], one["started_at"], one["observed_at"]) for one in found
-        )
+    def sent(self) -> list[tuple[str, ...]]:
+        keys = ("cluster", "rule", "state", "started_at", "observed_at")
+        return sorted(tuple(one[key] for key in keys) for name in CLUSTERS for one in self.alerts(name))
 
 
 @pytest.fixture
@@ -140,11 +57,11 @@ def fleet(spark: SparkSession, tmp_path: Path) -> Iterator[Fleet]:
 
 def outage(fleet: Fleet, *, first: int, then: int, interrupted: bool = False) -> list[tuple[str, ...]]:
     """Half of the clusters lose their leader and get one again; between the two, the number of partitions changes."""
-    fleet.start(first)
+    fleet.start_with(first)
     fleet.seconds(3, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.seconds(40, leaders=False)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.stop()
     if then != first:
         if interrupted:
@@ -154,11 +71,11 @@ def outage(fleet: Fleet, *, first: int, then: int, interrupted: bool = False) ->
         assert partitions_to_change(fleet.checkpoint, then) == first
         repartition(fleet.checkpoint, fleet.spark, then)
         assert partitions_to_change(fleet.checkpoint, then) is None
-    fleet.start(then)
+    fleet.start_with(then)
     fleet.seconds(60, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.stop()
-    return fleet.alerts()
+    return fleet.sent()
 
 
 def expected() -> set[tuple[str, str, str]]:
@@ -183,9 +100,9 @@ def test_alerts_are_the_same_with_one_and_four_partitions_and_after_each_change(
 
 
 def test_the_command_starts_its_own_spark(fleet: Fleet) -> None:
-    fleet.start(1)
+    fleet.start_with(1)
     fleet.seconds(2, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.stop()
     before = read_states(fleet.spark, fleet.checkpoint.spark)
     command = [
@@ -200,9 +117,9 @@ def test_the_command_starts_its_own_spark(fleet: Fleet) -> None:
 
 
 def test_clusters_are_spread_over_the_partitions_and_a_damaged_file_of_any_is_named(fleet: Fleet) -> None:
-    fleet.start(4)
+    fleet.start_with(4)
     fleet.seconds(2, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.stop()
     files = fleet.checkpoint.spark_files
     assert files.partitions == 4
@@ -227,9 +144,9 @@ def test_groups_of_clusters_are_spread_evenly(spark: SparkSession, partitions: i
 
 
 def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is_completed(fleet: Fleet) -> None:
-    fleet.start(1)
+    fleet.start_with(1)
     fleet.seconds(2, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()
     fleet.stop()
     with pytest.raises(UsageError, match=r"pipeline.partitions is 4, .* has 1: run `kraftwatch checkpoint repartition"):
         fleet.checkpoint.check_partitions(4)
@@ -245,6 +162,6 @@ def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is
     repartition(fleet.checkpoint, fleet.spark, 4)
     fleet.checkpoint.check_partitions(4)
     assert read_states(fleet.spark, fleet.checkpoint.spark) == before
-    fleet.start(4)
+    fleet.start_with(4)
     fleet.seconds(2, leaders=True)
-    fleet.read_all()
+    fleet.wait_until_committed()

@@ -7,37 +7,32 @@ import pytest
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from connectors.observations.observation import ObservationKind
 from tests.eventually import eventually
-from tests.spark.test_pipeline import BOOTSTRAP, Pipeline, alerts_are, poll_with_leader, poll_without_leader
+from tests.spark.pipeline_run import PipelineRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 def test_old_state_files_are_deleted_and_a_restart_uses_the_rest(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = Pipeline(spark, tmp_path)
+    pipeline = PipelineRun(spark, tmp_path)
     pipeline.start()
     changes = pipeline.checkpoint.spark / "state" / "0" / "0"
 
     def old_files_deleted() -> None:
-        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
-        pipeline.alerts()
+        pipeline.lose_the_leader()
         assert list(changes.glob("*.zip")), "the snapshot of the first batches"
         assert not (changes / "1.changelog").exists(), "the folder would grow with each batch"
 
-    for _ in range(8):
-        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
-    eventually(alerts_are(pipeline, ("no-leader", "firing")), within_s=60)
+    pipeline.lose_the_leader(times=8)
+    pipeline.wait_for_transitions(("no-leader", "firing"))
     eventually(old_files_deleted, within_s=120)
     assert not list(changes.rglob(".*.crc")), "a deleted file leaves no checksum"
 
-    assert pipeline.query is not None
-    pipeline.query.stop()
-    pipeline.start()
-    for _ in range(14):
-        pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
-    eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
     pipeline.stop()
+    pipeline.start()
+    pipeline.have_a_leader(times=14)
+    pipeline.wait_for_transitions(("no-leader", "firing"), ("no-leader", "resolved"))
+    pipeline.close()
 
 
 def frames_known_to_python(spark: SparkSession) -> int:
@@ -57,11 +52,10 @@ def frames_known_to_python(spark: SparkSession) -> int:
 
 def test_java_keeps_no_frame_of_a_delivered_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Each frame keeps the rows of its batch, and Python's garbage collector seldom runs."""
-    pipeline = Pipeline(spark, tmp_path)
+    pipeline = PipelineRun(spark, tmp_path)
     pipeline.start()
 
     def delivered() -> None:
-        pipeline.alerts()
         newest = pipeline.store.newest("prod")
         assert newest is not None
         assert newest.status.now_ms == pipeline.now_ms - 1_000
@@ -71,12 +65,12 @@ def test_java_keeps_no_frame_of_a_delivered_batch(spark: SparkSession, tmp_path:
     try:
         before = frames_known_to_python(spark)
         for _ in range(4):
-            pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
+            pipeline.have_a_leader()
             eventually(delivered, within_s=120)
         eventually(lambda: known_are(spark, before), within_s=30)
     finally:
         gc.enable()
-        pipeline.stop()
+        pipeline.close()
 
 
 def known_are(spark: SparkSession, frames: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.observations.observation import Observation, ObservationKind
+from connectors.observations.observation import ObservationKind
 from rules.model.identifiers import TopicId
 from streaming.job.checkpoint_repair import plan_repair
 from streaming.job.checkpoint_repartition import repartition
@@ -15,11 +15,9 @@ from streaming.job.intact_state import read_states
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.state_codec import stored_references
 from streaming.replay.stored_topics import Topic
-from tests.spark.test_checkpoint_repair import SETTINGS, MonitoringRun
-from tests.spark.test_pipeline import BOOTSTRAP
+from tests.spark.pipeline_run import PipelineRun, settings_of
 from tests.unit.connectors.metadata.metadata_bytes import tinysnapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -52,36 +50,32 @@ def snapshot_pieces() -> list[bytes]:
     return [content[start:end] for start, end in pairwise(edges)]
 
 
-def read_piece(run: MonitoringRun, number: int) -> None:
-    row = Observation(
-        cluster="prod",
-        kind=ObservationKind.SNAPSHOT,
-        observed_at_ms=run.now_ms,
+def read_piece(run: PipelineRun, number: int) -> None:
+    row = run.row(
+        ObservationKind.SNAPSHOT,
+        snapshot_pieces()[number],
         base_offset=END_OFFSET,
         last_offset=number,
         leader_epoch=EPOCH,
-        payload=snapshot_pieces()[number],
     )
-    run.writer.append([row])
-    run.writer.publish()
-    run.now_ms += 1_000
+    run.write(row)
 
 
-def stored(run: MonitoringRun) -> Mapping[TopicId, Topic]:
+def stored(run: PipelineRun) -> Mapping[TopicId, Topic]:
     """Returns the topics in the newest state."""
     monitor = ClusterMonitor.restored(
         read_states(run.spark, run.checkpoint.spark)["prod"],
-        ClusterSettings(name="prod", cluster_id="id", bootstrap=BOOTSTRAP, thresholds=SETTINGS["prod"].thresholds),
+        settings_of("prod"),
         pages=PageFiles(run.checkpoint.spark, "prod"),
     )
     return monitor.machine.log.partitions.topics
 
 
-def page_files(run: MonitoringRun) -> set[Path]:
+def page_files(run: PipelineRun) -> set[Path]:
     return {path for path in (run.checkpoint.spark / "pages").rglob("*") if path.is_file()}
 
 
-def repair(run: MonitoringRun) -> list[str]:
+def repair(run: PipelineRun) -> list[str]:
     steps = [*plan_repair(run.checkpoint, lambda: run.spark)]
     for step in steps:
         step.apply()
@@ -89,21 +83,21 @@ def repair(run: MonitoringRun) -> list[str]:
 
 
 def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, tmp_path: Path) -> None:
-    run = MonitoringRun(spark, tmp_path)
-    run.run()
+    run = PipelineRun(spark, tmp_path)
+    run.start()
     run.batch(lambda: read_piece(run, 0))
     run.batch(lambda: read_piece(run, 1))
     first = page_files(run)
-    run.stop()
-    run = MonitoringRun(spark, tmp_path)
-    run.run()
+    run.close()
+    run = PipelineRun(spark, tmp_path)
+    run.start()
     run.batch(lambda: read_piece(run, 2))
     run.batch(run.lose_the_leader)
     run.close()
     whole = stored(run)
     assert sum(len(topic.partitions) for topic in whole.values()) == PARTITIONS
     assert stored_references("prod", read_states(spark, run.checkpoint.spark)["prod"])
-    run.checkpoint.record_cluster_ids({"prod": "id"})
+    run.checkpoint.record_cluster_ids({"prod": "id-of-prod"})
 
     for kept, expected in (
         (first, "Spark continues after batch 1"),
@@ -115,8 +109,8 @@ def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, t
             path.unlink()
         (repaired,) = repair(run)
         assert repaired.startswith(expected)
-        run = MonitoringRun(spark, tmp_path)
-        run.run()
+        run = PipelineRun(spark, tmp_path)
+        run.start()
         run.batch(run.lose_the_leader)
         run.close()
         assert stored(run) == whole
@@ -124,8 +118,8 @@ def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, t
 
     repartition(run.checkpoint, spark, 2)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    run = MonitoringRun(spark, tmp_path)
-    run.run()
+    run = PipelineRun(spark, tmp_path)
+    run.start()
     run.batch(run.lose_the_leader)
     run.close()
     assert stored(run) == whole

@@ -8,10 +8,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from connectors.errors import UsageError
 from connectors.observations.observation import Observation, ObservationFailed, ObservationKind, to_json
 from connectors.sinks.alert_json import to_line
 from connectors.store.audit_results import AuditResults
@@ -20,7 +16,6 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.cli import app
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
@@ -57,30 +52,6 @@ def test_full_disk_is_exit_code_3_and_not_a_violated_contract(tmp_path: Path) ->
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
     assert (ended.returncode, ended.stderr) == (3, "kraftwatch: no space left on device\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ([], "nothing to audit: give the --checkpoint folder"),
-        (["--checkpoint", "nowhere"], "--checkpoint nowhere: no journal is there"),
-        (["--checkpoint", ".", "--journal", "."], "give --checkpoint or --journal, not both"),
-        (["--checkpoint", ".", "--alerts", "nowhere"], "--alerts nowhere: no such file"),
-        (["--checkpoint", ".", "--record", "--cluster", "prod"], "--record is for an audit of everything"),
-        (["--checkpoint", ".", "--docs", "."], "--docs . contains other files"),
-        (["--checkpoint", ".", "--docs", "journal/lock/x"], "--docs journal/lock/x: not a directory; name a"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_usage_error_is_one_sentence(
-    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(write_journal(tmp_path, observation()))
-
-    problem = CliRunner().invoke(app, ["audit", *words]).exception
-
-    assert isinstance(problem, UsageError)
-    assert str(problem).startswith(sentence)
 
 
 def test_violated_contracts_are_reported_with_examples_and_a_page(tmp_path: Path) -> None:

@@ -2,32 +2,23 @@
 
 import json
 import lzma
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from connectors.errors import UsageError
 from connectors.metadata.record_schemas import kafka_versions
-from streaming.cli import app
+from tests.cli.program import kraftwatch, usage_error
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"
 NAME = "00000000000000000000.log"
 
 
-def decode(path: Path | str, *options: str) -> Result:
-    return CliRunner().invoke(app, ["decode", str(path), *options])
-
-
-def refusal(path: Path | str, *options: str) -> str:
-    ended = decode(path, *options)
-    assert isinstance(ended.exception, UsageError), ended.output
-    assert ended.stdout == ""
-    return str(ended.exception)
+def decode(path: Path, *options: str) -> Result:
+    return kraftwatch("decode", path, *options)
 
 
 def config(name: str, value: str) -> bytes:
@@ -180,34 +171,10 @@ def test_closed_pipe_prints_no_error(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["offset"] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["nowhere.log"], "cannot read nowhere.log: no such file or directory"),
-        (["."], ". is a folder: name one of the .log or .checkpoint files in it"),
-        ([__file__], f"{__file__} is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0"),
-        (
-            [__file__, "--kafka", "2.8"],
-            "--kafka 2.8: unknown version; known versions: 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2, 4.0.1, 4.1.2",
-        ),
-    ],
-)
-def test_invalid_file_is_reported_in_one_sentence(arguments: list[str], sentence: str) -> None:
-    assert refusal(*arguments).startswith(sentence)
-    assert "\n" not in refusal(*arguments)
-
-
-@pytest.mark.parametrize("path", ["/dev/zero", "pipe.log"])
-def test_device_and_pipe_are_rejected(path: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.log")
-
-    assert "is not a regular file: name a .log or .checkpoint file" in refusal(tmp_path / path)
-
-
 def test_log_of_another_topic_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(batch([b'{"order": 1}', b'{"order": 2}']))
 
-    assert refusal(path) == (
+    assert usage_error("decode", path) == (
         f"{path} is the log of another topic: name a .log or .checkpoint file of __cluster_metadata-0"
     )

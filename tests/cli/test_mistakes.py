@@ -1,70 +1,160 @@
 """Usage errors: one sentence, which tests/unit/streaming/cli/test_main.py prints, and no files left behind."""
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from connectors.errors import UsageError
-from streaming.cli import app
+from connectors.observations.observation import Observation, ObservationKind
+from connectors.store.journal_writer import JournalWriter
+from streaming.pipeline.checkpoint import Checkpoint
+from tests.cli.program import kraftwatch, usage_error
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 FREE = "127.0.0.1:1"
-A = ["--cluster", f"a={FREE}"]
+A = f"--cluster a={FREE}"
+ADD = "silence add --checkpoint job --comment why --for 2h"
+DISKS = "what-if --log-dir node-1 --log-dir node-2 --log-dir node-3"
+AT = "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"
+MAY_BE_LEFT = {"kraftwatch-checkpoint", "lock", "lake", "observations.db-shm", "observations.db-wal"}
+MISTAKES = {
+    "run": "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE",
+    "run --cluster prod": "--cluster prod: expected NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093",
+    "run --cluster prod=c1": "--cluster prod: 'c1' is not HOST:PORT; expected the listeners of controllers",
+    "run --cluster 'pr od=c1:1'": "clusters.0.name: write letters, digits",
+    "run --config nowhere.yaml": "--config: cannot read nowhere.yaml: no such file or directory",
+    f"run {A} --set no-leadr.hold=1": "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l",
+    f"run {A} --set no-leader.hld=1": "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?",
+    f"run {A} --set no-leader.hold=soon": "--set no-leader.hold=soon: invalid value 'soon': expected seconds or",
+    f"run {A} --set no-leader.hold=-1": "--set no-leader.hold=-1: invalid value '-1': expected seconds or a",
+    f"run {A} --set hold=1": "--set hold=1: expected RULE.NAME=VALUE",
+    f"run {A} --resolve c1": "--resolve c1: expected HOST=ADDR",
+    f"run {A} --hosts-file nowhere": "cluster a: hosts_file: cannot read nowhere",
+    f"run {A} --listen 9847": "listen: '9847' is not HOST:PORT",
+    f"run {A} --sink slak:x": "'slak' is not a kind of sink; the kinds are console, jsonl:PATH, webhook:URL",
+    f"run {A} --sink jsonl:/nowhere/at/all": "/nowhere/at/all",
+    f"run {A}": f"cluster a: none of {FREE} could be queried",
+    "run --cluster a=nosuch.invalid:9093": "nosuch.invalid does not resolve",
+    "status": "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE",
+    "check --cluster prod": "--cluster prod: expected NAME=HOST:PORT,…",
+    f"check {A} --set no-leader.hld=1": "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?",
+    "replication --journal nowhere": "--journal nowhere: no journal is there",
+    "partitions --journal . --watch": "--watch needs a cluster to query",
+    "status --log-dir .": "no metadata log is in .: name a controller's metadata.log.dir",
+    f"status --log-dir . {A}": "--log-dir reads one disk: do not combine it with --cluster",
+    f"status --at 5 {A}": AT,
+    "check --at 5": AT,
+    f"status --journal recorded --at 2026-11-20T08:00:00Z {A}": "--at shows a past state",
+    "status --at now --journal .": "--at now: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z",
+    f"status {A} --hosts-file nowhere": "cluster a: hosts_file: cannot read nowhere",
+    f"safe-to-restart 1 {A} --cluster b={FREE}": "expected one cluster, but 2 are given",
+    "explain no-leadr": "unknown rule 'no-leadr': did you mean 'no-leader'?",
+    "explain zzz": "unknown rule 'zzz': known rules: ",
+    "replay": "give --journal DIR or --log-dir DIR",
+    "replay --journal nowhere": "no journal is there",
+    "replay --log-dir nowhere": "no metadata log is in nowhere",
+    "timeline": "give --journal DIR or --log-dir DIR",
+    "timeline --journal nowhere": "no journal is there",
+    "timeline --journal nowhere --from yesterday": "--from yesterday: expected a TIME",
+    "bundle --checkpoint job --output x.tar.gz": "journal",
+    "bundle --checkpoint recorded --output .": "--output . is no file",
+    "bundle --checkpoint recorded --output fifo.log": "--output fifo.log is no file",
+    "export --to lake": "give --config FILE or --checkpoint DIR, but not both",
+    "export --to lake --checkpoint nowhere": "--checkpoint nowhere: no such folder",
+    "export --checkpoint . --to gs://bucket/x": "--to: the scheme gs is not supported",
+    "export --checkpoint . --to s3a://key:secret@bucket/x": "--to: expected no login in it",
+    "export --checkpoint . --to file": "--to file: file exists; give a writable folder",
+    "export --to lake --checkpoint . --table records": "--table records: there is no such table; the tables are alerts",
+    "export --to lake --checkpoint . --since noon": "--since noon: expected a TIME such as",
+    "export --to lake --checkpoint . --since 2026-11-20 --until 2026-11-20": "--until is not after --since",
+    "export --to lake --checkpoint .": "journal holds no journal: name",
+    "export --to lake --config job.yaml": "cluster prod: its id is not known: set its cluster_id, or start the job",
+    "audit": "nothing to audit: give the --checkpoint folder",
+    "audit --checkpoint nowhere": "--checkpoint nowhere: no journal is there",
+    "audit --checkpoint recorded --journal recorded": "give --checkpoint or --journal, not both",
+    "audit --checkpoint recorded --alerts nowhere": "--alerts nowhere: no such file",
+    "audit --checkpoint recorded --record --cluster prod": "--record is for an audit of everything",
+    "audit --checkpoint recorded --docs recorded": "--docs recorded contains other files",
+    "audit --checkpoint recorded --docs file/x": "--docs file/x: not a directory; name a",
+    "decode nowhere.log": "cannot read nowhere.log: no such file or directory",
+    "decode .": ". is a folder: name one of the .log or .checkpoint files in it",
+    "decode job.yaml": "job.yaml is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0",
+    "decode job.yaml --kafka 2.8": "--kafka 2.8: unknown version; known versions: 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2",
+    "decode /dev/zero": "is not a regular file: name a .log or .checkpoint file",
+    "decode fifo.log": "is not a regular file: name a .log or .checkpoint file",
+    "silence list --checkpoint nowhere": "no such folder; give the --checkpoint folder of `kraftwatch run`",
+    "silence add --checkpoint job --rule no-* --comment why": "give --for DURATION or --until TIME: every silence must",
+    f"{ADD} --rule no-* --for soon": "--for: invalid value 'soon': expected seconds or a duration such as 30s, 5m",
+    f"{ADD} --rule no-* --for 0h": "--for: invalid value '0h': expected more than 0 seconds",
+    f"{ADD} --rule no-* --for 2000d": "a silence may last at most 366 days",
+    "silence add --checkpoint job --rule no-* --comment why --until 2020-01-01": "2020-01-01: this time is in the past",
+    "silence add --checkpoint job --rule no-* --comment why --until noon": "--until noon: expected a TIME",
+    "silence add --checkpoint job --rule no-* --for 2h": "--comment is missing",
+    f"{ADD} --rule no-leadr": "--rule no-leadr: matches no rule; did you mean 'no-leader'?",
+    f"{ADD} --severity CRITICAL": "--severity CRITICAL: matches no severity; did you mean 'critical'?",
+    ADD: "this would silence every alert",
+    f"{ADD} --rule no-leader --rule *": "this would silence every alert",
+    f"{ADD} --rule no-leader --rule voter-lag": "--rule voter-lag: matches no rule; did you mean 'voter-lagging'?",
+    f"{ADD} --cluster prod --cluster stagin": "--cluster stagin: matches no cluster; did you mean 'staging'?",
+    f"{ADD} --cluster prd*": "--cluster prd*: matches no cluster; did you mean",
+    f"{DISKS} --move 2": "--move 2: expected NODE=HOST:PORT",
+    f"{DISKS} --move 2=c2:0": "--move 2=c2:0: expected NODE=HOST:PORT",
+    f"{DISKS} --move 2=a:1 --move 2=b:1": "--move names controller 2 twice",
+    f"{DISKS} --move 2=a:1 --lose 2": "controller 2 cannot be moved and lost",
+    f"{DISKS} --lose 9": "its voters are 1, 2 and 3",
+    f"{DISKS} --restart one": "--restart one: expected all, or node ids",
+    f"{DISKS} --cluster a=b:1": "--log-dir reads disks",
+    "rescue plan --log-dir node-2 --initial-controllers 1@c1": "is not ID@HOST:PORT:DIRECTORY_ID",
+    "config check job-alone.yaml --send-test --severity loud": "--severity loud: expected critical, warning or info",
+    "config check job-alone.yaml --severity info": "--severity is the severity of the test notification: give --send",
+    "lab down --directory empty": "there is no lab in ",
+    "relay --config job-alone.yaml --only prod": "relay is missing in the configuration: add relay with the bootstrap",
+}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working directory: a checkpoint with rows, the one of a job that has begun, disks, configurations."""
+    place = tmp_path_factory.mktemp("place")
+    with JournalWriter(place / "recorded" / "journal") as writer:
+        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
+    (place / "job").mkdir()
+    Checkpoint(folder=place / "job").record_cluster_ids({"prod": "id-1", "staging": "id-2"})
+    stopped_quorum(place)
+    (place / "file").touch()
+    os.mkfifo(place / "fifo.log")
+    alone = f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]\n"
+    (place / "job-alone.yaml").write_text(alone)
+    relay = "source: kafka\nrelay: {bootstrap: ['k1.example:9092'], topic: observations}\n"
+    (place / "job.yaml").write_text(alone + relay)
+    return place
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_usage_error_is_one_sentence_and_leaves_no_file_behind(
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    before = {*place.rglob("*")}
+
+    assert MISTAKES[command] in usage_error(*shlex.split(command))
+
+    # `run` may have created the checkpoint folder, `export` that of the tables; and SQLite has its log.
+    assert {path.name for path in {*place.rglob("*")} - before} <= MAY_BE_LEFT
+
+
+@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def mistake(*arguments: str) -> str:
-    """Returns the sentence with which a command ends; it prints nothing on stdout."""
-    ended = CliRunner().invoke(app, [*arguments])
-    assert isinstance(ended.exception, UsageError), f"{ended.output} {ended.exception}"
-    assert ended.stdout == ""
-    message = str(ended.exception)
-    assert "\n" not in message
-    return message
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE"),
-        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093"),
-        (["--cluster", "prod=c1"], "--cluster prod: 'c1' is not HOST:PORT; expected the listeners of controllers"),
-        (["--cluster", "pr od=c1:1"], "clusters.0.name: write letters, digits"),
-        (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
-        ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
-        ([*A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
-        (
-            [*A, "--set", "no-leader.hold=soon"],
-            "--set no-leader.hold=soon: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
-        ),
-        ([*A, "--set", "no-leader.hold=-1"], "--set no-leader.hold=-1: invalid value '-1': expected seconds or a"),
-        ([*A, "--set", "hold=1"], "--set hold=1: expected RULE.NAME=VALUE"),
-        ([*A, "--resolve", "c1"], "--resolve c1: expected HOST=ADDR"),
-        ([*A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
-        ([*A, "--listen", "9847"], "listen: '9847' is not HOST:PORT"),
-        ([*A, "--sink", "slak:x"], "'slak' is not a kind of sink; the kinds are console, jsonl:PATH, webhook:URL"),
-        ([*A, "--sink", "jsonl:/nowhere/at/all"], "/nowhere/at/all"),
-        (A, f"cluster a: none of {FREE} could be queried"),
-        (["--cluster", "a=nosuch.invalid:9093"], "nosuch.invalid does not resolve"),
-    ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
-)  # fmt: skip
-def test_usage_error_of_run_is_one_sentence(arguments: list[str], sentence: str, folder: Path) -> None:
-    assert sentence in mistake("run", *arguments)
-    # `run` may have created the checkpoint folder and its lock.
-    assert {path.name for path in folder.rglob("*")} <= {"kraftwatch-checkpoint", "lock"}
-
-
-def test_page_that_other_machines_can_read_is_a_warning_before_the_start() -> None:
-    ended = CliRunner().invoke(app, ["run", *A, "--listen", "0.0.0.0:9847"])
+def test_page_that_other_machines_can_read_is_a_warning_before_the_start(folder: Path) -> None:
+    ended = kraftwatch("run", *A.split(), "--listen", "0.0.0.0:9847")
 
     assert ended.stderr.startswith("kraftwatch: warning: listen: 0.0.0.0:9847 is not a loopback address, and everyone")
 
@@ -80,16 +170,15 @@ def test_closed_stream_is_no_error(closed: str, folder: Path) -> None:
 
 
 def test_unknown_option_suggests_the_nearest() -> None:
-    ended = CliRunner().invoke(app, ["run", "--clutser", "x"])
+    ended = kraftwatch("run", "--clutser", "x")
 
     assert ended.exit_code == 2
     assert "--cluster" in ended.stderr
 
 
 def test_help_describes_the_program_and_the_first_steps() -> None:
-    text = " ".join(CliRunner().invoke(app, ["--help"], prog_name="kraftwatch").stdout.split())
+    text = " ".join(kraftwatch("--help").stdout.split())
 
-    assert "Usage: kraftwatch " in text
     assert "Monitors the KRaft metadata quorum of Apache Kafka clusters." in text
     steps = [
         "kraftwatch demo",
@@ -99,18 +188,6 @@ def test_help_describes_the_program_and_the_first_steps() -> None:
     ]
     assert sorted(steps, key=text.index) == steps
     assert "--install-completion" in text
-
-
-def test_missing_lab_is_reported(folder: Path) -> None:
-    assert mistake("lab", "down", "--directory", "empty") == f"there is no lab in {folder / 'empty'}"
-
-
-def test_missing_section_of_a_relay_is_reported(folder: Path) -> None:
-    (folder / "kraftwatch.yaml").write_text(f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]")
-
-    assert mistake("relay", "--config", "kraftwatch.yaml", "--only", "prod") == (
-        "relay is missing in the configuration: add relay with the bootstrap and topic to write to"
-    )
 
 
 @pytest.mark.parametrize(
@@ -138,8 +215,8 @@ def test_run_refuses_what_config_check_refuses_with_the_same_line(
     (folder / "key").write_text("abc")
     (folder / "kraftwatch.yaml").write_text("\n".join([f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]", *lines]))
 
-    assert mistake("run", "--config", "kraftwatch.yaml").startswith(f"kraftwatch.yaml: {sentence}")
-    checked = CliRunner().invoke(app, ["config", "check", "kraftwatch.yaml"])
+    assert usage_error("run", "--config", "kraftwatch.yaml").startswith(f"kraftwatch.yaml: {sentence}")
+    checked = kraftwatch("config", "check", "kraftwatch.yaml")
     assert (checked.exit_code, checked.stdout) == (2, "")
     (message,) = checked.stderr.strip().splitlines()
     assert message.startswith(f"kraftwatch: kraftwatch.yaml: {sentence}")
@@ -152,5 +229,5 @@ def test_sink_of_a_file_may_name_a_cluster_of_the_command_line(folder: Path) -> 
     )
     run = ["run", "--config", "kraftwatch.yaml"]
 
-    assert "line 2: sinks.0.webhook.clusters.0: 'a' matches no cluster; known: prod" in mistake(*run)
-    assert f"cluster a: none of {FREE} could be queried" in mistake(*run, *A, "--only", "a")
+    assert "line 2: sinks.0.webhook.clusters.0: 'a' matches no cluster; known: prod" in usage_error(*run)
+    assert f"cluster a: none of {FREE} could be queried" in usage_error(*run, *A.split(), "--only", "a")

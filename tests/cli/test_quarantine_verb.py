@@ -4,21 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
 from connectors.observations.observation import Observation, ObservationKind
 from connectors.store.collection import quarantine_of
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
-from streaming.cli import app
 from streaming.data_quality.quarantine_report import STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.output_rows import quarantined_row
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
+from tests.cli.program import kraftwatch, usage_error
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 
 NOW = 1_800_000_000_000
@@ -29,13 +28,11 @@ BLANK = data(2, 0, bytes(24))
 
 
 def quarantine(checkpoint: Path, *words: str) -> Result:
-    return CliRunner().invoke(app, ["quarantine", *words, "--checkpoint", str(checkpoint)])
+    return kraftwatch("quarantine", *words, "--checkpoint", checkpoint)
 
 
-def usage_error(checkpoint: Path, *words: str) -> str:
-    result = quarantine(checkpoint, *words)
-    assert isinstance(result.exception, UsageError), result.output
-    return str(result.exception)
+def refusal(checkpoint: Path, *words: str) -> str:
+    return usage_error("quarantine", *words, "--checkpoint", checkpoint)
 
 
 def records(base: int, *values: bytes) -> Observation:
@@ -99,7 +96,7 @@ def test_configuration_names_the_checkpoint(checkpoint: Path, tmp_path_factory: 
     config = tmp_path_factory.mktemp("config") / "kraftwatch.yaml"
     config.write_text(f"clusters: [{{name: prod, bootstrap: [c1:9093]}}]\ncheckpoint: {checkpoint}\n")
     for words in (["list"], ["show", "prod-0-0"], ["replay"]):
-        found = CliRunner().invoke(app, ["quarantine", *words, "--config", str(config)])
+        found = kraftwatch("quarantine", *words, "--config", config)
         assert found.output == quarantine(checkpoint, *words).output
         assert found.output
 
@@ -155,10 +152,10 @@ def test_item_whose_row_is_deleted_is_reported_as_gone(checkpoint: Path) -> None
 
 
 def test_usage_error_is_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
-    assert usage_error(checkpoint, "show", "prod-9-9") == (
+    assert refusal(checkpoint, "show", "prod-9-9") == (
         f"no item prod-9-9 in the quarantine of {checkpoint}: `kraftwatch quarantine list` lists the ids"
     )
-    assert "no such folder" in usage_error(tmp_path / "nowhere", "list")
+    assert "no such folder" in refusal(tmp_path / "nowhere", "list")
     (tmp_path / "empty").mkdir()
     assert "has no journal" in usage_error_without_journal(tmp_path / "empty")
     assert quarantine(tmp_path / "empty", "list").exit_code == 0
@@ -166,7 +163,7 @@ def test_usage_error_is_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
 
 def usage_error_without_journal(folder: Path) -> str:
     put(folder, 0, 0)
-    message = usage_error(folder, "replay")
+    message = refusal(folder, "replay")
     quarantine_of(job_database(folder)).put({}, without=["prod-0-0"])
     return message
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.errors import UsageError
 from streaming.cli import app
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
@@ -84,9 +83,3 @@ def test_without_a_list_only_the_disks_are_assessed(stopped: Path) -> None:
     assert output["go_on_with"] == ["3-Q6ZWoxLOS3O_aT7VKTK-sg"]
     assert output["initial_controllers"].startswith("1@127.0.0.1:28223:AaorEeDFTeqhbYUKWjaZFw,2@")
     assert [one["voter"] for one in output["disks"]] == [True, False]
-
-
-def test_invalid_list_is_a_usage_error(stopped: Path) -> None:
-    ended = rescue_plan(stopped, (2,), "--initial-controllers", "1@c1")
-
-    assert isinstance(ended.exception, UsageError)

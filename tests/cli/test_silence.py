@@ -4,38 +4,36 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from connectors.errors import UsageError
 from connectors.store.collection import SilenceStore
 from connectors.store.tables import job_database
-from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.cli.foreign_checkpoint import owned_by_another_user
+from tests.cli.program import json_lines, kraftwatch, usage_error
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 
 def silence(folder: Path, *words: str) -> Result:
-    return CliRunner().invoke(app, ["silence", *words, "--checkpoint", str(folder)])
+    return kraftwatch("silence", *words, "--checkpoint", folder)
 
 
-def usage_error(folder: Path, *words: str) -> str:
-    result = silence(folder, *words)
-    assert isinstance(result.exception, UsageError), result.output
-    return str(result.exception)
+def listed(folder: Path) -> list[dict[str, Any]]:
+    return json_lines(silence(folder, "list", "--json"))
 
 
 def test_silence_is_added_listed_and_ended(tmp_path: Path) -> None:
     added = silence(tmp_path, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move", "--author", "eva")
     silence_id = added.stdout.strip()
     assert re.fullmatch("[0-9a-f]{8}", silence_id)
-    (listed,) = [json.loads(line) for line in silence(tmp_path, "list", "--json").stdout.splitlines()]
-    assert (listed["id"], listed["rule"], listed["author"], listed["active"]) == (silence_id, "stale-*", "eva", True)
+    (one,) = listed(tmp_path)
+    assert (one["id"], one["rule"], one["author"], one["active"]) == (silence_id, "stale-*", "eva", True)
     assert "rule stale-* eva DNS move" in " ".join(silence(tmp_path, "list").stdout.split())
     silence(tmp_path, "end", silence_id)
-    assert silence(tmp_path, "list", "--json").stdout == ""
+    assert listed(tmp_path) == []
     assert silence_id in silence(tmp_path, "list", "--json", "--ended").stdout
 
 
@@ -45,9 +43,9 @@ def test_printed_command_ends_the_silence(tmp_path: Path) -> None:
     added = silence(folder, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move").stderr
     (command,) = re.findall("`kraftwatch (.*?)`", " ".join(added.split()))
 
-    assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+    assert kraftwatch(*shlex.split(command)).exit_code == 0
 
-    assert silence(folder, "list", "--json").stdout == ""
+    assert listed(folder) == []
 
 
 def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:
@@ -66,70 +64,17 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
     file = tmp_path / "kraftwatch.yaml"
     file.write_text(json.dumps({"clusters": clusters, "checkpoint": str(tmp_path), "maintenance": windows}))
 
-    listed = CliRunner().invoke(app, ["silence", "list", "--json", "--config", str(file)]).stdout.splitlines()
+    of_config = json_lines(kraftwatch("silence", "list", "--json", "--config", file))
 
-    found = {(one["cluster"], one["author"], one["comment"], one["active"]) for one in map(json.loads, listed)}
+    found = {(one["cluster"], one["author"], one["comment"], one["active"]) for one in of_config}
     assert found == {("lab", "configuration", "CHG-1", True)}
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--rule", "no-*", "--comment", "why"], "give --for DURATION or --until TIME: every silence must end"),
-        (
-            ["--rule", "no-*", "--comment", "why", "--for", "soon"],
-            "--for: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
-        ),
-        (
-            ["--rule", "no-*", "--comment", "why", "--for", "0h"],
-            "--for: invalid value '0h': expected more than 0 seconds",
-        ),
-        (
-            ["--rule", "no-*", "--comment", "why", "--for", "2000d"],
-            "a silence may last at most 366 days",
-        ),
-        (
-            ["--rule", "no-*", "--comment", "why", "--until", "2020-01-01"],
-            "--until 2020-01-01: this time is in the past",
-        ),
-        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until noon: expected a TIME"),
-        (["--rule", "no-*", "--for", "2h"], "--comment is missing"),
-        (
-            ["--rule", "no-leadr", "--comment", "why", "--for", "2h"],
-            "--rule no-leadr: matches no rule; did you mean 'no-leader'?",
-        ),
-        (
-            ["--severity", "CRITICAL", "--comment", "why", "--for", "2h"],
-            "--severity CRITICAL: matches no severity; did you mean 'critical'?",
-        ),
-        (["--comment", "why", "--for", "2h"], "this would silence every alert"),
-        (["--rule", "no-leader", "--rule", "*", "--comment", "why", "--for", "2h"], "this would silence every alert"),
-        (
-            ["--rule", "no-leader", "--rule", "voter-lag", "--comment", "why", "--for", "2h"],
-            "--rule voter-lag: matches no rule; did you mean 'voter-lagging'?",
-        ),
-        (
-            ["--cluster", "prod", "--cluster", "stagin", "--comment", "why", "--for", "2h"],
-            "--cluster stagin: matches no cluster; did you mean 'staging'?",
-        ),
-        (["--cluster", "prd*", "--comment", "why", "--for", "2h"], "--cluster prd*: matches no cluster; did you mean"),
-    ],
-)
-def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: str) -> None:
-    Checkpoint(folder=tmp_path).record_cluster_ids({"prod": "id-1", "staging": "id-2"})
-    assert usage_error(tmp_path, "add", *words).startswith(message)
-    assert not job_database(tmp_path).exists
-
-
-def test_missing_checkpoint_folder_is_reported(tmp_path: Path) -> None:
-    assert "no such folder; give the --checkpoint folder of `kraftwatch run`" in usage_error(tmp_path / "no", "list")
 
 
 def test_folder_that_is_no_jobs_is_refused_and_not_changed(tmp_path: Path) -> None:
     """The folder above the checkpoint, or the checkpoint of a job whose store is on a server."""
     (tmp_path / "checkpoint").mkdir()
     for words in (("list",), ("add", "--rule", "voter-*", "--for", "2h", "--comment", "why")):
-        assert usage_error(tmp_path, *words) == (
+        assert usage_error("silence", *words, "--checkpoint", tmp_path) == (
             f"--checkpoint {tmp_path}: no kraftwatch.db is there; give the --checkpoint folder of `kraftwatch run`, or "
             "--config FILE"
         )
@@ -144,15 +89,13 @@ def test_root_does_not_write_what_the_user_of_the_job_could_not_read(
     owned_by_another_user(tmp_path, monkeypatch)
 
     for words in (add, ("end", silence_id)):
-        message = usage_error(tmp_path, *words)
+        message = usage_error("silence", *words, "--checkpoint", tmp_path)
         assert re.fullmatch(
             rf"checkpoint {re.escape(str(tmp_path))} belongs to user \S+, who could not read what root writes: "
             r"run this command as that user, for example with `sudo -u \S+`",
             message,
         )
-    assert [one["id"] for one in map(json.loads, silence(tmp_path, "list", "--json").stdout.splitlines())] == [
-        silence_id
-    ]
+    assert [one["id"] for one in listed(tmp_path)] == [silence_id]
 
 
 def test_repeated_rules_and_clusters_are_one_silence_of_all_of_them(tmp_path: Path) -> None:
@@ -170,15 +113,14 @@ def test_repeated_rules_and_clusters_are_one_silence_of_all_of_them(tmp_path: Pa
     ):
         one = alert(cluster=cluster, rule=rule)
         assert any(each.matches(one) for each in stored) is silenced, (cluster, rule)
-    listed = [json.loads(line) for line in silence(tmp_path, "list", "--json").stdout.splitlines()]
-    assert {each["id"] for each in listed} == {silence_id}
+    assert {each["id"] for each in listed(tmp_path)} == {silence_id}
     text = " ".join(silence(tmp_path, "list").stdout.split())
     assert text.count(silence_id) == 1
     assert "cluster prod or stag*, rule no-leader or voter-*" in text
 
     silence(tmp_path, "end", silence_id)
 
-    assert silence(tmp_path, "list", "--json").stdout == ""
+    assert listed(tmp_path) == []
 
 
 def test_silence_may_name_a_cluster_of_the_configuration_or_the_job_itself(tmp_path: Path) -> None:
@@ -188,13 +130,14 @@ def test_silence_may_name_a_cluster_of_the_configuration_or_the_job_itself(tmp_p
     add = ["silence", "add", "--for", "2h", "--comment", "CHG-1", "--config", str(file)]
 
     for cluster in ("new", "kraftwatch"):
-        assert CliRunner().invoke(app, [*add, "--cluster", cluster]).exit_code == 0
-    error = CliRunner().invoke(app, [*add, "--cluster", "old"]).exception
-    assert str(error).startswith("--cluster old: matches no cluster; known: kraftwatch, new")
+        assert kraftwatch(*add, "--cluster", cluster).exit_code == 0
+    assert usage_error(*add, "--cluster", "old").startswith("--cluster old: matches no cluster; known: kraftwatch, new")
 
 
 def test_cluster_of_a_checkpoint_without_clusters_is_refused(tmp_path: Path) -> None:
-    message = usage_error(tmp_path, "add", "--cluster", "prod", "--for", "2h", "--comment", "CHG-1")
+    message = usage_error(
+        "silence", "add", "--cluster", "prod", "--for", "2h", "--comment", "CHG-1", "--checkpoint", tmp_path
+    )
     assert message == (
         f"--cluster prod: the checkpoint {tmp_path} has no cluster yet: give --config FILE, or start the job first"
     )

@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from connectors.errors import UsageError
-from streaming.cli import app
+from tests.cli.program import kraftwatch
 
 FREE = "127.0.0.1:1"
 A = ("--cluster", f"a={FREE}")
@@ -21,43 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def kraftwatch(*arguments: str) -> Result:
-    return CliRunner().invoke(app, [*arguments])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["status"], "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE"),
-        (["check", "--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
-        (["check", *A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
-        (["replication", "--journal", "nowhere"], "--journal nowhere: no journal is there"),
-        (["partitions", "--journal", ".", "--watch"], "--watch needs a cluster to query"),
-        (["status", "--log-dir", "."], "no metadata log is in .: name a controller's metadata.log.dir"),
-        (["status", "--log-dir", ".", *A], "--log-dir reads one disk: do not combine it with --cluster"),
-        (["status", "--at", "5", *A], "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"),
-        (["check", "--at", "5"], "--at shows a past state: use it with --config FILE, --journal DIR or --log-dir"),
-        (
-            ["status", "--at", "now", "--journal", "."],
-            "--at now: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z",
-        ),
-        (["status", *A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
-        (["safe-to-restart", "1", *A, "--cluster", f"b={FREE}"], "expected one cluster, but 2 are given"),
-        (["explain", "no-leadr"], "unknown rule 'no-leadr': did you mean 'no-leader'?"),
-        (["explain", "zzz"], "unknown rule 'zzz': known rules: "),
-    ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
-)
-def test_usage_error_is_one_sentence(arguments: list[str], sentence: str, folder: Path) -> None:
-    ended = kraftwatch(*arguments)
-
-    assert isinstance(ended.exception, UsageError), ended.output
-    assert ended.stdout == ""
-    assert sentence in str(ended.exception)
-    assert "\n" not in str(ended.exception)
-    assert list(folder.iterdir()) == [], "no files are left behind"
 
 
 def test_explain_prints_the_meaning_of_a_term() -> None:

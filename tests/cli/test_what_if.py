@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.errors import UsageError
 from streaming.cli import app
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
 
@@ -144,23 +143,3 @@ def test_cluster_that_does_not_answer_is_not_called_static() -> None:
 
     assert ended.exit_code == 3
     assert ended.stdout.startswith(" UNKNOWN  prod: no leader answered: kraftwatch doctor, with the same options, ")
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--move", "2"), "--move 2: expected NODE=HOST:PORT"),
-        (("--move", "2=c2:0"), "--move 2=c2:0: expected NODE=HOST:PORT"),
-        (("--move", "2=a:1", "--move", "2=b:1"), "--move names controller 2 twice"),
-        (("--move", "2=a:1", "--lose", "2"), "controller 2 cannot be moved and lost"),
-        (("--lose", "9"), "controller 9 is no voter of .*: its voters are 1, 2 and 3"),
-        (("--restart", "one"), "--restart one: expected all, or node ids"),
-        (("--cluster", "a=b:1"), "--log-dir reads disks"),
-    ],
-)
-def test_invalid_change_is_a_usage_error(stopped: Path, options: tuple[str, ...], reason: str) -> None:
-    ended = what_if(stopped, (1, 2, 3), *options)
-
-    assert isinstance(ended.exception, UsageError), ended.output
-    with pytest.raises(UsageError, match=reason):
-        raise ended.exception

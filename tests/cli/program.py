@@ -1,0 +1,29 @@
+"""`kraftwatch` in the process of the test."""
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from streaming.cli import app
+
+
+def kraftwatch(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def usage_error(*words: object) -> str:
+    """Returns the one sentence with which a command ends; the command line turns it into exit code 2."""
+    ended = kraftwatch(*words)
+    assert isinstance(ended.exception, UsageError), f"{ended.output} {ended.exception}"
+    assert ended.stdout == ""
+    message = str(ended.exception)
+    assert "\n" not in message
+    return message
+
+
+def json_lines(ended: Result, *, exit_code: int = 0) -> list[dict[str, Any]]:
+    """Returns the JSON lines that a command printed."""
+    assert ended.exit_code == exit_code, f"{ended.output} {ended.exception}"
+    return [json.loads(line) for line in ended.stdout.splitlines()]

@@ -8,20 +8,65 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from connectors.settings import host_port
+from connectors.settings import host_port, uri_scheme
 from connectors.sinks.sink_config import SinkSection
 from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID, Route
 from streaming.config.cluster_section import ClusterSection
-from streaming.config.root import Config
+from streaming.config.root import SHUFFLE_PARTITIONS, Config, matches
 from streaming.config.yaml_lines import KeyPath
 
 Mistake: TypeAlias = tuple[KeyPath, str]
 """The path of a value, and what is wrong with it."""
 
 
+def contradictions(config: Config) -> Iterator[Mistake]:
+    """Yields each value that contradicts another one; clusters that options add change none of this."""
+    names: set[str] = set()
+    for at, section in enumerate(config.clusters):
+        if section.name in names:
+            yield ("clusters", at, "name"), f"two clusters are named {section.name}: give each its own name"
+        names.add(section.name)
+    # A pattern that matches no cluster is reported by itself.
+    if not config.watched and any(matches(name, config.watch.include) for name in names):
+        listed = ", ".join(section.name for section in config.clusters)
+        yield ("watch",), f"excludes all clusters ({listed}): correct its include and exclude"
+    if SHUFFLE_PARTITIONS in config.spark:
+        yield ("spark",), f"{SHUFFLE_PARTITIONS} is the number of partitions: set pipeline.partitions instead"
+    if config.listen_keyfile is not None and config.listen_certfile is None:
+        yield ("listen_keyfile",), "is given without listen_certfile: give both, or only listen_certfile"
+    yield from _contradictions_of_source(config)
+    yield from _contradictions_of_store(config)
+
+
+def _contradictions_of_source(config: Config) -> Iterator[Mistake]:
+    if config.source == "kafka":
+        if config.relay is None:
+            yield ("source",), "kafka reads the relay's topic: add relay with its bootstrap and topic"
+        elif config.relay.sasl_mechanism == "OAUTHBEARER":
+            sentence = "source: kafka does not support OAUTHBEARER: use SCRAM, PLAIN or a certificate"
+            yield ("relay", "sasl_mechanism"), sentence
+        elif config.relay.ssl_crlfile is not None:
+            sentence = "source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
+            yield ("relay", "ssl_crlfile"), sentence
+    if config.work_dir is None and uri_scheme(config.checkpoint) is not None:
+        sentence = f"{config.checkpoint} is for Spark's files alone: set work_dir to a folder of this machine as well"
+        yield ("checkpoint",), sentence
+    if config.work_dir is not None and config.source != "kafka":
+        sentence = "needs source: kafka, because a gatherer's observations are in the same folder as Spark's files"
+        yield ("work_dir",), f"{sentence}: add source and relay, or give a folder as checkpoint, alone"
+
+
+def _contradictions_of_store(config: Config) -> Iterator[Mistake]:
+    if config.store_password is not None and config.store_password_file is not None:
+        yield ("store_password",), "give store_password or store_password_file, one of them"
+    if config.store is None and (config.store_password or config.store_password_file):
+        key = "store_password" if config.store_password else "store_password_file"
+        yield (key,), "is given without store: a SQLite file has no password"
+
+
 def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
-    """Yields each value that contradicts another part of the configuration, or refers to nothing."""
+    """Yields each value that refers to nothing, and what two clusters must not share."""
     names = [section.name for section in config.clusters]
     yield from _unmatched(("watch", "include"), config.watch.include, names, "cluster")
     yield from _unknown_rules(("rules",), config.rules)

@@ -39,8 +39,9 @@ def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
         file: its file, which may itself hold secrets; None if options alone configure the job.
     """
     files = dict[Path, str]()
-    for key, path in secret_files(config):
-        files.setdefault(path, key)
+    for key, secret in configured_secrets(config):
+        if isinstance(secret, Path):
+            files.setdefault(secret, key)
     if file is not None and _holds_a_secret(file, config):
         files[file] = "the configuration holds a secret"
     return [f"{key}: {path} {how}: chmod 600 {path}" for path, key in files.items() if (how := _readable_by(path))]
@@ -62,23 +63,25 @@ def open_page(config: Config) -> str | None:
     return f"listen: {config.listen} is not a loopback address, and {effect}, or listen on 127.0.0.1"
 
 
-def secret_files(section: Section, place: str = "") -> Iterator[tuple[str, Path]]:
-    """Yields the key and the path of each file with a secret."""
-    for name in type(section).model_fields:
-        key, value = f"{place}{name}", getattr(section, name)
-        if isinstance(value, Path):
-            own_key_file = getattr(section, _CERTIFICATES.get(name, ""), None)
-            if name not in PUBLIC_FILES and own_key_file is None:
-                yield key, value
-        elif isinstance(value, Section):
-            yield from secret_files(value, f"{key}.")
-        elif isinstance(value, Mapping):
-            yield from ((f"{key}.{item}", path) for item, path in value.items() if isinstance(path, Path))
-        elif isinstance(value, tuple):
+def configured_secrets(value: object, key: str = "") -> Iterator[tuple[str, Path | SecretStr]]:
+    """Yields each secret and each file with a secret, after its key."""
+    match value:
+        case Path() | SecretStr():
+            yield key, value
+        case Section():
+            place = f"cluster {value.name}: " if isinstance(value, ClusterSection) else f"{key}." if key else ""
+            for name in type(value).model_fields:
+                has_own_key_file = getattr(value, _CERTIFICATES.get(name, ""), None) is not None
+                if name not in PUBLIC_FILES and not has_own_key_file:
+                    yield from configured_secrets(getattr(value, name), f"{place}{name}")
+        case Mapping():
+            for item, each in value.items():
+                yield from configured_secrets(each, f"{key}.{item}")
+        case tuple():
             for at, each in enumerate(value):
-                if isinstance(each, Section):
-                    where = f"cluster {each.name}: " if isinstance(each, ClusterSection) else f"{key}.{at}."
-                    yield from secret_files(each, where)
+                yield from configured_secrets(each, f"{key}.{at}")
+        case _:
+            pass
 
 
 def _holds_a_secret(file: Path, config: Config) -> bool:
@@ -87,24 +90,8 @@ def _holds_a_secret(file: Path, config: Config) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     # A secret from an environment variable is not in the file.
-    return any(secret in text for secret in _inline_secrets(config) if secret)
-
-
-def _inline_secrets(value: object) -> Iterator[str]:
-    match value:
-        case SecretStr():
-            yield value.get_secret_value()
-        case Section():
-            for name in type(value).model_fields:
-                yield from _inline_secrets(getattr(value, name))
-        case Mapping():
-            for each in value.values():
-                yield from _inline_secrets(each)
-        case tuple():
-            for each in value:
-                yield from _inline_secrets(each)
-        case _:
-            pass
+    inline = (one.get_secret_value() for _, one in configured_secrets(config) if isinstance(one, SecretStr))
+    return any(secret in text for secret in inline if secret)
 
 
 def _readable_by(path: Path) -> str | None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from connectors.errors import UsageError
 from connectors.settings import readable
 from streaming.config.cluster_section import ClusterSection, in_force, invalid_count
-from streaming.config.cross_checks import mistakes_between_parts
+from streaming.config.cross_checks import contradictions, mistakes_between_parts
 from streaming.config.root import Config
 from streaming.config.validation_sentences import origin, place, sentences
 from streaming.config.yaml_lines import Document, ExpansionError, KeyPath, expanded, parse_yaml
@@ -58,7 +58,7 @@ def checked(data: Mapping[str, Any], source: str) -> Config:
         config = Config.model_validate(data)
     except ValidationError as problem:
         raise UsageError(f"{source}: {sentences(problem, None)[0]}") from None
-    for path, sentence in mistakes_between_parts(config):
+    for path, sentence in (*contradictions(config), *mistakes_between_parts(config)):
         raise UsageError(f"{source}: {place(None, path)}: {sentence}")
     return config
 
@@ -117,8 +117,8 @@ def _validated(document: Document, *, complete: bool = True) -> tuple[Config | N
     except ValidationError as problem:
         return None, sentences(problem, document)
     wrong = list(_wrong_thresholds(config, data, document))
-    if complete:
-        wrong += [f"{place(document, path)}: {sentence}" for path, sentence in mistakes_between_parts(config)]
+    between = [*contradictions(config), *(mistakes_between_parts(config) if complete else ())]
+    wrong += [f"{place(document, path)}: {sentence}" for path, sentence in between]
     return None if wrong else config, wrong
 
 

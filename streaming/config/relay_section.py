@@ -8,7 +8,7 @@ from pydantic import Field
 
 from connectors.errors import UsageError
 from connectors.relay.relay_message import RecordedTopic
-from connectors.settings import Bootstrap, Duration, LocalFolder, TopicName, TopicSection, placed_error
+from connectors.settings import Bootstrap, Duration, LocalFolder, TopicName, TopicSection
 
 _MIB = 1024 * 1024
 
@@ -34,19 +34,6 @@ class RelaySection(TopicSection):
     """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
     jars: Path | None = None
     """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""
-
-    def check_spark_login(self) -> None:
-        """Checks that Spark's Kafka client supports the login.
-
-        Raises:
-            PydanticCustomError: names the key that it does not support.
-        """
-        if self.sasl_mechanism == "OAUTHBEARER":
-            sentence = "source: kafka does not support OAUTHBEARER: use SCRAM, PLAIN or a certificate"
-            raise placed_error(sentence, "relay", "sasl_mechanism")
-        if self.ssl_crlfile is not None:
-            sentence = "source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
-            raise placed_error(sentence, "relay", "ssl_crlfile")
 
     def topic_of(self, cluster: str) -> str:
         """Returns the topic of a cluster's rows."""

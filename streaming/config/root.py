@@ -17,7 +17,6 @@ from connectors.settings import (
     Section,
     ThresholdValue,
     host_port,
-    placed_error,
     secret_of,
     uri_scheme,
 )
@@ -99,7 +98,7 @@ class WatchSection(Section):
 
     def includes(self, name: str) -> bool:
         """Whether a cluster of this name is monitored."""
-        return _matches(name, self.include) and not _matches(name, self.exclude)
+        return matches(name, self.include) and not matches(name, self.exclude)
 
 
 _FILE_URI = re.compile(r"file:(?://)?(/.+)", re.IGNORECASE)
@@ -200,58 +199,6 @@ class Config(Section):
         merged = [_with_defaults(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
         return {**value, "clusters": merged}
 
-    @field_validator("clusters")
-    @classmethod
-    def _names_differ(cls, value: tuple[ClusterSection, ...]) -> tuple[ClusterSection, ...]:
-        seen: set[str] = set()
-        for at, section in enumerate(value):
-            if section.name in seen:
-                raise placed_error(f"two clusters are named {section.name}: give each its own name", at, "name")
-            seen.add(section.name)
-        return value
-
-    @field_validator("spark")
-    @classmethod
-    def _partitions_are_not_here(cls, value: Mapping[str, str]) -> Mapping[str, str]:
-        if SHUFFLE_PARTITIONS in value:
-            raise ValueError(f"{SHUFFLE_PARTITIONS} is the number of partitions: set pipeline.partitions instead")
-        return value
-
-    @model_validator(mode="after")
-    def _key_has_a_certificate(self) -> "Config":
-        if self.listen_keyfile is not None and self.listen_certfile is None:
-            sentence = "is given without listen_certfile: give both, or only listen_certfile"
-            raise placed_error(sentence, "listen_keyfile")
-        return self
-
-    @model_validator(mode="after")
-    def _some_cluster_is_monitored(self) -> "Config":
-        if not self.watched:
-            if not any(_matches(section.name, self.watch.include) for section in self.clusters):
-                # Reported with each pattern that matches no cluster.
-                return self
-            names = ", ".join(section.name for section in self.clusters)
-            raise placed_error(f"excludes all clusters ({names}): correct its include and exclude", "watch")
-        return self
-
-    @model_validator(mode="after")
-    def _source_has_a_topic(self) -> "Config":
-        if self.source == "kafka":
-            if self.relay is None:
-                raise placed_error("kafka reads the relay's topic: add relay with its bootstrap and topic", "source")
-            self.relay.check_spark_login()
-        return self
-
-    @model_validator(mode="after")
-    def _work_dir_for_spark_alone(self) -> "Config":
-        if self.work_dir is None and uri_scheme(self.checkpoint) is not None:
-            sentence = f"{self.checkpoint} is for Spark's files alone: set work_dir to a folder of this machine as well"
-            raise placed_error(sentence, "checkpoint")
-        if self.work_dir is not None and self.source != "kafka":
-            sentence = "needs source: kafka, because a gatherer's observations are in the same folder as Spark's files"
-            raise placed_error(f"{sentence}: add source and relay, or give a folder as checkpoint, alone", "work_dir")
-        return self
-
     @property
     def folder(self) -> Path:
         """Returns the job's folder: work_dir if it is set, else the checkpoint."""
@@ -263,15 +210,6 @@ class Config(Section):
         if self.work_dir is None:
             return None
         return self.checkpoint if uri_scheme(self.checkpoint) else f"file://{Path(self.checkpoint).absolute()}"
-
-    @model_validator(mode="after")
-    def _one_store_password(self) -> "Config":
-        if self.store_password is not None and self.store_password_file is not None:
-            raise placed_error("give store_password or store_password_file, one of them", "store_password")
-        if self.store is None and (self.store_password or self.store_password_file):
-            key = "store_password" if self.store_password else "store_password_file"
-            raise placed_error("is given without store: a SQLite file has no password", key)
-        return self
 
     @property
     def server(self) -> PostgresPlace | None:
@@ -352,7 +290,8 @@ def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> d
     return {**added, **section}
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns matches a name."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -33,8 +33,40 @@ class Document:
         return self.first_line
 
 
-class DuplicateKeyError(yaml.MarkedYAMLError):
-    """A key is given twice in one mapping: YAML would silently take the last one."""
+class _Loader(yaml.SafeLoader):
+    """Refuses with its line what YAML would take silently, or report without the line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._flattened: set[int] = set()
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyYAML calls it
+        try:
+            return super().construct_object(node, deep)
+        except ValueError:
+            reason = "a value looks like a date or a number but is invalid: put it in quotation marks"
+            raise _error(reason, node) from None
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Resolves << merges in the node, so that their lines are found too; checks the keys before."""
+        if id(node) not in self._flattened:
+            self._flattened.add(id(node))
+            _check_keys(node)
+        super().flatten_mapping(node)
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    keys: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _error("a key must be a plain text: put a text that begins with { or [ in quotation marks", key)
+        if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
+            raise _error(f"the key '{key.value}' is given twice", key)
+        keys.add(key.value)
+
+
+def _error(reason: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark)
 
 
 def parse_yaml(text: str) -> Document:
@@ -43,75 +75,28 @@ def parse_yaml(text: str) -> Document:
     Raises:
         yaml.YAMLError: the text is not YAML, or a key is given twice.
     """
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return Document(data=None, lines={})
-        _refuse_invalid_keys(node, (), set())
-        try:
-            # Also resolves << merges, so that their lines are found below.
-            data = loader.construct_document(node)
-        except ValueError:
-            loader.recursive_objects.clear()
-            _refuse_unreadable_values(loader, node)
-            raise
-        return Document(data=data, lines=dict(_lines(node, ())), first_line=node.start_mark.line + 1)
+        data = loader.construct_document(node)
+        return Document(data=data, lines=dict(_lines(node, (), ())), first_line=node.start_mark.line + 1)
     finally:
         loader.dispose()
 
 
-def _lines(node: yaml.Node, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
+def _lines(node: yaml.Node, path: KeyPath, parents: tuple[yaml.Node, ...]) -> Iterator[tuple[KeyPath, int]]:
+    if node in parents:
+        raise _error("a value contains itself through an alias (*NAME)", node)
+    inner: list[tuple[str | int, yaml.Node, yaml.Node]] = []
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, key.value)
-            yield inner, key.start_mark.line + 1
-            yield from _lines(value, inner)
+        inner = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
-        for at, value in enumerate(node.value):
-            inner = (*path, at)
-            yield inner, value.start_mark.line + 1
-            yield from _lines(value, inner)
-
-
-def _refuse_unreadable_values(loader: yaml.SafeLoader, node: yaml.Node) -> None:
-    """Refuses a date or a number that cannot exist: YAML reports it without its line."""
-    if isinstance(node, yaml.ScalarNode):
-        try:
-            loader.construct_object(node)
-        except ValueError:
-            reason = "a value looks like a date or a number but is invalid: put it in quotation marks"
-            raise yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark) from None
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            _refuse_unreadable_values(loader, key)
-            _refuse_unreadable_values(loader, value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _refuse_unreadable_values(loader, value)
-
-
-def _refuse_invalid_keys(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> None:
-    if id(node) in parents:
-        reason = "a value contains itself through an alias (*NAME)"
-        raise yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark)
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    parents = (*parents, id(node))
-    if isinstance(node, yaml.MappingNode):
-        keys: set[str] = set()
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                reason = "a key must be a plain text: put a text that begins with { or [ in quotation marks"
-                raise yaml.constructor.ConstructorError(problem=reason, problem_mark=key.start_mark)
-            if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
-                raise DuplicateKeyError(problem=f"the key '{key.value}' is given twice", problem_mark=key.start_mark)
-            keys.add(key.value)
-            _refuse_invalid_keys(value, parents, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _refuse_invalid_keys(value, parents, seen)
+        inner = [(at, value, value) for at, value in enumerate(node.value)]
+    for name, marked, value in inner:
+        yield (*path, name), marked.start_mark.line + 1
+        yield from _lines(value, (*path, name), (*parents, node))
 
 
 _FOUND = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")

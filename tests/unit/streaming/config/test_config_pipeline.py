@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from streaming.config import Config
+from connectors.errors import UsageError
+from streaming.config import Config, checked
 
 
 def configured(**more: object) -> Config:
@@ -22,5 +23,6 @@ def test_an_impossible_number_is_refused(partitions: object) -> None:
 
 
 def test_sparks_own_setting_is_refused_with_the_key_to_use() -> None:
-    with pytest.raises(ValidationError, match=r"set pipeline\.partitions instead"):
-        configured(spark={"spark.sql.shuffle.partitions": "4"})
+    given = {"clusters": [{"name": "a", "bootstrap": ["c1:9093"]}], "spark": {"spark.sql.shuffle.partitions": "4"}}
+    with pytest.raises(UsageError, match=r"^test: spark: .* set pipeline\.partitions instead$"):
+        checked(given, "test")

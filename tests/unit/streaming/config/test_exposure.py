@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from streaming.config import Config, load
-from streaming.config.exposure import PUBLIC_FILES, exposures, open_page, secret_files
+from streaming.config.exposure import PUBLIC_FILES, configured_secrets, exposures, open_page
 
 CLUSTER: dict[str, Any] = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
@@ -164,4 +164,4 @@ def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
 def test_no_file_is_a_secret_without_keys_of_files(tmp_path: Path) -> None:
     config = load(write(tmp_path, sinks=[f"jsonl:{tmp_path / 'alerts.jsonl'}"]))
 
-    assert [*secret_files(config)] == []
+    assert [*configured_secrets(config)] == []

@@ -14,6 +14,7 @@ import requests
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.sinks.http_request import error_text
 from connectors.wall_clock import wall_ms
 
 log = logging.getLogger(__name__)
@@ -44,20 +45,9 @@ class HeartbeatCounts:
 class Heartbeat:
     """Sends heartbeats in its own thread while entered. A failure is logged and counted, and has no other effect."""
 
-    def __init__(
-        self,
-        schedule: Callable[[], HeartbeatSchedule | None],
-        *,
-        is_healthy: Callable[[], bool],
-    ) -> None:
-        """Makes a heartbeat.
-
-        Args:
-            schedule: read each second, because a running job may receive another configuration; None: no heartbeat.
-            is_healthy: no heartbeat is sent while this is False.
-        """
-        self._schedule = schedule
-        self._is_healthy = is_healthy
+    def __init__(self, schedule: Callable[[], HeartbeatSchedule | None], *, is_healthy: Callable[[], bool]) -> None:
+        """`schedule` is read each second, because a running job may receive another configuration."""
+        self._schedule, self._is_healthy = schedule, is_healthy
         self._counts = HeartbeatCounts()
         self._failing = False
         self._stopping = threading.Event()
@@ -106,12 +96,5 @@ def request_url(url: Secret) -> str | None:
             return None if answer.ok else f"the service answered {answer.status_code}"
     except UsageError as problem:
         return str(problem)
-    except requests.ConnectTimeout:
-        return "connecting timed out"
-    except requests.Timeout:
-        return "the request timed out"
-    except requests.exceptions.SSLError:
-        return "TLS failed"
     except (requests.RequestException, ValueError) as problem:
-        # Its text contains parts of the URL.
-        return f"no connection ({type(problem).__name__})"
+        return error_text(problem)

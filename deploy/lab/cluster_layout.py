@@ -1,6 +1,7 @@
 """The nodes of a lab: ids, roles, ports, host names, and the configuration that they share."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.lab import LabError
@@ -11,47 +12,28 @@ from deploy.lab.node import Listener, Node
 FIRST_BROKER = 101
 
 
+@dataclass(slots=True, kw_only=True)
 class ClusterLayout:
     """Controllers are numbered from 1, combined nodes follow them, brokers are numbered from 101."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        names: HostsFile | None,
-        extra: Mapping[str, str],
-        version: str = KAFKA_VERSION,
-        static: bool = False,
-        listeners: Sequence[Listener] = (),
-    ) -> None:
-        """Configures nothing yet.
-
-        Args:
-            folder: contains one folder for each node.
-            names: resolves the controllers' names; without it controllers advertise 127.0.0.1.
-            extra: properties of every node.
-            static: every configuration lists the voters; otherwise the log contains them.
-            listeners: additional listeners of every controller.
-        """
-        self._folder = folder
-        self._version = version
-        self._static = static
-        self._names = names
-        self._extra = dict(extra)
-        self._listeners = tuple(listeners)
-        self._nodes: dict[int, Node] = {}
-        self._ports = Ports()
+    folder: Path
+    """Contains one folder for each node."""
+    names: HostsFile | None = None
+    """Resolves the controllers' names; without it controllers advertise 127.0.0.1."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Properties of every node."""
+    version: str = KAFKA_VERSION
+    static: bool = False
+    """Every configuration lists the voters; otherwise the log contains them."""
+    listeners: Sequence[Listener] = ()
+    """Additional listeners of every controller."""
+    _nodes: dict[int, Node] = field(default_factory=dict)
+    _ports: Ports = field(default_factory=Ports)
 
     def __iter__(self) -> Iterator[Node]:
-        """Yields the nodes by id."""
         return iter(self._nodes[id_] for id_ in sorted(self._nodes))
 
     def __getitem__(self, id_: int) -> Node:
-        """Returns the node with this id.
-
-        Raises:
-            LabError: there is none.
-        """
         if id_ not in self._nodes:
             raise LabError(f"the lab has no node {id_}; it has {', '.join(map(str, sorted(self._nodes)))}")
         return self._nodes[id_]
@@ -69,7 +51,7 @@ class ClusterLayout:
     @property
     def quorum(self) -> dict[str, str]:
         """The property that locates the controllers."""
-        if self._static:
+        if self.static:
             # A different name than the advertised one, so that tests see which of both an endpoint was taken from.
             hosts = [(node, "localhost" if node.host == LOOPBACK else node.host) for node in self.controllers]
             voters = ",".join(f"{node.id}@{host}:{node.controller_port}" for node, host in hosts)
@@ -110,20 +92,20 @@ class ClusterLayout:
     def configure(self) -> None:
         """Writes every node's server.properties."""
         for node in self:
-            node.configure(self.quorum, self._extra)
+            node.configure(self.quorum, self.extra)
 
     def _add(self, id_: int, *, controller: bool, broker: bool) -> Node:
         host = LOOPBACK
-        if self._names is not None and controller:
+        if self.names is not None and controller:
             host = f"c{id_}.{DOMAIN}"
-            self._names.add(host)
+            self.names.add(host)
         self._nodes[id_] = Node(
             id=id_,
-            folder=self._folder / f"node-{id_}",
+            folder=self.folder / f"node-{id_}",
             controller_port=self._ports.claim() if controller else None,
             broker_port=self._ports.claim() if broker else None,
             host=host,
-            version=self._version,
-            listeners=tuple((one, self._ports.claim()) for one in self._listeners) if controller else (),
+            version=self.version,
+            listeners=tuple((one, self._ports.claim()) for one in self.listeners) if controller else (),
         )
         return self._nodes[id_]

@@ -13,8 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -114,29 +113,30 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
     Raises:
         LabError: the download failed, with Ivy's messages, or a jar differs from its checksum in jars.lock.
     """
-    return download_once((cache or cache_folder()) / version, partial(_download, version))
+    return made_once((cache or cache_folder()) / version, partial(_download, version))
 
 
-def download_once(folder: Path, download: Callable[[Path], Path]) -> Path:
-    """Returns a folder of the cache. If it does not exist, one process downloads it and the others wait.
+def made_once(target: Path, make: Callable[[Path], Path]) -> Path:
+    """Returns a file or folder of the cache. If it does not exist, one process makes it and the others wait.
 
     Args:
-        download: fills an empty folder, and returns the one in it that gets the name when it is complete.
+        make: fills an empty folder, and returns what in it gets the name when it is complete.
     """
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(f".{folder.name}.lock")):
-        if not folder.is_dir():
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
             # Only the owner of the lock creates these folders, so an existing one is from a process that was killed.
-            for stale in folder.parent.glob(f".{folder.name}.part-*"):
+            for stale in target.parent.glob(f".{target.name}.part-*"):
                 shutil.rmtree(stale, ignore_errors=True)
-            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.part-", dir=folder.parent))
+            part = Path(tempfile.mkdtemp(prefix=f".{target.name}.part-", dir=target.parent))
             try:
-                download(part).rename(folder)
+                make(part).rename(target)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-    return folder
+    return target
 
 
 def class_archive(jars: Path) -> Path:
@@ -154,24 +154,13 @@ def ensure_class_archive(jars: Path, write: Callable[[Path], None]) -> None:
     Raises:
         LabError: `write` did.
     """
-    if class_archive(jars).exists():
-        return
-    with locked(jars.with_name(f".{jars.name}.lock")):
-        if not class_archive(jars).exists():
-            Console(stderr=True).print("Preparing Kafka's classes, once for this machine (about 15 s) ...")
-            # Of a process that was killed while it wrote, nothing is used.
-            part = jars.with_name(f".{jars.name}.part.jsa")
-            part.unlink(missing_ok=True)
-            write(part)
-            part.rename(class_archive(jars))
 
+    def make(folder: Path) -> Path:
+        Console(stderr=True).print("Preparing Kafka's classes, once for this machine (about 15 s) ...")
+        write(folder / "classes.jsa")
+        return folder / "classes.jsa"
 
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Holds the lock of a file while entered; waits for another process that holds it."""
-    with file.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    made_once(class_archive(jars), make)
 
 
 def _download(version: str, folder: Path) -> Path:

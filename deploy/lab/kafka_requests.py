@@ -4,7 +4,7 @@ import base64
 import socket
 import struct
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -62,15 +62,6 @@ class QuorumState:
         return frozenset(voter.id for voter in self.voters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
-    """A partition in one broker's metadata; `leader` is None while there is none."""
-
-    leader: int | None
-    isr: frozenset[int]
-    replicas: frozenset[int]
-
-
 def quorum_state(port: int, *, dynamic: bool = True, connect: Connect = plaintext) -> QuorumState | None:
     """Returns the quorum as reported by the node on 127.0.0.1:`port`; None if it is not the leader or does not answer.
 
@@ -106,21 +97,13 @@ def unfenced_brokers(port: int, *, connect: Connect = plaintext) -> frozenset[in
     return frozenset() if answer is None else frozenset(broker.node_id for broker in answer.brokers)
 
 
-def partitions(port: int, topic: str, *, connect: Connect = plaintext) -> Mapping[int, PartitionState]:
-    """Returns that broker's partitions of a topic by number; empty if it does not answer or does not know the topic."""
+def partitions(port: int, topic: str, *, connect: Connect = plaintext) -> Sequence[Any]:
+    """Returns that broker's partitions of a topic, rows of a MetadataResponse; none if it does not know the topic."""
     request = MetadataRequest[_METADATA_V9](
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
     answer = _send(connect, port, request, MetadataResponse, _METADATA_V9)
-    return {
-        partition.partition_index: PartitionState(
-            leader=partition.leader_id if partition.leader_id >= 0 else None,
-            isr=frozenset(partition.isr_nodes),
-            replicas=frozenset(partition.replica_nodes),
-        )
-        for row in (() if answer is None else answer.topics)
-        for partition in row.partitions
-    }
+    return [partition for row in (() if answer is None else answer.topics) for partition in row.partitions]
 
 
 def elect_unclean(port: int, partitions: Collection[tuple[str, int]], *, connect: Connect = plaintext) -> None:

@@ -171,7 +171,7 @@ class Lab(RunningQuorum):
 
         def elect() -> bool:
             states = {name: self._partitions(broker, name) for name in topics}
-            others = {(name, number) for name in topics for number, one in states[name].items() if one.leader != broker}
+            others = {(name, one.partition_index) for name in topics for one in states[name] if one.leader_id != broker}
             if others:
                 kafka_requests.elect_unclean(self._port(broker), others, connect=self.connect)
             return all(states.values()) and not others
@@ -183,12 +183,11 @@ class Lab(RunningQuorum):
 
         def poll() -> int | None:
             states = self._partitions(broker, topic)
-            return len(states) if states and all(one.isr == isr for one in states.values()) else None
+            return len(states) if states and all({*one.isr_nodes} == isr for one in states) else None
 
         return wait_until(poll, timeout_s=_FENCING_S, what=f"in-sync replicas {sorted(isr)} of topic {topic}")
 
-    def _partitions(self, broker: int, topic: str) -> Mapping[int, kafka_requests.PartitionState]:
-        """Returns the partitions of a topic as a running broker knows them."""
+    def _partitions(self, broker: int, topic: str) -> Sequence[Any]:
         return kafka_requests.partitions(self._port(broker), topic, connect=self.connect)
 
     def _port(self, broker: int) -> int:

@@ -73,7 +73,6 @@ class RunningQuorum:
         self._supervised, self._class_archive = supervised, class_archive
 
     def __enter__(self) -> Self:
-        """Starts the quorum; if that fails, kills every started process."""
         jars = kafka_jars(self.version)
         if self.version == KAFKA_VERSION and self._class_archive is None:
             ensure_class_archive(jars, self._write_archive)
@@ -82,7 +81,7 @@ class RunningQuorum:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._names = HostsFile(self.directory / "hosts") if self._named else None
         self.layout = ClusterLayout(
-            self.directory,
+            folder=self.directory,
             names=self._names,
             extra=self.node_properties(),
             version=self.version,
@@ -101,7 +100,6 @@ class RunningQuorum:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills every process."""
         self.end()
 
     # ---- nodes and addresses

@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.lab import LabError
-from deploy.lab.jars import Dependency, cache_folder, download_once, jar_checksums, run_ivy, verify_jars
+from deploy.lab.jars import Dependency, cache_folder, jar_checksums, made_once, run_ivy, verify_jars
 
 SPARK_VERSION = "4.2.0"
 """The version of pyspark that the jars belong to."""
@@ -99,7 +99,7 @@ def spark_jars(wanted: JarSet, folder: Path | None = None, *, cache: Path | None
     if folder is None:
         cache = cache or cache_folder().with_name("spark")
         folder = cache / f"{wanted.name}-{SPARK_VERSION}"
-        download_once(folder, partial(_download, wanted))
+        made_once(folder, partial(_download, wanted))
     return _verified(wanted, folder)
 
 

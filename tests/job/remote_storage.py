@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.addresses import Ports
-from deploy.lab.jars import cache_folder, locked
+from deploy.lab.jars import cache_folder, made_once
 from deploy.lab.spark_jars import S3A, spark_jars
 from tests.eventually import eventually
 from tests.job.hadoop_jars import HADOOP_CLUSTER
@@ -75,17 +75,13 @@ def s3(folder: Path) -> Iterator[RemoteStorage]:
 
 def _versitygw() -> Path:
     """Returns the server, built once for this machine."""
-    cache = cache_folder().with_name("go")
-    server = cache / f"versitygw-{VERSITYGW}"
-    if server.exists():
-        return server
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("Go is missing: it builds the S3 server of this test")
-    cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / ".lock"):
-        if not server.exists():
-            package = f"github.com/versity/versitygw/cmd/versitygw@v{VERSITYGW}"
-            subprocess.run([go, "install", package], env={**os.environ, "GOBIN": str(cache)}, check=True)
-            (cache / "versitygw").rename(server)
-    return server
+
+    def built(folder: Path) -> Path:
+        go = shutil.which("go")
+        if go is None:
+            pytest.skip("Go is missing: it builds the S3 server of this test")
+        package = f"github.com/versity/versitygw/cmd/versitygw@v{VERSITYGW}"
+        subprocess.run([go, "install", package], env={**os.environ, "GOBIN": str(folder)}, check=True)
+        return folder / "versitygw"
+
+    return made_once(cache_folder().with_name("go") / f"versitygw-{VERSITYGW}", built)

@@ -20,7 +20,7 @@ def test_invalid_version_is_named_in_the_error() -> None:
 
 
 def test_error_for_an_unknown_node_lists_the_known_ones(tmp_path: Path) -> None:
-    layout = ClusterLayout(tmp_path, names=None, extra={})
+    layout = ClusterLayout(folder=tmp_path)
     layout.populate(controllers=1, combined=0, brokers=1)
 
     with pytest.raises(LabError, match=r"^the lab has no node 7; it has 1, 101$"):

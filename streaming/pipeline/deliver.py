@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, Row
@@ -42,9 +43,6 @@ _UNRECORDED_S: Final = 30.0
 """How long a standby job waits for the active one to record the alerts of a batch."""
 _T = TypeVar("_T")
 
-RequestPoll = Callable[[str, Millis], None]
-"""Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
-
 
 class Role(Protocol):
     """Whether this job notifies, of the jobs that share a store."""
@@ -58,43 +56,29 @@ class Role(Protocol):
         """Whether another job notifies, or may begin to. Neither: the store has not answered for a while."""
 
 
+@dataclass(eq=False)
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output rows."""
 
-    def __init__(
-        self,
-        open_delivery: Callable[[], Dispatcher],
-        ledger: Ledger,
-        quarantine: Collection[dict[str, Any]],
-        *,
-        store: StatusStore,
-        request_poll: RequestPoll,
-        on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
-        wait: Callable[[float], bool] | None = None,
-        role: Role | None = None,
-    ) -> None:
-        """Opens the delivery, unless another job may notify.
+    open_delivery: Callable[[], Dispatcher]
+    """Makes the delivery of what the ledger has then: at once, unless another job may notify."""
+    ledger: Ledger
+    """Another job may write it too."""
+    quarantine: Collection[dict[str, Any]]
+    _: KW_ONLY
+    store: StatusStore
+    """Receives each status."""
+    request_poll: Callable[[str, Millis], None]
+    """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
+    on_batch: Callable[[DeliveredBatch], None] = lambda _: None
+    wait: Callable[[float], bool] = field(default_factory=lambda: threading.Event().wait)
+    """Waits some seconds and returns whether the job stops."""
+    role: Role | None = None
+    """Whether this job notifies; None where it is the only one."""
 
-        Args:
-            open_delivery: returns the delivery, made from what the ledger has then.
-            ledger: of the job; another job may write it too.
-            quarantine: of the job.
-            store: receives each status.
-            request_poll: see there.
-            on_batch: is called after each batch.
-            wait: waits some seconds and returns whether the job stops.
-            role: whether this job notifies; None where it is the only one.
-        """
-        self._open_delivery = open_delivery
-        self._ledger = ledger
-        self._quarantine = quarantine
-        self._store = store
-        self._request_poll = request_poll
-        self._on_batch = on_batch
-        self._wait = wait or threading.Event().wait
-        self._role = role
+    def __post_init__(self) -> None:
         self._refresh_at = 0.0
-        self._delivery = open_delivery() if role is None else None
+        self._delivery = self.open_delivery() if self.role is None else None
         """None while another job notifies."""
         self._differences = LedgerDifferences(self._status)
         self._waits_since: float | None = None
@@ -107,7 +91,7 @@ class Deliver:
     @property
     def notifies(self) -> bool:
         """Whether this job records alerts and calls the sinks."""
-        return self._delivery is not None and (self._role is None or self._role.is_active)
+        return self._delivery is not None and (self.role is None or self.role.is_active)
 
     @property
     def waits_ms(self) -> int:
@@ -163,10 +147,10 @@ class Deliver:
     def _send(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
         """Records and sends alerts; a standby job waits until the active one has recorded them."""
         try:
-            report = self._sent(alerts, now_ms) if self._role is None else self._sent_as(self._role, alerts, now_ms)
+            report = self._sent(alerts, now_ms) if self.role is None else self._sent_as(self.role, alerts, now_ms)
         finally:
             self._waits_since = None
-        self._store.put_delivery(report, self._ledger.history, at_ms=now_ms)
+        self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
         return report
 
     def _sent_as(self, role: Role, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
@@ -188,7 +172,7 @@ class Deliver:
             if missing is not None and not missing:
                 return DeliveryReport(recorded=1, sinks={})
             self._waits_since = self._waits_since or time.monotonic()
-            if self._wait(_RETRY_S):
+            if self.wait(_RETRY_S):
                 raise StoreError("the job stops before its newest alerts are in the store")
 
     def _missing(self, alerts: Sequence[Alert]) -> Sequence[Alert] | None:
@@ -197,37 +181,37 @@ class Deliver:
             return ()
         self._refresh_at = time.monotonic() + _REFRESH_S
         try:
-            self._ledger.refresh()
+            self.ledger.refresh()
         except UnavailableStoreError as problem:
             if not alerts:
                 return ()
             self._report_waiting(problem)
             return None
         self._reported = False
-        recorded = {alert.key for alert in self._ledger.history()}
-        return [each for each in continued(alerts, self._ledger.newest, every_rule=True) if each.key not in recorded]
+        recorded = {alert.key for alert in self.ledger.history()}
+        return [each for each in continued(alerts, self.ledger.newest, every_rule=True) if each.key not in recorded]
 
     def _opened(self) -> Dispatcher:
-        self._ledger.refresh()
+        self.ledger.refresh()
         self._differences.restart_holds()
-        return self._open_delivery()
+        return self.open_delivery()
 
     def _sent(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
         delivery = self._delivery
         if delivery is None:
             delivery = self._delivery = self._stored(self._opened)
-        if self._role is None:
-            return self._stored(lambda: delivery.deliver(continued(alerts, self._ledger.newest), now_ms=now_ms))
+        if self.role is None:
+            return self._stored(lambda: delivery.deliver(continued(alerts, self.ledger.newest), now_ms=now_ms))
         return self._stored(lambda: delivery.deliver(self._changes(alerts, now_ms), now_ms=now_ms))
 
     def _changes(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
         """Returns the transitions to record in a ledger that another job may have written."""
         # It may have the same alerts with another beginning.
-        own = continued(alerts, self._ledger.newest, every_rule=True)
-        return [*own, *self._differences.due(self._ledger, now_ms, besides={one.fingerprint for one in alerts})]
+        own = continued(alerts, self.ledger.newest, every_rule=True)
+        return [*own, *self._differences.due(self.ledger, now_ms, besides={one.fingerprint for one in alerts})]
 
     def _status(self, cluster: str) -> ClusterStatus | None:
-        received = self._store.newest(cluster)
+        received = self.store.newest(cluster)
         return None if received is None else received.status
 
     def _stored(self, write: Callable[[], _T]) -> _T:
@@ -237,12 +221,12 @@ class Deliver:
             try:
                 if failed:
                     # The write whose answer was lost may have taken effect.
-                    self._ledger.refresh()
+                    self.ledger.refresh()
                 done = write()
             except UnavailableStoreError as problem:
                 self._report_waiting(problem)
                 failed = True
-                if self._wait(_RETRY_S):
+                if self.wait(_RETRY_S):
                     raise
             else:
                 self._reported = False
@@ -269,10 +253,10 @@ class Deliver:
                 continue
             with _contained(row):
                 if row.kind == OutputKind.DUE:
-                    self._request_poll(row.cluster, Millis(int(row.body)))
+                    self.request_poll(row.cluster, Millis(int(row.body)))
                 elif row.kind == OutputKind.STATUS:
                     status = from_json(row.body)
-                    self._store.put_status(status, at_ms=now_ms)
+                    self.store.put_status(status, at_ms=now_ms)
                     statuses.append(status)
                 elif row.kind == OutputKind.ALERT:
                     alerts.append(ALERT.validate_json(row.body))
@@ -282,10 +266,10 @@ class Deliver:
         report = self._send(alerts, now_ms)
         # Not before: in this batch the job may have begun to notify.
         if self.notifies:
-            self._stored(lambda: self._quarantine.put(bad))
+            self._stored(lambda: self.quarantine.put(bad))
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
-        self._on_batch(
+        self.on_batch(
             DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report, refused=refused)
         )
 

@@ -11,7 +11,7 @@ transitions those of the alert that was sent.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import KraftwatchError
@@ -184,33 +184,27 @@ _ROWS = 2_000
 """Most rows that are read at once."""
 
 
+@dataclass(eq=False)
 class EarlyEvaluation:
     """A thread of the driver that evaluates the clusters, each until the step has caught up; it ends with the last one.
 
     On a busy machine Spark takes minutes to start. The alerts are recorded in the ledger and sent, and so is what was
-    pending when the job before ended.
+    pending when the job before ended. It begins with the rows that are published from its creation on.
     """
 
-    def __init__(
-        self,
-        journal: JournalReader,
-        settings: Mapping[str, ClusterSettings],
-        *,
-        ledger: Ledger,
-        store: StatusStore,
-        send: Callable[[Sequence[Alert]], None],
-    ) -> None:
-        """Begins with the rows that are published from now on.
+    journal: JournalReader
+    settings: InitVar[Mapping[str, ClusterSettings]]
+    """By cluster name."""
+    _: KW_ONLY
+    ledger: InitVar[Ledger]
+    """Has the firing alerts."""
+    store: StatusStore
+    """Holds the statuses of the step."""
+    send: Callable[[Sequence[Alert]], None]
+    """Records and sends alerts, and what is pending."""
 
-        Args:
-            journal: that of the running gatherer.
-            settings: by cluster name.
-            ledger: says which alerts are firing.
-            store: holds the statuses of the step.
-            send: records and sends alerts, and what is pending.
-        """
-        self._journal, self._store, self._send = journal, store, send
-        self._begin = journal.published_end()
+    def __post_init__(self, settings: Mapping[str, ClusterSettings], ledger: Ledger) -> None:
+        self._begin = self.journal.published_end()
         known = initial_conditions(ledger.history(), ledger.firing(), now_ms=wall_ms())
         self._clusters = {
             name: EarlyCluster(each, known.get(name, TrackedConditions())) for name, each in settings.items()
@@ -234,10 +228,10 @@ class EarlyEvaluation:
     def _run(self) -> None:
         try:
             while self._clusters and not self._stopping.is_set():
-                end = min(self._journal.wait_beyond(self._begin, _WAIT_S), self._begin + _ROWS)
-                alerts = [alert for row in self._journal.read(self._begin, end) for alert in self._observed(row)]
+                end = min(self.journal.wait_beyond(self._begin, _WAIT_S), self._begin + _ROWS)
+                alerts = [alert for row in self.journal.read(self._begin, end) for alert in self._observed(row)]
                 self._begin = end
-                self._send(alerts)
+                self.send(alerts)
                 for name in [name for name in self._clusters if self._is_over(name)]:
                     del self._clusters[name]
         except (KraftwatchError, OSError) as problem:
@@ -256,9 +250,9 @@ class EarlyEvaluation:
             return ()
 
     def _is_over(self, name: str) -> bool:
-        received = self._store.newest(name)
+        received = self.store.newest(name)
         if received is None:
-            return name not in self._store.names
+            return name not in self.store.names
         status = received.status
         pending = {(one.rule, one.subject) for one in status.pending}
         firing = {(one.rule, one.subject) for one in status.findings} - pending

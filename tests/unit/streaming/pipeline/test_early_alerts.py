@@ -243,7 +243,7 @@ def test_alert_from_before_the_restart_is_not_sent_again(job: StartingJob) -> No
     before = EarlyRows().observe(rows(leaderless(), range(8)))
     job.deliver.send(before)
     restarted = EarlyEvaluation(
-        JournalReader(job.early._journal.directory),
+        JournalReader(job.early.journal.directory),
         {"prod": SETTINGS},
         ledger=job.ledger,
         store=job.store,

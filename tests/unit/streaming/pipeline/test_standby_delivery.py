@@ -194,7 +194,7 @@ def test_a_job_that_is_active_again_sends_what_the_other_one_recorded_and_did_no
     active: Job, standby: Job
 ) -> None:
     active.deliver.send([])
-    active.role = active.deliver._role = FakeRole()
+    active.role = active.deliver.role = FakeRole()
     active.deliver.send([])
     standby.role.becomes_active()
     standby.sink.unreachable = True
@@ -249,7 +249,7 @@ def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
 
     def lost(*_: object) -> None:
         active.role = FakeRole()
-        active.deliver._role = active.role
+        active.deliver.role = active.role
         standby.role.becomes_active()
         raise LeaseLostError("another job notifies now")
 

@@ -2,13 +2,12 @@
 
 import logging
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TypeAlias
 
 from connectors.errors import UnavailableStoreError, UsageError
+from connectors.signals import SignalFlag
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, located
 
@@ -28,15 +27,14 @@ Change: TypeAlias = Callable[[Config], Sequence[str]]
 """Puts a configuration into effect and returns its changed keys; raises UsageError if it is invalid."""
 
 
-class ConfigFile:
-    """The configuration file of a running job. Entering installs a SIGHUP handler; leaving restores the former one."""
+class ConfigFile(SignalFlag):
+    """The configuration file of a running job, which SIGHUP makes it read again while entered."""
 
     def __init__(self, path: Path, read: Callable[[], Config]) -> None:
         """`read` returns the file's configuration with the options of the command line applied."""
+        super().__init__(signal.SIGHUP)
         self._path = path
         self._read = read
-        self._signalled = threading.Event()
-        self._former: signal.Handlers | Callable[[int, FrameType | None], object] | int | None = None
         self._in_force = self._newest = self._identity()
         self.loaded_at_ms = wall_ms()
         """When the configuration in effect was read."""
@@ -44,15 +42,6 @@ class ConfigFile:
         """Why the newest file is rejected, in one sentence without a secret; None while it is in effect."""
         self._retry_s = self._retry_in_s = 0
         """Seconds between two attempts with a refused file, and until the next one."""
-
-    def __enter__(self) -> "ConfigFile":
-        """Installs the handler of SIGHUP."""
-        self._former = signal.signal(signal.SIGHUP, lambda *_: self._signalled.set())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Restores the former handler of SIGHUP."""
-        signal.signal(signal.SIGHUP, self._former)
 
     def poll(self, change: Change) -> None:
         """Reads the file if it has changed and puts it into effect; called once a second.
@@ -84,8 +73,8 @@ class ConfigFile:
         self._newest = identity
         # An editor may still be writing: a change is read after it has been stable for a second.
         changed = identity == before and identity != self._in_force
-        if self._signalled.is_set() or changed:
-            self._signalled.clear()
+        if self.is_set() or changed:
+            self.clear()
             self._in_force = identity
             self._retry_s = 0
             return True

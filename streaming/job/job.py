@@ -15,6 +15,7 @@ from connectors.delivery.job_alerts import NOTHING_MONITORED, Visibility
 from connectors.delivery.ledger import Ledger
 from connectors.errors import ProcessEndedError, UsageError
 from connectors.kafka.cluster_id_lookup import identify
+from connectors.signals import STOP, SignalFlag
 from connectors.sinks.sink import Sink
 from connectors.store.audit_results import AuditResults
 from connectors.store.collection import SilenceStore, quarantine_of
@@ -33,7 +34,6 @@ from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.own_alerts import JobLag, OwnAlerts
-from streaming.job.signals import StopSignal
 from streaming.job.start_up import JobSpec, OpenSinks, StartUp, created, open_sinks, prepare
 from streaming.job.topic_input import (
     RelayedInput,
@@ -81,7 +81,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
     with ExitStack() as stack:
         # Before any file is created and before Java starts, which inherits it.
         stack.enter_context(private_files())
-        stop = stack.enter_context(StopSignal())
+        stop = stack.enter_context(SignalFlag(*STOP))
         stack.enter_context(checkpoint.held())
         if file is not None:
             stack.enter_context(file)
@@ -146,7 +146,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
         stack.enter_context(Server(address, served, page_url=lambda: job.config.page_url, access=access))
 
 
-def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) -> None:
+def _run_until_stopped(job: "Job", stop: SignalFlag, file: ConfigFile | None) -> None:
     while not stop.is_set():
         try:
             job.query.wait(1)
@@ -170,7 +170,7 @@ class Job:
     """The newest one, also while another job notifies."""
 
     def __init__(
-        self, start_up: StartUp, checkpoint: Checkpoint, database: Database, stop: StopSignal, stack: ExitStack
+        self, start_up: StartUp, checkpoint: Checkpoint, database: Database, stop: SignalFlag, stack: ExitStack
     ) -> None:
         """Starts the gatherer and opens everything but Spark; `stack` closes it again.
 

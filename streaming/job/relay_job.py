@@ -24,6 +24,7 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import AHEAD_MS, TopicError
 from connectors.relay.topic_client import check_settings
+from connectors.signals import STOP, SignalFlag
 from connectors.store.durable_file import private_files, replace_file
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
@@ -34,7 +35,6 @@ from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import LateClusters, identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
-from streaming.job.signals import StopSignal
 from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import RELAY, CheckpointSource, record_source, require_source
@@ -71,7 +71,7 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
     folder = Checkpoint(folder=section.folder.absolute())
     with ExitStack() as stack:
         stack.enter_context(private_files())
-        stop = stack.enter_context(StopSignal())
+        stop = stack.enter_context(SignalFlag(*STOP))
         stack.enter_context(folder.held())
         require_source(folder, CheckpointSource(kind=RELAY))
         folder.check_observations()
@@ -93,7 +93,7 @@ def _relay(
     clusters: Mapping[str, ClusterConnection],
     late: Sequence[ClusterConnection],
     *,
-    stop: StopSignal,
+    stop: SignalFlag,
     say: Callable[[str], None],
 ) -> None:
     """Relays these clusters until the stop signal, or until one of the late clusters answers."""
@@ -103,8 +103,7 @@ def _relay(
         if config.listen is not None:
             address, access = host_port(config.listen), config.page_access()
             stack.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
-        former = signal.signal(signal.SIGHUP, lambda *_: relay.restate_soon())
-        stack.callback(signal.signal, signal.SIGHUP, former)
+        stack.enter_context(relay.restate)
         say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
         for name, cluster in clusters.items():
             say(f"  {name}: cluster id {cluster.cluster_id}")
@@ -154,7 +153,8 @@ class Relay:
         ids = {name: one.cluster_id or "" for name, one in clusters.items()}
         self._forwarder = Forwarder(self._journal, section, ids, _relay_name(folder))
         self._gatherer = self._started_gatherer()
-        self._restate_now = False
+        self.restate = SignalFlag(signal.SIGHUP)
+        """Makes the next `run_once` read every log again from its start; to be entered."""
         self._restate_not_before = self._check_at = 0.0
         self._dropped = self._restated = 0
 
@@ -166,7 +166,7 @@ class Relay:
         """
         self._forwarder.forward(_FORWARD_S)
         now = time.monotonic()
-        if now < self._check_at and not self._forwarder.clusters.needing_baseline and not self._restate_now:
+        if now < self._check_at and not self._forwarder.clusters.needing_baseline and not self.restate.is_set():
             return
         self._check_at = now + _CHECK_S
         if self._journal.takes_more(self._journal.committed_end(), self._section.buffer_bytes):
@@ -188,7 +188,7 @@ class Relay:
         if clusters.gaps:
             missing = ", ".join(f"{offsets} of {name}" for name, offsets in clusters.gaps.items())
             return f"the topic lacks {missing}"
-        if self._restate_now:
+        if self.restate.is_set():
             return "SIGHUP was received"
         oldest_ms = min((one.baseline.at_ms for one in clusters.written.values()), default=None)
         if oldest_ms is not None and wall_ms() - oldest_ms >= 1_000 * self._section.restate_every:
@@ -199,10 +199,6 @@ class Relay:
         """Stops the gatherer and sends its last rows."""
         self._gatherer.stop()
         self._forwarder.close(_LAST_ROWS_S)
-
-    def restate_soon(self) -> None:
-        """Makes the next `run_once` read every log again from its start."""
-        self._restate_now = True
 
     def sources(self) -> RelaySources:
         """Returns what /metrics and /healthz read."""
@@ -241,7 +237,7 @@ class Relay:
                 end = journal.read_logs_again(now_ms=wall_ms())
             skipped = self._forwarder.begin_baselines(end)
             self._restated += 1
-            self._restate_now = False
+            self.restate.clear()
             if give_up:
                 self._dropped += skipped
                 self._forwarder.newest_ms = 0

@@ -10,12 +10,12 @@ from typing import TypeAlias
 from connectors.errors import UnavailableStoreError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
 from connectors.kafka.cluster_id_lookup import identify
+from connectors.signals import SignalFlag
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec, open_sink
 from connectors.store.database import Database
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters, record_ids
-from streaming.job.signals import StopSignal
 from streaming.job.topic_input import identify_in_topics
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
@@ -144,7 +144,7 @@ def open_sinks(config: Config, opened: OpenSinks) -> OpenSinks:
     return [(wanted, sink(at, wanted)) for at, wanted in enumerate(config.sink_specs())]
 
 
-def created(database: Database, stop: StopSignal, say: Callable[[str], None]) -> Database:
+def created(database: Database, stop: SignalFlag, say: Callable[[str], None]) -> Database:
     """Returns the database with its tables; waits while its server does not answer.
 
     Raises:

@@ -13,7 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from deploy.lab.addresses import Ports
 
@@ -28,9 +30,13 @@ class JobProcessError(Exception):
     """The job did not do what was expected in time: names what was expected and what happened."""
 
 
+Seconds = Annotated[float, BeforeValidator(lambda text: datetime.fromisoformat(text).timestamp())]
+"""Since the Unix epoch, read from a time in ISO 8601."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertLine:
-    """One line of the jsonl sink. Times are seconds since the Unix epoch."""
+    """One line of the jsonl sink."""
 
     line: Mapping[str, Any]
     number: int
@@ -41,28 +47,14 @@ class AlertLine:
     severity: str
     remedy: tuple[str, ...]
     """Commands and sentences in order."""
-    started_at: float
+    started_at: Seconds
     """The first observation of the condition."""
-    observed_at: float
+    observed_at: Seconds
     """The observation that caused the transition."""
-    sent_at: float
+    sent_at: Seconds
 
-    @classmethod
-    def of(cls, line: Mapping[str, Any], number: int) -> "AlertLine":
-        """Returns a line that is read as JSON."""
-        texts = {name: str(line[name]) for name in ("rule", "subject", "state", "severity")}
-        started, observed, sent = (
-            datetime.fromisoformat(line[name]).timestamp() for name in ("started_at", "observed_at", "sent_at")
-        )
-        return cls(
-            **texts,
-            line=line,
-            number=number,
-            remedy=tuple(line["remedy"]),
-            started_at=started,
-            observed_at=observed,
-            sent_at=sent,
-        )
+
+_LINE = TypeAdapter(AlertLine)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +187,8 @@ class JobProcess:
         if not self.jsonl.exists():
             return []
         lines = self.jsonl.read_bytes().split(b"\n")[:-1]
-        return [AlertLine.of(json.loads(line), number) for number, line in enumerate(lines)]
+        found = [json.loads(line) for line in lines]
+        return [_LINE.validate_python({**line, "line": line, "number": at}) for at, line in enumerate(found)]
 
     def wait_for(
         self,

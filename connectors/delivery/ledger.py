@@ -44,6 +44,7 @@ class Ledger:
             keep_s: how long an alert is kept, by the clock that `record` is given.
         """
         self._store = AlertStore(database, lease)
+        self._lease = lease
         self._keep_entries = keep_entries
         self._keep_ms = round(keep_s * 1000)
         self._active_sinks: set[str] = set()
@@ -154,16 +155,15 @@ class Ledger:
         """Returns when a known sink was last notified, by incident."""
         return self._sinks[sink].notified_ms
 
-    def begin_call(self, sink: str, keys: Collection[Key], notified_ms: Mapping[str, Millis]) -> None:
-        """Records that a known sink is about to be sent these alerts, and the incidents it is notified of, and when.
+    def begin_call(self, sink: str, notified_ms: Mapping[str, Millis]) -> None:
+        """Records the incidents that a known sink is about to be notified of, and when.
 
         Raises:
             LeaseLostError: another job notifies now: the sink must not be called.
         """
         self._note(sink, (), DeliveryStatus.DELIVERED, notified_ms)
-        pending = self._pending[sink]
-        known = (self._by_key.get(key) for key in keys)
-        self._store.begin_call(sink, [one.number for one in known if one is not None and one.number in pending])
+        if self._lease is not None:
+            self._lease.renew()
 
     def mark_delivered(
         self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None

@@ -119,10 +119,9 @@ class SinkWorker:
         notifications = self._due(silences, now_ms)
         if notifications:
             # Before the call: if the job is killed during it, the sink may have been notified.
-            keys = [alert.key for each in notifications for alert in each.new_transitions]
             known = self._ledger.last_notified_ms(self.name)
             new = {one: at_ms for one, at_ms in self._notified(notifications, now_ms).items() if one not in known}
-            self._ledger.begin_call(self.name, keys, new)
+            self._ledger.begin_call(self.name, new)
             documents = [self._set_aside.document(each) for each in notifications]
             self._call = SinkCall(self.sink, documents, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._sent, self._overdue = notifications, False

@@ -138,19 +138,6 @@ class AlertStore:
                 for statement, parameters in due:
                     connection.execute(statement, parameters)
 
-    def begin_call(self, sink: str, numbers: Iterable[int]) -> None:
-        """Stores, before a sink is called, under which lease these transitions are sent; without a lease, nothing.
-
-        Raises:
-            LeaseLostError: another job notifies now: the sink must not be called.
-        """
-        if self._lease is None:
-            return
-        sent = (DELIVERIES.c.sink == sink) & DELIVERIES.c.number.in_([*numbers])
-        with self._database.transaction() as connection:
-            token = self._lease.fence(connection)
-            connection.execute(update(DELIVERIES).where(sent).values(token=token))
-
 
 _PLAIN_COLUMNS = ("number", "recorded_at_ms", "incident", "escalations")
 

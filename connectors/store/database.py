@@ -23,15 +23,14 @@ Prepare = Callable[[Connection], None]
 class Database(ABC):
     """Any thread may use it; several processes may open it. Raises StoreError if it cannot be read or written."""
 
-    @property
-    @abstractmethod
-    def exists(self) -> bool:
-        """Whether there is something to read."""
+    def __init__(self, place: str) -> None:
+        """`place`: where it is, for a sentence: without a secret."""
+        self.place = place
 
     @property
-    @abstractmethod
-    def place(self) -> str:
-        """Where it is, for a sentence: without a secret."""
+    def exists(self) -> bool:
+        """Whether there is something to read. Of a server only a query shows it."""
+        return True
 
     def create(self) -> None:
         """Creates the database and its tables where they do not exist."""
@@ -41,14 +40,14 @@ class Database(ABC):
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Begins a transaction that may write; it is committed, and durable, when the block ends without an error."""
-        with self._errors(), self._writing.begin() as connection:
+        with self._errors(), self._engine(writes=True).begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Begins a transaction that only reads: all its queries see one state."""
         try:
-            with self._errors(), self._reading.begin() as connection:
+            with self._errors(), self._engine(writes=False).begin() as connection:
                 yield connection
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             # A damaged disk may change a value without a trace in the structure of a file.
@@ -59,15 +58,9 @@ class Database(ABC):
     def close(self) -> None:
         """Closes its connections; a later transaction opens one again."""
 
-    @property
     @abstractmethod
-    def _writing(self) -> Engine:
-        """The engine of transactions that write."""
-
-    @property
-    @abstractmethod
-    def _reading(self) -> Engine:
-        """The engine of transactions that only read."""
+    def _engine(self, *, writes: bool) -> Engine:
+        """Returns the engine of transactions that may write, or of those that only read."""
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -95,6 +88,7 @@ class SqliteDatabase(Database):
             prepare: is called once, in a transaction, before anything is written.
             read_only: nothing is written, not even an empty file.
         """
+        super().__init__(str(path))
         self.path = path
         self._tables = tables
         self._prepare = prepare
@@ -106,15 +100,10 @@ class SqliteDatabase(Database):
         # A file has its tables from its first byte on.
         return self.path.is_file() and self.path.stat().st_size > 0
 
-    @property
-    def place(self) -> str:
-        """The path."""
-        return str(self.path)
-
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """As `Database.transaction`."""
-        if "_engine" in self.__dict__ and not self.exists:
+        if "_opened" in self.__dict__ and not self.exists:
             raise sqlite_file.unusable(self.path, "it was deleted while it was in use")
         with super().transaction() as connection:
             yield connection
@@ -135,11 +124,14 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         """Closes the file."""
-        if "_engine" in self.__dict__:
-            self._engine.dispose()
+        if "_opened" in self.__dict__:
+            self._opened.dispose()
+
+    def _engine(self, *, writes: bool) -> Engine:
+        return self._opened.execution_options(writes=writes)
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _opened(self) -> Engine:
         if not self._read_only:
             sqlite_file.create_private(self.path)
         engine = create_engine(
@@ -152,14 +144,6 @@ class SqliteDatabase(Database):
             with closing(sqlite_file.connect(self.path)) as raw:
                 raw.execute("PRAGMA journal_mode = WAL")
         return engine
-
-    @property
-    def _reading(self) -> Engine:
-        return self._engine
-
-    @cached_property
-    def _writing(self) -> Engine:
-        return self._engine.execution_options(writes=True)
 
     def _error(self, error: DBAPIError) -> StoreError:
         return sqlite_file.unusable(self.path, str(error.orig))

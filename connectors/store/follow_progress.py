@@ -3,10 +3,15 @@
 The position is folded row by row, and stored in the same transaction as the rows.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Final
 
+from pydantic import TypeAdapter
+
+from connectors.errors import UndecodableError
 from connectors.metadata.batches import FRAME, HEADER, RecordBatch
+from connectors.metadata.record_framing import control_type, framed_record
 from connectors.observations.observation import Observation, ObservationKind
 
 _SNAPSHOT_FOOTER = 4
@@ -40,6 +45,10 @@ class FollowProgress:
     snapshot: SnapshotProgress | None = None
 
 
+FOLLOW_PROGRESS: Final = TypeAdapter(FollowProgress)
+"""Its stored form: JSON."""
+
+
 def advance(position: FollowProgress | None, row: Observation) -> FollowProgress:
     """Returns the position after one more row of the same cluster."""
     before = position if position is not None else FollowProgress(observed_at_ms=row.observed_at_ms)
@@ -53,16 +62,6 @@ def advance(position: FollowProgress | None, row: Observation) -> FollowProgress
             return _after_piece(after, row)
         case _:
             return after
-
-
-def from_json(value: dict[str, Any]) -> FollowProgress:
-    """Returns the position of these fields.
-
-    Raises:
-        TypeError: the fields are not those of a FollowProgress.
-    """
-    snapshot = value.get("snapshot")
-    return FollowProgress(**{**value, "snapshot": None if snapshot is None else SnapshotProgress(**snapshot)})
 
 
 def _after_records(position: FollowProgress, row: Observation) -> FollowProgress:
@@ -116,15 +115,6 @@ def _ends_with_footer(payload: bytes) -> bool:
     batch = _last_batch(payload)
     if batch is None or not batch.is_control:
         return False
-    # The record before its key: length, attributes (one byte), timestamp delta, offset delta, key length.
-    at = _after_varint(payload, batch.body) + 1
-    for _ in range(3):
-        at = _after_varint(payload, at)
-    # A control record's key: version, type, two bytes each.
-    return int.from_bytes(payload[at + 2 : at + 4], "big") == _SNAPSHOT_FOOTER
-
-
-def _after_varint(content: bytes, at: int) -> int:
-    while at < len(content) and content[at] & 0x80:
-        at += 1
-    return at + 1
+    with suppress(UndecodableError, IndexError):
+        return control_type(payload, framed_record(payload, batch.body, batch, 0).key) == _SNAPSHOT_FOOTER
+    return False

@@ -1,13 +1,12 @@
 """JournalWriter: the only writer of a journal."""
 
-import json
 import logging
 import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +15,7 @@ from connectors.errors import JournalError, JournalInUseError
 from connectors.observations.observation import Observation
 from connectors.store import journal_file, sqlite_file
 from connectors.store.durable_file import lock
-from connectors.store.follow_progress import FollowProgress, advance, from_json
+from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, advance
 from connectors.store.journal_file import (
     END,
     INSERT,
@@ -196,12 +195,12 @@ class JournalWriter:
     def _load(self, database: sqlite3.Connection) -> None:
         self.journal_id, self.published_end = database.execute(f"SELECT id, {END} FROM journal").fetchone()
         stored = database.execute("SELECT cluster, progress FROM progress")
-        self._positions = {cluster: from_json(json.loads(text)) for cluster, text in stored}
+        self._positions = {cluster: FOLLOW_PROGRESS.validate_json(text) for cluster, text in stored}
         self._endpoints = dict(database.execute("SELECT cluster, endpoints FROM endpoints"))
         self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
 
     def _save_progress(self, database: sqlite3.Connection) -> None:
-        changed = [(cluster, json.dumps(asdict(self._positions[cluster]))) for cluster in self._changed]
+        changed = [(cluster, FOLLOW_PROGRESS.dump_json(self._positions[cluster]).decode()) for cluster in self._changed]
         database.executemany(SAVE_PROGRESS, changed)
         database.executemany(SAVE_ENDPOINTS, self._new_endpoints.items())
         self._changed.clear()

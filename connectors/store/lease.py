@@ -33,9 +33,9 @@ class JobReport:
 class Lease:
     """One job's view of the lease. Any thread may use it. Each method raises StoreError if it cannot use the database.
 
-    Each lease has a token, which grows with each new owner and is stored with each delivery. The owner's writes check
-    the token and renew the lease in their own transaction, so a job that was stopped or cut off meanwhile cannot write
-    once another job has the lease; and what a sink is sent after such a write is sent while the lease lasts.
+    Each lease has a token, which grows with each new owner. The owner's writes check the token and renew the lease in
+    their own transaction, so a job that was stopped or cut off meanwhile cannot write once another job has the lease;
+    and what a sink is sent after such a write is sent while the lease lasts.
     """
 
     def __init__(self, database: Database, job: str) -> None:
@@ -93,8 +93,8 @@ class Lease:
         with self._database.transaction() as connection:
             self.fence(connection)
 
-    def fence(self, connection: Connection) -> int:
-        """Extends the lease in a transaction that writes as its owner; returns its token.
+    def fence(self, connection: Connection) -> None:
+        """Extends the lease in a transaction that writes as its owner.
 
         Raises:
             LeaseLostError: another job has it: the transaction must not be committed.
@@ -106,7 +106,6 @@ class Lease:
             self._token = None
             raise LeaseLostError("another job that shares the store notifies now")
         self._valid_until = began + LEASE_S
-        return self._token
 
     def give_up(self) -> None:
         """Ends the lease at once, so that another job can take it."""

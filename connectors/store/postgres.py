@@ -57,36 +57,24 @@ class PostgresDatabase(Database):
 
     def __init__(self, place: PostgresPlace, prepare: Prepare, *, read_only: bool = False) -> None:
         """Connects to nothing yet; `prepare` is called once in each process, and never with `read_only`."""
+        super().__init__(f"the store {place}")
         self._at = place
         self._prepare = prepare
         self._prepared = read_only
 
-    @property
-    def exists(self) -> bool:
-        """True: only the server knows, and a query that fails says so."""
-        return True
-
-    @property
-    def place(self) -> str:
-        """Host, port and name of the database."""
-        return f"the store {self._at}"
-
     def close(self) -> None:
         """Closes nothing: other parts of the process may use the same connections (`close_connections`)."""
 
-    @property
-    def _writing(self) -> Engine:
+    def _engine(self, *, writes: bool) -> Engine:
         engine = _engine(self._at)
+        if not writes:
+            return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         if not self._prepared:
             with engine.begin() as connection:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})")
                 self._prepare(connection)
             self._prepared = True
         return engine
-
-    @property
-    def _reading(self) -> Engine:
-        return _engine(self._at).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def _error(self, error: DBAPIError) -> StoreError:
         code = getattr(error.orig, "sqlstate", None)

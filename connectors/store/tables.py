@@ -65,8 +65,6 @@ DELIVERIES = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("sink", String, primary_key=True),
     Column("status", String, nullable=False),
-    # Of the lease under which it was last sent; none where one job notifies.
-    Column("token", BigInteger),
 )
 """The status of each transition for each sink."""
 

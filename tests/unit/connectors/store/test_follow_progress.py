@@ -1,11 +1,9 @@
 """FollowProgress: where a restarted follower continues."""
 
-import json
-from dataclasses import asdict
 from functools import reduce
 
 from connectors.observations.observation import Observation
-from connectors.store.follow_progress import FollowProgress, SnapshotProgress, advance, from_json
+from connectors.store.follow_progress import FOLLOW_PROGRESS, FollowProgress, SnapshotProgress, advance
 from tests.unit.connectors.store.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
@@ -13,7 +11,7 @@ def after(*rows: Observation) -> FollowProgress:
     """The position after these rows. Also checks that it survives its stored form."""
     position = reduce(advance, rows, None)
     assert position is not None
-    assert from_json(json.loads(json.dumps(asdict(position)))) == position
+    assert FOLLOW_PROGRESS.validate_json(FOLLOW_PROGRESS.dump_json(position)) == position
     return position
 
 

@@ -209,7 +209,7 @@ def test_a_lease_that_expired_is_taken_and_its_former_owner_can_write_nothing(
     with pytest.raises(LeaseLostError):
         ledger.record([alert("quorum")], Millis(NOON_MS))
     with pytest.raises(LeaseLostError):
-        ledger.begin_call("slack", [], {})
+        ledger.begin_call("slack", {})
     assert Ledger(job_database(place), second).history() == ()
 
 
@@ -239,17 +239,6 @@ def test_a_restarted_job_takes_its_own_lease_at_once_with_a_new_token(
     assert after.take()
     with pytest.raises(LeaseLostError):
         before.renew()
-
-
-def test_each_delivery_has_the_token_of_its_lease(server: PostgresServer, place: PostgresPlace) -> None:
-    lease = lease_of(place, "first")
-    lease.take()
-    lease.take()
-    ledger = Ledger(job_database(place), lease)
-    ledger.add_sink("slack")
-    ledger.record([alert("quorum")], Millis(NOON_MS))
-    ledger.begin_call("slack", [alert("quorum").key], {})
-    assert server.sql("SELECT token, status FROM deliveries", name_of(place)) == "2|pending"
 
 
 def test_of_ten_jobs_that_take_the_lease_at_once_one_has_it(place: PostgresPlace) -> None:

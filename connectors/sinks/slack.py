@@ -7,7 +7,6 @@ severe joined it, or if it is repeated. With an incoming webhook nothing can be 
 message.
 """
 
-import hashlib
 import json
 import logging
 import time
@@ -32,6 +31,7 @@ from rules.notifications.notification import Notification, NotifyReason
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
+    from slack_sdk.web import SlackResponse
 
 _API_URL = "https://slack.com/api/"
 _SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
@@ -125,8 +125,8 @@ class SlackMessageRecord:
     channel: str
     ts: str
     """Slack's id of the message within the channel."""
-    digest: str
-    """Identifies the notification that was sent last, completely."""
+    newest: str
+    """The id of the notification that was sent last, completely."""
 
 
 _MESSAGE = TypeAdapter(SlackMessageRecord)
@@ -155,27 +155,25 @@ class SlackSink(SerialSink[SlackDocument]):
         client = _client(token, self._section, left_s)
         try:
             self._update_or_post(client, notification, document)
-        except _NoResponse as problem:
-            return problem.outcome
         except _SlackError as error:
-            return _outcome_of_error(error, token)
+            return error.response if isinstance(error.response, Retry) else _outcome_of_error(error.response, token)
         return Delivered()
 
     def _update_or_post(self, client: "WebClient", notification: Notification, document: SlackDocument) -> None:
-        incident, digest = notification.incident, _digest(notification)
+        incident = notification.incident
         message = self._messages.get(incident)
         if message is not None and not _updated(client, message, document):
             message = None
         if message is None:
             response = _sent(client.chat_postMessage, document, channel=self._channel)
             # Stored immediately: a later failure must not post the message again.
-            message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], digest=digest)
-        elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
+            message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], newest=notification.id)
+        elif message.newest != notification.id:
             broadcast = notification.worse or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             client.chat_postMessage(
                 channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **document.reply
             )
-        self._messages.put(incident, replace(message, digest=digest))
+        self._messages.put(incident, replace(message, newest=notification.id))
 
 
 def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDocument) -> bool:
@@ -183,7 +181,7 @@ def _updated(client: "WebClient", message: SlackMessageRecord, document: SlackDo
     try:
         _sent(client.chat_update, document, channel=message.channel, ts=message.ts)
     except _SlackError as error:
-        if _code(error) in _NOT_EDITABLE:
+        if error.code in _NOT_EDITABLE:
             return False
         raise
     return True
@@ -194,7 +192,7 @@ def _sent(method: Callable[..., Any], document: SlackDocument, **place: str) -> 
     try:
         return method(**place, **document.message)
     except _SlackError as error:
-        if _code(error) not in _INVALID_MESSAGE:
+        if error.code not in _INVALID_MESSAGE:
             raise
         return method(**place, **document.plain)
 
@@ -229,20 +227,13 @@ class SlackWebhookSink(SerialSink[SlackDocument]):
         return outcome_of_response(response, url, [url], server="Slack")
 
 
-class _NoResponse(Exception):
-    """The request failed before Slack responded."""
-
-    def __init__(self, outcome: Retry) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
-
-
 class _SlackError(Exception):
-    """Slack responded with an error."""
+    """Slack responded with an error, or not at all."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: "SlackResponse | Retry") -> None:
         super().__init__()
         self.response = response
+        self.code = None if isinstance(response, Retry) else _code(response)
 
 
 def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
@@ -264,16 +255,15 @@ def _client(token: str, section: SlackSection, seconds: float) -> "WebClient":
             left_s = max(0.0, until - time.monotonic())
             response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=section.ca_file)
             if isinstance(response, Retry):
-                raise _NoResponse(response)
+                raise _SlackError(response)
             return {"status": response.status, "headers": response.headers, "body": response.text}
 
     return SingleCallSlack(token=token, base_url=section.api_url, logger=_SDK_LOG, retry_handlers=[])
 
 
-def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:
-    response = error.response
+def _outcome_of_error(response: "SlackResponse", token: str) -> Outcome:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    code = _code(error)
+    code = _code(response)
     if response.status_code != 200:
         message = excerpt(code, token)
         return outcome_of_status(response.status_code, retry_after=headers.get("retry-after"), message=message)
@@ -283,12 +273,5 @@ def _outcome_of_error(error: "_SlackError", token: str) -> Outcome:
     return Retry(reason=f"Slack error: {meaning}")
 
 
-def _code(error: "_SlackError") -> str:
-    return str(error.response.get("error") or "no error code")
-
-
-def _digest(notification: Notification) -> str:
-    """Identifies the content of a notification; all repetitions have the same digest."""
-    transitions = [tuple(map(str, alert.key)) for alert in notification.new_transitions]
-    text = repr((notification.reason.value, transitions))
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+def _code(response: "SlackResponse") -> str:
+    return str(response.get("error") or "no error code")

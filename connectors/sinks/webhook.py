@@ -118,7 +118,7 @@ def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks
     root = notification.root
     return {
         "version": 1,
-        "notice": _notification_id(notification),
+        "notice": notification.id,
         "incident": notification.incident,
         "reason": notification.reason.value,
         "state": notification.state.value,
@@ -147,10 +147,3 @@ def host_of(url: Secret) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError("invalid url: write https://HOST/PATH")
     return f"{parts.hostname}{port}"
-
-
-def _notification_id(notification: Notification) -> str:
-    """Returns the same id for the same new transitions; each repetition has its own id, also if it is sent again."""
-    transitions = [tuple(map(str, alert.key)) for alert in notification.new_transitions]
-    text = repr([notification.incident, notification.reason.value, transitions or notification.repeats_ms])
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]

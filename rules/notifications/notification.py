@@ -4,6 +4,7 @@ An incident is a group of alerts with one root cause: see `rules.notifications.i
 (a file, a topic) gets one notification for each transition, as an incident of one alert.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,6 +112,16 @@ class Notification:
     """What `escalations` may have been when the sink was notified last: those pages are superseded."""
     repeats_ms: Millis | None = None
     """Of a repeated notification: when the sink was notified before."""
+
+    @property
+    def id(self) -> str:
+        """32 hex digits: the same for the same new transitions, also if they are sent again.
+
+        Each repetition has its own, also if it is sent again.
+        """
+        transitions = [tuple(map(str, alert.key)) for alert in self.new_transitions]
+        text = repr([self.incident, self.reason.value, transitions or self.repeats_ms])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @property
     def root(self) -> Alert:

@@ -62,9 +62,10 @@ def job_alert(
     )
 
 
-def firing_job_alert(firing: Iterable[Alert], subject: str) -> Alert | None:
-    """Returns the alert of the cluster `kraftwatch` with this subject, of the firing alerts of the ledger."""
-    return next((each for each in firing if (each.cluster_id, each.subject) == (JOB_CLUSTER_ID, subject)), None)
+def firing_job_alerts(firing: Iterable[Alert], *beginnings: str) -> dict[str, Alert]:
+    """Returns by subject the firing alerts of the cluster `kraftwatch` whose subject has one of the beginnings."""
+    own = (each for each in firing if each.cluster_id == JOB_CLUSTER_ID)
+    return {each.subject: each for each in own if each.subject.startswith(beginnings)}
 
 
 def resolved_alert(firing: Alert, now_ms: Millis, now: str) -> Alert:
@@ -90,11 +91,7 @@ class SinkFailureAlerts:
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         """`firing`: the firing alerts of the ledger."""
-        self._firing = {
-            alert.subject: alert
-            for alert in firing
-            if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
-        }
+        self._firing = firing_job_alerts(firing, _SUBJECT_PREFIX)
         self._since_ms: dict[str, Millis] = {}
         self._evaluated_ms = Millis(0)
 
@@ -217,7 +214,7 @@ class CutOffAlerts:
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         """`firing`: the firing alerts of the ledger."""
-        self._firing = firing_job_alert(firing, CUT_OFF_SUBJECT)
+        self._firing = firing_job_alerts(firing, CUT_OFF_SUBJECT).get(CUT_OFF_SUBJECT)
         self._few_since_ms: Millis | None = None
         """Since when fewer than half are blind while the alert fires."""
         self._held = self._listed()

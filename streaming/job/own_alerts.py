@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.delivery.job_alerts import firing_job_alert, job_alert, resolved_alert
+from connectors.delivery.job_alerts import firing_job_alerts, job_alert, resolved_alert
 from connectors.relay.relay_message import RefusedPart
 from connectors.wall_clock import StepDetector, steady_ms, wall_ms
 from rules.alert import Alert
@@ -14,7 +14,7 @@ from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import CLUSTERS, JOB_CLUSTER_ID
+from rules.notifications.route import CLUSTERS
 from streaming.metrics.batch_stats import DeliveredBatch
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class ClockSteps:
         wall: Callable[[], Millis] = wall_ms,
     ) -> None:
         """`firing`: the firing alerts of the ledger; `steady` returns milliseconds that only grow."""
-        self._alert = firing_job_alert(firing, _CLOCK)
+        self._alert = firing_job_alerts(firing, _CLOCK).get(_CLOCK)
         self._steady, self._wall = steady, wall
         self._steps = StepDetector(steady)
         self._steps.step_ms(wall())
@@ -103,11 +103,8 @@ class RelaySilence:
 
     def __init__(self, firing: Sequence[Alert], *, clock: Callable[[], float] = time.monotonic) -> None:
         """`firing`: the firing alerts of the ledger; `clock` returns seconds that only grow."""
-        self.firing = {
-            alert.subject.removeprefix(_RELAY): alert
-            for alert in firing
-            if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_RELAY)
-        }
+        own = firing_job_alerts(firing, _RELAY)
+        self.firing = {subject.removeprefix(_RELAY): alert for subject, alert in own.items()}
         """By cluster."""
         self._clock = clock
         self._since: dict[str, float] = {}
@@ -193,11 +190,7 @@ class RefusedRows:
 
     def __init__(self, firing: Sequence[Alert], *, clock: Callable[[], float] = time.monotonic) -> None:
         """`firing`: the firing alerts of the ledger; `clock` returns seconds that only grow."""
-        self._firing = {
-            alert.subject: alert
-            for alert in firing
-            if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith((_ROWS, _MESSAGES))
-        }
+        self._firing = firing_job_alerts(firing, _ROWS, _MESSAGES)
         self._clock = clock
         self._newest: dict[str, float] = {}
         """When the newest row of each subject was refused; after a restart, when the alert was first evaluated."""

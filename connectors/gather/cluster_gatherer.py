@@ -18,7 +18,6 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.observations.observation import ObservationFailed, ObservationsAudited
 from connectors.wall_clock import RowClock, wall_ms
 from rules.model.monitoring import ObservationSource, Reason
@@ -48,8 +47,7 @@ class ClusterGatherer:
         """
         self._cluster = cluster
         self._loop = loop
-        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        self.client = Client(loop, cluster, resolver=resolver, rate_limiter=rate_limiter)
+        self.client = Client(loop, cluster, rate_limiter)
         configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
         self._nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
@@ -102,27 +100,22 @@ class ClusterGatherer:
     async def _follow_log(self) -> None:
         if self._log_follower is not None:
             self._position = self._log_follower.position
+        limit = self._cluster.max_snapshot_bytes
         self._log_follower = LogFollower(
-            self._loop,
-            self.client,
-            self._nodes,
-            self._writer,
-            start=self._position,
-            max_snapshot_bytes=self._cluster.max_snapshot_bytes,
+            self.client, self._nodes, self._writer, start=self._position, max_snapshot_bytes=limit
         )
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:
-        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer)
+        self._quorum_poll = QuorumPoll(self.client, self._nodes, self._writer)
         await self._quorum_poll.run()
 
     async def _probe_endpoints(self) -> None:
-        probe = EndpointProbe(self._loop, self.client, self._nodes, timeout_ms=self._cluster.request_timeout_ms)
-        await probe.run(self._writer)
+        await EndpointProbe(self.client, self._nodes).run(self._writer)
 
     async def _poll_leader_views(self) -> None:
         interval_ms = self._cluster.view_interval_ms
-        await LeaderViewPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms).run()
+        await LeaderViewPoll(self.client, self._nodes, self._writer, interval_ms=interval_ms).run()
 
 
 async def supervised(

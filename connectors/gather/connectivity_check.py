@@ -12,7 +12,6 @@ from connectors.kafka.client import Client, short_client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.cluster_id_lookup import ClusterDescription, query_cluster
 from connectors.kafka.error_classification import classify
-from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
     FetchResult,
     describe_quorum_request,
@@ -58,12 +57,12 @@ class ConnectivityCheck:
 def check_connectivity(cluster: ClusterConnection) -> Sequence[ConnectivityCheck]:
     """Checks every configured address, then every controller that they report. Blocks for some request timeouts."""
     with short_client(cluster) as (loop, client):
-        return loop.run(_Checker(loop, client, cluster).run)
+        return loop.run(_Checker(client, cluster).run)
 
 
 class _Checker:
-    def __init__(self, loop: EventLoop, client: Client, cluster: ClusterConnection) -> None:
-        self._loop = loop
+    def __init__(self, client: Client, cluster: ClusterConnection) -> None:
+        self._loop = client.loop
         self._client = client
         self._cluster = cluster
 

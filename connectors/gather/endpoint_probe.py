@@ -14,7 +14,6 @@ from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client, short_client
 from connectors.kafka.cluster_connection import Address, ClusterConnection
-from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.transport import connect
 from connectors.observations.observation import EndpointProbed
@@ -43,18 +42,10 @@ _CONNECTION = {
 class EndpointProbe:
     """Probes one cluster's endpoints. `run` ends only because of a bug, and can then be called again."""
 
-    def __init__(
-        self,
-        loop: EventLoop,
-        client: Client,
-        nodes: NodeDirectory,
-        *,
-        timeout_ms: int,
-    ) -> None:
-        self._loop = loop
+    def __init__(self, client: Client, nodes: NodeDirectory) -> None:
+        self._loop = client.loop
         self._client = client
         self._nodes = nodes
-        self._timeout_s = timeout_ms / 1000
         self._results: dict[ProbeTarget, tuple[EndpointProbed, float]] = {}
         """The last probe of each endpoint that accepts connections, and when to identify the node again."""
 
@@ -103,7 +94,7 @@ class EndpointProbe:
             return replace(probed, resolution=resolution, detail=problem.detail), problem if resolver_failed else None
         probed = replace(probed, addresses=addresses)
         try:
-            deadline = self._loop.now() + self._timeout_s
+            deadline = self._loop.now() + self._client.setup_s
             (await connect(self._loop, addresses, target.endpoint.port, deadline=deadline)).close()
         except ObservationError as problem:
             self._results.pop(target, None)
@@ -172,7 +163,7 @@ def probe_once(
     probes: dict[ProbeTarget, EndpointProbed] = {}
     with short_client(cluster) as (loop, client):
         nodes = NodeDirectory(configured=(), cluster_id=cluster.cluster_id)
-        probe = EndpointProbe(loop, client, nodes, timeout_ms=cluster.request_timeout_ms)
+        probe = EndpointProbe(client, nodes)
 
         async def keep(target: ProbeTarget) -> None:
             probed, _ = await probe.probe(target)

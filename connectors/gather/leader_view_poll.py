@@ -12,7 +12,6 @@ from connectors.gather.observation_writer import ObservationWriter, failure
 from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
-from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
     FetchResult,
     empty_fetch_request,
@@ -48,10 +47,8 @@ _STARTUP_ROUNDS = 20
 class LeaderViewPoll:
     """Polls one cluster's controllers. `run` ends only because of a bug, and can then be called again."""
 
-    def __init__(
-        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int
-    ) -> None:
-        self._loop = loop
+    def __init__(self, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int) -> None:
+        self._loop = client.loop
         self._client = client
         self._nodes = nodes
         self._output = output

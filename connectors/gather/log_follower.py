@@ -29,7 +29,7 @@ from connectors.kafka.error_classification import (
     UNKNOWN_LEADER_EPOCH,
     error_from_code,
 )
-from connectors.kafka.event_loop import EventLoop, WorkBudget
+from connectors.kafka.event_loop import WorkBudget
 from connectors.kafka.messages import (
     FetchResult,
     fetch_request,
@@ -61,7 +61,6 @@ class LogFollower:
 
     def __init__(
         self,
-        loop: EventLoop,
         client: Client,
         nodes: NodeDirectory,
         output: ObservationWriter,
@@ -70,18 +69,18 @@ class LogFollower:
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
     ) -> None:
         """`max_snapshot_bytes` is the largest snapshot that is read."""
-        self._loop = loop
+        self._loop = client.loop
         self._client = client
         self._nodes = nodes
         self._output = output
-        self._work = WorkBudget(loop)
+        self._work = WorkBudget(client.loop)
         self._buffer = CommitBuffer(start)
         self.position = start
         """The position after the last committed batch that was written."""
         self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
-        self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(loop, self._query_leader)
+        self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(client.loop, self._query_leader)
         self._next_search_at = 0.0
         self._searches = 0
         self._last_write_at = 0.0

@@ -16,7 +16,6 @@ from connectors.kafka.client import Client
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import query_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
 from connectors.observations.observation import QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
@@ -32,15 +31,9 @@ class QuorumPoll:
     """Polls one cluster. `run` ends only because of a bug, and can then be called again."""
 
     def __init__(
-        self,
-        loop: EventLoop,
-        client: Client,
-        nodes: NodeDirectory,
-        output: ObservationWriter,
-        *,
-        interval_ms: int = 1_000,
+        self, client: Client, nodes: NodeDirectory, output: ObservationWriter, *, interval_ms: int = 1_000
     ) -> None:
-        self._loop = loop
+        self._loop = client.loop
         self._client = client
         self._nodes = nodes
         self._output = output
@@ -52,7 +45,7 @@ class QuorumPoll:
         self._is_polling = False
         self._requested: Any = None
         """The timer of the requested poll."""
-        self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(loop, self._poll_address)
+        self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(client.loop, self._poll_address)
         self._identify_at = 0.0
         self._query_all_at = 0.0
         self._last_results: dict[Address, QuorumPolled | ObservationError] = {}

@@ -5,7 +5,7 @@ after any error it starts an endless Metadata bootstrap, which controllers do no
 a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -37,29 +37,14 @@ MAX_CONNECTIONS = 512
 class _Connection(KafkaConnection):  # type: ignore[misc]
     """A connection that counts its requests and waits for the rate limiter before it logs in."""
 
-    def __init__(
-        self,
-        loop: EventLoop,
-        address: Address,
-        rate_limiter: RateLimiter,
-        options: Mapping[str, Any],
-        *,
-        setup_s: float,
-        work: WorkBudget,
-        kerberos: KerberosLogins,
-    ) -> None:
+    def __init__(self, client: "Client", address: Address) -> None:
         super().__init__(
-            loop.net,
+            client.loop.net,
             node_id=str(address),
             max_in_flight_requests_per_connection=2,
-            **kafka_python_options(options),
+            **kafka_python_options(client.options),
         )
-        self.rate_limiter = rate_limiter
-        self._options = options
-        self._loop = loop
-        self._setup_s = setup_s
-        self._work = work
-        self._kerberos = kerberos
+        self._client = client
         self._is_decoding = False
         self._limits: dict[Future, TimeLimit] = {}
         """Of the requests that are not answered yet."""
@@ -82,11 +67,11 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         if not self.closed and self.parser.large is not None and not self._is_decoding:
             self._is_decoding = True
             self.transport.pause_reading()
-            self._loop.spawn(self._decode(self.parser.large))
+            self._client.loop.spawn(self._decode(self.parser.large))
 
     async def _decode(self, response: ReceivedResponse) -> None:
         try:
-            decoded = await self._work.run(len(response.content), response.decode)
+            decoded = await self._client.work.run(len(response.content), response.decode)
         except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end
             self.close(response_failure(problem))
             return
@@ -104,26 +89,27 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         # Acquired here and not together with ApiVersions: otherwise paused nodes that resume would all receive a
         # login within the same second.
-        await self.rate_limiter.acquire(self._loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3))
+        loop, requests = self._client.loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3)
+        await self._client.rate_limiter.acquire(loop, requests)
         # Read here because a listener with a session lifetime requires re-authentication on the same connection
         # (KIP-368).
-        self.config.update(sasl_password(self._options))
+        self.config.update(sasl_password(self._client.options))
         if self.config["sasl_mechanism"] == "GSSAPI":
-            self.config.update(await self._kerberos.prepared(self.transport.host, self.config))
-        await super()._sasl_authenticate(self._loop.now() + self._setup_s)
+            self.config.update(await self._client.kerberos.prepared(self.transport.host, self.config))
+        await super()._sasl_authenticate(loop.now() + self._client.setup_s)
 
     def _request_timed_out(self, future: Any, sent_at: float, timeout_at: float) -> None:
         extension_s = self._limits[future].extension_s() if future in self._limits else 0.0
         if extension_s and not self.closed:
             extended = partial(self._request_timed_out, future, sent_at, timeout_at + extension_s)
-            self._loop.net.call_later(extension_s, lambda: extended())
+            self._client.loop.net.call_later(extension_s, lambda: extended())
         else:
             super()._request_timed_out(future, sent_at, timeout_at)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
-        self.rate_limiter.count_request()
+        self._client.rate_limiter.count_request()
         future = Future() if future is None else future
-        self._limits[future] = TimeLimit(self._loop.net)
+        self._limits[future] = TimeLimit(self._client.loop.net)
         future.add_both(lambda _: self._limits.pop(future, None))
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
@@ -131,18 +117,16 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
 class Client:
     """Sends requests to the nodes of one cluster. All methods run in the event loop's thread."""
 
-    def __init__(
-        self, loop: EventLoop, cluster: ClusterConnection, *, resolver: Resolver, rate_limiter: RateLimiter
-    ) -> None:
+    def __init__(self, loop: EventLoop, cluster: ClusterConnection, rate_limiter: RateLimiter) -> None:
         """Opens no connection yet."""
-        self._loop = loop
-        self._options = {"client_id": "kraftwatch", **cluster.options}
+        self.loop = loop
+        self.options = {"client_id": "kraftwatch", **cluster.options}
         self.timeout_ms = cluster.request_timeout_ms
-        self._setup_s = cluster.request_timeout_ms / 1000
-        self.resolver = resolver
-        self._rate_limiter = rate_limiter
-        self._work = WorkBudget(loop)
-        self._kerberos = KerberosLogins(loop, timeout_s=self._setup_s)
+        self.setup_s = cluster.request_timeout_ms / 1000
+        self.resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        self.rate_limiter = rate_limiter
+        self.work = WorkBudget(loop)
+        self.kerberos = KerberosLogins(loop, timeout_s=self.setup_s)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff = AddressBackoff(loop.now)
         self._closed = False
@@ -161,14 +145,14 @@ class Client:
         Raises:
             ObservationError: no response. While the address is backed off, the previous failure is raised again.
         """
-        timeout_s = self._setup_s if timeout_ms is None else timeout_ms / 1000
+        timeout_s = self.setup_s if timeout_ms is None else timeout_ms / 1000
         connection = await self._connection(source, address)
-        await self._rate_limiter.acquire(self._loop)
+        await self.rate_limiter.acquire(self.loop)
         response = TypedFuture[Any](connection.send_request(request, request_timeout_ms=timeout_s * 1000))
         try:
             if connection.is_logging_in:
                 # kafka-python keeps the request until the login is complete, without a timer.
-                result = await self._loop.wait_for(response, timeout_s + _GRACE_S)
+                result = await self.loop.wait_for(response, timeout_s + _GRACE_S)
             else:
                 result = await response.get()
         except kafka_errors.IncompatibleBrokerVersion as problem:
@@ -197,13 +181,13 @@ class Client:
 
         Returns None without TLS, or if the handshake fails.
         """
-        if self._options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
+        if self.options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
             return None
         try:
             addresses = await self.resolver.addresses(address.host)
-            deadline = self._loop.now() + self._setup_s
-            sock = await connect(self._loop, addresses, address.port, deadline=deadline)
-            return await presented_certificate(self._loop, sock, address.host, deadline=deadline)
+            deadline = self.loop.now() + self.setup_s
+            sock = await connect(self.loop, addresses, address.port, deadline=deadline)
+            return await presented_certificate(self.loop, sock, address.host, deadline=deadline)
         except Exception:  # noqa: BLE001 - whatever the node sends, it has presented no certificate
             return None
 
@@ -229,7 +213,7 @@ class Client:
         if existing is None:
             if (problem := self._backoff.problem(address)) is not None:
                 raise problem
-            existing = self._loop.spawn(self._open(address))
+            existing = self.loop.spawn(self._open(address))
         # The newest is the last: the first is the one that was unused for the longest time.
         self._connections.pop(key, None)
         self._connections[key] = existing
@@ -242,27 +226,19 @@ class Client:
         connection: _Connection | None = None
         try:
             addresses = await self.resolver.addresses(address.host)
-            deadline = self._loop.now() + self._setup_s
-            sock = await connect(self._loop, addresses, address.port, deadline=deadline)
-            transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
-            await self._rate_limiter.acquire(self._loop)
-            deadline = self._loop.now() + self._setup_s
-            connection = _Connection(
-                self._loop,
-                address,
-                self._rate_limiter,
-                self._options,
-                setup_s=self._setup_s,
-                work=self._work,
-                kerberos=self._kerberos,
-            )
+            deadline = self.loop.now() + self.setup_s
+            sock = await connect(self.loop, addresses, address.port, deadline=deadline)
+            transport = await secure(self.loop, sock, address.host, self.options, deadline=deadline)
+            await self.rate_limiter.acquire(self.loop)
+            deadline = self.loop.now() + self.setup_s
+            connection = _Connection(self, address)
             connection.connection_made(transport)
             await connection.initialize(timeout_at=deadline)
             await connection.init_future
             self._require_open()
         except BaseException as problem:
             # BaseException: the socket must be closed also when the loop ends while the connection is being opened.
-            failure = with_expiry(classify(problem), self._options)
+            failure = with_expiry(classify(problem), self.options)
             if connection is not None:
                 connection.close(failure)
             if transport is not None:
@@ -284,8 +260,7 @@ def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client
     """Yields an event loop and a client of its own for a few requests to a cluster."""
     loop = EventLoop()
     try:
-        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+        client = Client(loop, cluster, RateLimiter())
         try:
             yield loop, client
         finally:

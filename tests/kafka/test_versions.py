@@ -16,7 +16,6 @@ from connectors.kafka.cluster_connection import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
 from connectors.kafka.request_pacing import RateLimiter
-from connectors.kafka.resolver import Resolver
 from connectors.observations.observation import ObservationFailed, ObservationKind, from_json
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
@@ -159,9 +158,7 @@ def old_epoch_fetch(quorum: Lab) -> FetchResult:
     )
     host, _, port = quorum.bootstrap[0].rpartition(":")
     loop = EventLoop()
-    client = Client(
-        loop, cluster_of(quorum), resolver=Resolver(loop, resolve={}, hosts_file=None), rate_limiter=RateLimiter()
-    )
+    client = Client(loop, cluster_of(quorum), RateLimiter())
     try:
 
         async def send() -> FetchResult:

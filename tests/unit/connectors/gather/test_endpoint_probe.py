@@ -74,14 +74,14 @@ class ProbeRunner:
         cluster = ClusterConnection(
             name="a", bootstrap=(("c1.test", port),), request_timeout_ms=timeout_ms, options=options or {}
         )
-        resolver = Resolver(self.loop, resolve={}, hosts_file=None, dns=dns)
-        self.client = Client(self.loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+        self.client = Client(self.loop, cluster, RateLimiter())
+        self.client.resolver = Resolver(self.loop, resolve={}, hosts_file=None, dns=dns)
         nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
         voter = Voter(
             key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="CONTROLLER", host="c1.test", port=port),)
         )
         nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
-        probe = EndpointProbe(self.loop, self.client, nodes, timeout_ms=timeout_ms)
+        probe = EndpointProbe(self.client, nodes)
 
         async def run_until_probed() -> None:
             self.loop.spawn(probe.run(self.output, interval_ms=interval_ms))
@@ -220,14 +220,14 @@ def test_a_node_that_refuses_the_cluster_id_is_of_another_cluster(
 
 
 def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop: EventLoop) -> None:
-    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
-    client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),), request_timeout_ms=1_000)
+    client = Client(loop, cluster, RateLimiter())
+    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
     nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
     voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
     nodes.update_from_event(VotersReplaced(at=AT, voters=(voter,)))
     output = RecordedProbes()
-    probe = EndpointProbe(loop, client, nodes, timeout_ms=1_000)
+    probe = EndpointProbe(client, nodes)
 
     async def until_recorded() -> None:
         loop.spawn(probe.run(output, interval_ms=50))

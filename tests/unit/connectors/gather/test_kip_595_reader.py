@@ -178,7 +178,7 @@ def test_a_node_of_another_cluster_does_not_delay_the_search_among_the_others(lo
 
     controllers = RecordingLogClient(loop, {C1: of_another_cluster, C2: follower_response(-1, None)})
     output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id="x")
-    follower = LogFollower(loop, controllers, nodes, output)  # type: ignore[arg-type]
+    follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(follower.run())
@@ -195,7 +195,7 @@ def test_all_controllers_are_queried_about_once_a_second_until_one_leads(loop: E
     scripts = {C1: follower_response(-1, None), C2: follower_response(-1, None)}
     controllers = RecordingLogClient(loop, scripts)
     output, nodes = RecordedLog(), NodeDirectory(configured=(C1, C2), cluster_id=None)
-    follower = LogFollower(loop, controllers, nodes, output)  # type: ignore[arg-type]
+    follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(follower.run())

@@ -173,7 +173,7 @@ def run_poll(
     within_s: float = 8,
 ) -> RecordedLeaderViews:
     output = RecordedLeaderViews()
-    poll = LeaderViewPoll(loop, controllers, nodes, output, interval_ms=interval_ms)  # type: ignore[arg-type]
+    poll = LeaderViewPoll(controllers, nodes, output, interval_ms=interval_ms)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(poll.run())

@@ -127,7 +127,7 @@ def follow(
 ) -> RecordedLog:
     output = RecordedLog()
     nodes = NodeDirectory(configured=configured, cluster_id="x")
-    follower = LogFollower(loop, controllers, nodes, output, start=start)  # type: ignore[arg-type]
+    follower = LogFollower(controllers, nodes, output, start=start)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(follower.run())
@@ -149,7 +149,7 @@ def test_records_that_were_not_written_when_the_task_failed_are_fetched_again(
     controllers = ScriptedLogClient(loop, {C1: leader_response(LOG, end=4)})
     output = RecordedLog()
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    follower = LogFollower(loop, controllers, nodes, output)  # type: ignore[arg-type]
+    follower = LogFollower(controllers, nodes, output)  # type: ignore[arg-type]
 
     def fails(*_: object, **__: object) -> RedactedBatches:
         raise RuntimeError("can't start new thread")

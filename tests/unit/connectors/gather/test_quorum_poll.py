@@ -116,7 +116,7 @@ def poll(
 ) -> tuple[RecordedPolls, ScriptedPollClient]:
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
     nodes = NodeDirectory(configured=tuple(scripts), cluster_id=cluster_id)
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(poll.run())
@@ -131,7 +131,7 @@ def test_polls_after_a_delay_of_the_loop_are_where_they_would_have_been(loop: Ev
     """All clusters of a process are delayed together: polls at once would be polls at once from then on."""
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
     began = loop.now()
 
     async def main() -> None:
@@ -168,7 +168,7 @@ def test_of_several_requests_for_a_poll_the_newest_counts(loop: EventLoop) -> No
     """The time at which a hold ends may be another one after each evaluation."""
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response})
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
     began = loop.now()
 
     async def main() -> None:
@@ -224,7 +224,7 @@ def test_a_leader_that_a_fetch_reports_is_polled_instead_of_the_one_that_answere
     scripts = {C1: leader_response, C2: follower_response, C3: leader_response}
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
     nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(poll.run())
@@ -244,7 +244,7 @@ def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_n
         output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
         nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
         nodes.leader = C3
-        poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+        poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
         async def main() -> None:
             loop.spawn(poll.run())
@@ -271,7 +271,7 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     controllers = ScriptedPollClient(loop, {C1: forward_except_once, C2: forward}, delay_s={C2: 0.01})
     output = RecordedPolls(loop)
     nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(poll.run())
@@ -287,7 +287,7 @@ def test_the_leader_is_polled_first_although_another_node_answered_before(loop: 
     """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response, C2: leader_response})
     nodes = NodeDirectory(configured=(C1,), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(poll.run())

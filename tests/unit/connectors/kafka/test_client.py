@@ -69,8 +69,8 @@ def client_of(
     rate_limiter: RateLimiter | None = None,
 ) -> Client:
     cluster = ClusterConnection(name="a", bootstrap=(("localhost", 1),), options=options, request_timeout_ms=timeout_ms)
-    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    client = Client(loop, cluster, resolver=resolver, rate_limiter=rate_limiter or RateLimiter())
+    client = Client(loop, cluster, rate_limiter or RateLimiter())
+    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
     _OPEN.append(client)
     return client
 

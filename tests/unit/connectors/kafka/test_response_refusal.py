@@ -85,8 +85,9 @@ def client_of(loop: EventLoop, options: dict[str, str | int | bool | None] | Non
     cluster = ClusterConnection(
         name="a", bootstrap=(("localhost", 1),), request_timeout_ms=AMPLE_MS, options=options or {}
     )
-    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
-    return Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+    client = Client(loop, cluster, RateLimiter())
+    client.resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
+    return client
 
 
 def response(loop: EventLoop, behaviour: Callable[[Any], None], api: int = DESCRIBE_QUORUM) -> Any:

@@ -125,21 +125,3 @@ def test_sink_gets_the_test_with_a_severity_of_its_route(tmp_path: Path) -> None
 
 def severities(file: Path) -> list[str]:
     return [json.loads(line)["severity"] for line in file.read_text().splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--severity", "loud"], "--severity loud: expected critical, warning or info"),
-    ],
-)
-def test_invalid_severity_is_refused(tmp_path: Path, options: list[str], sentence: str) -> None:
-    ended = send_test(tmp_path, ["console"], *options)
-    assert str(ended.exception) == sentence
-
-
-def test_severity_without_a_test_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "kraftwatch.yaml"
-    file.write_text("clusters: [{name: prod, bootstrap: ['c1:9093']}]\n")
-    ended = CliRunner().invoke(app, ["config", "check", str(file), "--severity", "info"])
-    assert str(ended.exception) == "--severity is the severity of the test notification: give --send-test too"

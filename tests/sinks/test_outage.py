@@ -1,36 +1,26 @@
 """A sink that is unreachable for an hour loses nothing and repeats nothing afterwards; the job restarts in between.
 
 The hour is simulated: a delivery gets the clock as an argument. The services are real servers on loopback that accept
-only what the real ones accept; Alertmanager is Debian's if installed; tests/kafka/test_kafka_sink.py tests the topic.
+only what the real ones accept; test_alertmanager uses a real one, and tests/kafka/test_kafka_sink.py tests the topic.
 """
 
-import errno
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from connectors.delivery.delivery_report import SinkResult
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks import jsonl
-from connectors.sinks.alert_json import key_of
-from connectors.sinks.alertmanager import AlertmanagerSection
-from connectors.sinks.jsonl import JsonlSection
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SinkSpec, open_sink
-from connectors.store.durable_file import append
 from connectors.store.store_place import StorePlace
 from connectors.store.tables import job_database
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.sink_kind import SinkKind
 from tests.sinks.subjects import SINK_KINDS
@@ -40,9 +30,6 @@ from tests.unit.connectors.sinks.sink_alerts import RecordingSink, alert
 _MINUTE_MS = 60_000
 OUTAGE_BEGINS, OUTAGE_ENDS, RESTART, END = 1, 62, 31, 80
 """Minutes of the scenario."""
-OpenSinks = Callable[[], Sequence[Sink]]
-SetReachable = Callable[[bool], None]
-"""Makes the services reachable or unreachable."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,14 +59,6 @@ class UnreliableService:
         answer = self.subject.reply(request)
         self.accepted.append(request.body.decode())
         return answer
-
-
-@contextmanager
-def running_service(
-    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, store: StorePlace
-) -> Iterator[UnreliableService]:
-    with serving(certificate) as server:
-        yield UnreliableService(subject, server, Path(trusted.file), store)
 
 
 def of(cluster: str, *, minute: float, began_ms: int, began: float, **changed: Any) -> Alert:
@@ -114,8 +93,6 @@ def transitions_by_minute(began_ms: int) -> Mapping[int, Sequence[Alert]]:
     }
 
 
-TRANSITIONS = 5
-"""The number of transitions while the services are unreachable."""
 INCIDENTS = {"ends", "worsens", "came-and-went", "began"}
 """The incidents of these transitions: `still-firing` has none."""
 
@@ -123,34 +100,6 @@ INCIDENTS = {"ends", "worsens", "came-and-went", "began"}
 def patient_dispatcher(ledger: Ledger, sinks: Sequence[Sink]) -> Dispatcher:
     """Returns a dispatcher that waits for all outcomes, so that each belongs to its minute on a busy machine too."""
     return Dispatcher(ledger, sinks, deadline_s=60, patience_s=60)
-
-
-def simulated_hour(
-    open_sinks: OpenSinks, set_reachable: SetReachable, folder: Path, *, began_ms: int
-) -> Mapping[str, Sequence[int]]:
-    """Runs the scenario; returns how many notifications each sink accepted per minute after the outage."""
-    events = transitions_by_minute(began_ms)
-    ledger = Ledger(job_database(folder))
-    dispatcher = patient_dispatcher(ledger, open_sinks())
-    delivered: dict[str, list[int]] = {}
-    for minute in range(END):
-        if minute in (OUTAGE_BEGINS, OUTAGE_ENDS):
-            set_reachable(minute == OUTAGE_ENDS)
-        if minute == RESTART:
-            ledger = Ledger(job_database(folder))
-            dispatcher = patient_dispatcher(ledger, open_sinks())
-        now_ms = Millis(began_ms + minute * _MINUTE_MS)
-        # Spark repeats a batch that was not committed before the restart.
-        transitions = [*events.get(minute, ()), *(events[20] if minute == RESTART else ())]
-        for name, result in dispatcher.deliver(transitions, now_ms).sinks.items():
-            assert not result.rejected
-            if OUTAGE_BEGINS <= minute < OUTAGE_ENDS:
-                assert result.delivered == 0
-            if minute >= OUTAGE_ENDS:
-                delivered.setdefault(name, []).append(result.delivered)
-    for name in delivered:
-        assert not ledger.pending(name), "nothing is lost"
-    return delivered
 
 
 def now_ms() -> int:
@@ -161,20 +110,31 @@ def now_ms() -> int:
 def test_a_sink_for_people_after_an_outage(
     subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
-    with running_service(subject, certificate, trusted, tmp_path) as service:
-        accepted_before: list[int] = []
-
-        def set_reachable(reachable: bool) -> None:
-            service.reachable = reachable
-            accepted_before[:] = [len(service.accepted)]
-
-        (delivered,) = simulated_hour(lambda: [service.open()], set_reachable, tmp_path, began_ms=now_ms()).values()
-        assert sum(delivered) == len(INCIDENTS), "each incident once, with all its new transitions"
-        since = "".join(service.accepted[accepted_before[0] :])
-        # PagerDuty only gets a resolve for an incident that already ended.
-        expected = INCIDENTS - {"came-and-went"} if subject.kind == "pagerduty" else INCIDENTS
-        assert {cluster for cluster in INCIDENTS if f"subject {cluster}" in since} >= expected - {"ends"}
-        assert "subject still-firing" not in since
+    began_ms, delivered, result = now_ms(), 0, SinkResult()
+    events = transitions_by_minute(began_ms)
+    with serving(certificate) as server:
+        service = UnreliableService(subject, server, Path(trusted.file), tmp_path)
+        accepted_before: list[str] = []
+        dispatcher = patient_dispatcher(Ledger(job_database(tmp_path)), [service.open()])
+        for minute in range(END):
+            if minute == RESTART:
+                dispatcher = patient_dispatcher(Ledger(job_database(tmp_path)), [service.open()])
+            if minute in (OUTAGE_BEGINS, OUTAGE_ENDS):
+                service.reachable = minute == OUTAGE_ENDS
+                accepted_before = [*service.accepted]
+            # Spark repeats a batch that was not committed before the restart.
+            transitions = [*events.get(minute, ()), *(events[20] if minute == RESTART else ())]
+            (result,) = dispatcher.deliver(transitions, Millis(began_ms + minute * _MINUTE_MS)).sinks.values()
+            assert not result.rejected
+            assert result.delivered == 0 or not OUTAGE_BEGINS <= minute < OUTAGE_ENDS
+            delivered += result.delivered if minute >= OUTAGE_ENDS else 0
+        assert result.pending == 0, "nothing is lost"
+    assert delivered == len(INCIDENTS), "each incident once, with all its new transitions"
+    since = "".join(service.accepted[len(accepted_before) :])
+    # PagerDuty only gets a resolve for an incident that already ended.
+    expected = INCIDENTS - {"came-and-went"} if subject.kind == "pagerduty" else INCIDENTS
+    assert {cluster for cluster in INCIDENTS if f"subject {cluster}" in since} >= expected - {"ends"}
+    assert "subject still-firing" not in since
 
 
 REFUSED = {"refused-one": 403, "refused-two": 500, "refused-three": 400}
@@ -264,52 +224,3 @@ def test_a_sink_that_rejects_every_document_is_failing(
         assert [(each.rule, each.state) for each in record.transitions[2:]] == [("monitor-blind", "firing")]
         assert "has failed since" in record.transitions[-1].summary
         assert record.transitions[-1].evidence["reason"] == "HTTP 400"
-
-
-@contextmanager
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetReachable]:
-    reachable = [True]
-
-    def write(descriptor: int, content: bytes, size: int) -> None:
-        if not reachable[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        append(descriptor, content, size)
-
-    monkeypatch.setattr(jsonl, "append", write)
-    yield lambda now: reachable.__setitem__(0, now)
-
-
-def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, began_ms = tmp_path / "alerts.jsonl", now_ms()
-    with full_disk(monkeypatch) as set_reachable:
-        opened = SinkSpec(section=JsonlSection(path=path))
-        (delivered,) = simulated_hour(
-            lambda: [open_sink(opened, store=tmp_path)], set_reachable, tmp_path, began_ms=began_ms
-        ).values()
-    assert sum(delivered) == TRANSITIONS
-    transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
-    assert [key_of(line) for line in path.read_bytes().splitlines()] == transitions
-
-
-@pytest.mark.debian("prometheus-alertmanager")
-def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
-    with RealAlertmanager(tmp_path / "alertmanager") as running:
-        opened = SinkSpec(section=AlertmanagerSection(url=SecretStr(running.url)))
-
-        def set_reachable(reachable: bool) -> None:
-            if reachable:
-                running.start()
-            else:
-                running.stop()
-
-        simulated_hour(
-            lambda: [open_sink(opened, store=tmp_path)],
-            set_reachable,
-            tmp_path,
-            # The scenario ends now, because Alertmanager uses the wall clock.
-            began_ms=now_ms() - END * _MINUTE_MS,
-        )
-        critical = Severity.CRITICAL.value
-        assert set(running.active_alerts()) == {
-            (f"subject {each}", critical) for each in ("worsens", "still-firing", "began")
-        }

@@ -1,8 +1,6 @@
 """The PagerDuty sink with PagerDuty's own client, against a double that accepts only documented events."""
 
 import json
-import ssl
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import Behaviour, HttpReply, ReceivedRequest, ResetInReply, serving
+from tests.sinks.server import Behaviour, HttpDouble, HttpReply, ReceivedRequest, ResetInReply
 from tests.sinks.sink_kind import SECRET, SinkKind, local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -47,9 +45,11 @@ ENDED = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(RESOLV
 class PagerdutyService:
     """A double of PagerDuty and the sink that sends to it; `restart` opens the sink again, as after a restart."""
 
-    def __init__(self, url: str, ca_file: Path, store: StorePlace = Path("/nowhere")) -> None:
+    def __init__(self, server: HttpDouble, ca_file: Path, store: StorePlace) -> None:
         self.pagerduty = PagerdutyDouble()
-        self._config = local_pagerduty(url, ca_file, KEY)
+        self.server = server
+        server.behave = self.pagerduty.reply
+        self._config = local_pagerduty(server.url, ca_file, KEY)
         self._store = store
         self.restart()
 
@@ -61,14 +61,19 @@ class PagerdutyService:
         assert self.pagerduty.invalid == []
         return outcome
 
+    def lose_response(self, number: int) -> None:
+        """PagerDuty accepts each event, and the sink does not get the response to this one."""
+
+        def reply(request: ReceivedRequest) -> Behaviour:
+            accepted = self.pagerduty.reply(request)
+            return ResetInReply() if len(self.server.requests) == number else accepted
+
+        self.server.behave = reply
+
 
 @pytest.fixture
-def service(trusted: CertificateAuthority, tmp_path: Path) -> Iterator[PagerdutyService]:
-    context: ssl.SSLContext = trusted.server(trusted.issue("server"))
-    with serving(context) as server:
-        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
-        server.behave = service.pagerduty.reply
-        yield service
+def service(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> PagerdutyService:
+    return PagerdutyService(server, Path(trusted.file), tmp_path)
 
 
 def test_an_incident_is_one_alert_from_trigger_to_resolve(service: PagerdutyService) -> None:
@@ -164,21 +169,12 @@ def test_an_incident_that_escalates_pages_again_and_ends_the_page_before(service
 
 
 @pytest.mark.parametrize("lost", [2, 3], ids=["trigger", "resolve"])
-def test_a_lost_response_while_an_incident_escalates_pages_once(
-    trusted: CertificateAuthority, tmp_path: Path, lost: int
-) -> None:
-    with serving(trusted.server(trusted.issue("server"))) as server:
-        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
-
-        def lose_response(request: ReceivedRequest) -> Behaviour:
-            reply = service.pagerduty.reply(request)
-            return ResetInReply() if len(server.requests) == lost else reply
-
-        server.behave = lose_response
-        service.send(STARTED)
-        assert isinstance(service.send(ESCALATED), Retry)
-        service.restart()
-        assert service.send(ESCALATED) == Delivered()
+def test_a_lost_response_while_an_incident_escalates_pages_once(service: PagerdutyService, lost: int) -> None:
+    service.lose_response(lost)
+    service.send(STARTED)
+    assert isinstance(service.send(ESCALATED), Retry)
+    service.restart()
+    assert service.send(ESCALATED) == Delivered()
     assert [(each.key, each.state, each.pages) for each in service.pagerduty.alerts] == [
         ("1n", "resolved", 1),
         ("1n-1", "triggered", 1),
@@ -233,40 +229,25 @@ def test_a_killed_job_does_not_open_a_resolved_alert_again(service: PagerdutySer
     assert [(each.state, each.pages) for each in service.pagerduty.alerts] == [("resolved", 1)]
 
 
-def test_a_lost_response_to_the_resolve_does_not_open_the_alert_again(
-    trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    with serving(trusted.server(trusted.issue("server"))) as server:
-        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
-
-        def lose_second_response(request: ReceivedRequest) -> Behaviour:
-            reply = service.pagerduty.reply(request)
-            return ResetInReply() if len(server.requests) == 2 else reply
-
-        server.behave = lose_second_response
-        assert isinstance(service.send(MISSED), Retry)
-        assert service.send(MISSED) == Delivered()
+def test_a_lost_response_to_the_resolve_does_not_open_the_alert_again(service: PagerdutyService) -> None:
+    service.lose_response(2)
+    assert isinstance(service.send(MISSED), Retry)
+    assert service.send(MISSED) == Delivered()
     assert [each.state for each in service.pagerduty.alerts] == ["resolved"]
 
 
-def test_an_incident_whose_trigger_failed_is_triggered_and_resolved(
-    trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    with serving(trusted.server(trusted.issue("server"))) as server:
-        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
-        server.behave = lambda _: HttpReply(status=503)
-        assert isinstance(service.send(MISSED), Retry)
-        server.behave = service.pagerduty.reply
-        assert service.send(MISSED) == Delivered()
+def test_an_incident_whose_trigger_failed_is_triggered_and_resolved(service: PagerdutyService) -> None:
+    service.server.behave = lambda _: HttpReply(status=503)
+    assert isinstance(service.send(MISSED), Retry)
+    service.server.behave = service.pagerduty.reply
+    assert service.send(MISSED) == Delivered()
     assert [(each.key, each.state) for each in service.pagerduty.alerts] == [("1n", "resolved")]
 
 
-def test_an_unknown_routing_key_is_retried(trusted: CertificateAuthority) -> None:
-    with serving(trusted.server(trusted.issue("server"))) as server:
-        service = PagerdutyService(server.url, Path(trusted.file))
-        errors = {"status": "invalid event", "errors": [f"'routing_key' is invalid: {KEY}"]}
-        server.behave = lambda _: HttpReply(status=400, body=json.dumps(errors).encode())
-        outcome = service.send(STARTED)
+def test_an_unknown_routing_key_is_retried(service: PagerdutyService) -> None:
+    errors = {"status": "invalid event", "errors": [f"'routing_key' is invalid: {KEY}"]}
+    service.server.behave = lambda _: HttpReply(status=400, body=json.dumps(errors).encode())
+    outcome = service.send(STARTED)
     assert isinstance(outcome, Retry)
     assert outcome.reason.startswith("PagerDuty does not know the routing key (")
     assert KEY not in outcome.reason

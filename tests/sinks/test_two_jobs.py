@@ -14,7 +14,7 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import HttpDouble, HttpReply
+from tests.sinks.server import HttpDouble
 from tests.sinks.sink_kind import local_pagerduty
 from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
@@ -37,43 +37,6 @@ def observed(seconds: int, *, later_ms: int = 0, resolved: bool = False, started
         resolved=resolved,
         observed_at_ms=Millis(NOON_MS + 1_000 * seconds + later_ms),
     )
-
-
-def test_pagerduty_pages_once_for_an_incident_of_two_jobs(
-    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    double = PagerdutyDouble()
-    server.behave = double.reply
-    config = local_pagerduty(server.url, Path(trusted.file), KEY)
-    first, second = dispatcher(config, tmp_path / "first"), dispatcher(config, tmp_path / "second")
-
-    first.deliver([observed(5)], NOON_MS)
-    second.deliver([observed(5, later_ms=LATER_MS)], NOON_MS)
-
-    assert [(each.state, each.pages, len(each.events)) for each in double.alerts] == [("triggered", 1, 2)]
-
-    second.deliver([observed(60, later_ms=LATER_MS, resolved=True)], Millis(NOON_MS + 61_000))
-    first.deliver([observed(60, resolved=True)], Millis(NOON_MS + 61_000))
-
-    assert [each.state for each in double.alerts] == ["resolved"]
-    assert [each["event_action"] for each in double.dropped] == ["resolve"], "PagerDuty ignores the second one"
-
-
-def test_a_second_incident_is_not_closed_by_the_resolution_of_the_first_one_that_is_late(
-    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
-) -> None:
-    double = PagerdutyDouble()
-    server.behave = double.reply
-    config = local_pagerduty(server.url, Path(trusted.file), KEY)
-    job = dispatcher(config, tmp_path / "job")
-    job.deliver([observed(5)], NOON_MS)
-
-    server.behave = lambda _: HttpReply(status=500)
-    job.deliver([observed(60, resolved=True)], Millis(NOON_MS + 61_000))
-    server.behave = double.reply
-    job.deliver([observed(70, started_s=65)], Millis(NOON_MS + 71_000))
-
-    assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1), ("triggered", 1)]
 
 
 def test_alertmanager_gets_the_same_labels_from_two_jobs(

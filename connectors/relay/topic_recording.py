@@ -52,8 +52,9 @@ class TopicRecording:
 
     kind = "topic"
 
-    def __init__(self, topics: Sequence[RecordedTopic]) -> None:
-        """Connects to nothing yet."""
+    def __init__(self, topics: Sequence[RecordedTopic], say: Callable[[str], None] = lambda _: None) -> None:
+        """Connects to nothing yet; `say` prints progress, every two seconds."""
+        self._say = say
         self._topics = [one for one in topics if one.clusters]
         self._begun: tuple[str, int] | None = None
         """Cluster and sequence of the newest row with which another baseline or epoch begins."""
@@ -68,17 +69,11 @@ class TopicRecording:
         """Returns the time of the newest row of the clusters; 0 if there is none."""
         newest_ms = 0
         for one in self._topics:
-            with _reading(one) as reader:
+            with _reading(one, self._say) as reader:
                 newest_ms = max(newest_ms, reader.newest_ms())
         return Millis(newest_ms)
 
-    def rows(
-        self,
-        *,
-        since_ms: Millis | None = None,
-        until_ms: Millis | None = None,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> Iterator[Observation]:
+    def rows(self, *, since_ms: Millis | None = None, until_ms: Millis | None = None) -> Iterator[Observation]:
         """Yields the rows of the clusters, each one's in order, partition by partition.
 
         Args:
@@ -86,11 +81,10 @@ class TopicRecording:
                 where the topic no longer has all of it, with the next one. A cluster without a row from then on begins
                 up to a day earlier. None: the oldest baseline.
             until_ms: the rows of a cluster end with the first one after this time.
-            say: prints progress, every two seconds.
         """
         for one in self._topics:
-            with _reading(one) as reader:
-                for row, begins in reader.rows(since_ms, until_ms, say):
+            with _reading(one, self._say) as reader:
+                for row, begins in reader.rows(since_ms, until_ms):
                     if begins:
                         self._begun = (row.cluster, row.sequence)
                     yield row
@@ -107,8 +101,8 @@ class TopicRecording:
 class _TopicReader:
     """Reads one topic."""
 
-    def __init__(self, topic: RecordedTopic, consumer: Any) -> None:
-        self._topic, self._consumer = topic, consumer
+    def __init__(self, topic: RecordedTopic, consumer: Any, say: Callable[[str], None]) -> None:
+        self._topic, self._consumer, self._print = topic, consumer, say
         self._name = topic.connection.topic
         self._said_at = time.monotonic()
         self._keys = {name.encode(): name for name in topic.clusters}
@@ -133,11 +127,9 @@ class _TopicReader:
                 return newest
         return 0
 
-    def rows(
-        self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]
-    ) -> Iterator[tuple[Observation, bool]]:
+    def rows(self, since_ms: Millis | None, until_ms: Millis | None) -> Iterator[tuple[Observation, bool]]:
         """Yields the rows as `TopicRecording.rows`, and whether one is the first of a baseline or an epoch."""
-        clusters = self._clusters(since_ms, until_ms, say)
+        clusters = self._clusters(since_ms, until_ms)
         for partition, (_, end) in self._ends.items():
             own = {name: one for name, one in clusters.items() if one.partition == partition}
             begin = min((one.begins_at for one in own.values()), default=end)
@@ -145,20 +137,18 @@ class _TopicReader:
                 found = self._row(message, own, until_ms)
                 if found is not None:
                     yield found
-                self._say(say, f"{100 * (message.offset() - begin) // (end - begin)} % of partition {partition}")
+                self._say(f"{100 * (message.offset() - begin) // (end - begin)} % of partition {partition}")
                 if all(one.ended for one in own.values()):
                     break
 
-    def _clusters(
-        self, since_ms: Millis | None, until_ms: Millis | None, say: Callable[[str], None]
-    ) -> Mapping[str, _ClusterRows]:
+    def _clusters(self, since_ms: Millis | None, until_ms: Millis | None) -> Mapping[str, _ClusterRows]:
         """Returns where each cluster's rows begin: with the baseline of its first row since then or a day before."""
         found: dict[str, _ClusterRows] = {}
         missing = {*self._keys.values()}
         ends = {number: high for number, (_, high) in self._ends.items()}
         for at_ms in (since_ms,) if since_ms is None else (since_ms, Millis(since_ms - _DAY_MS)):
             begins = {number: self._at(number, at_ms) for number in self._ends}
-            first = self._first_rows(begins, ends, missing, say)
+            first = self._first_rows(begins, ends, missing)
             for name, (read, partition) in first.items():
                 in_time = until_ms is None or read.observation.observed_at_ms <= until_ms
                 if in_time or name not in found:
@@ -169,7 +159,7 @@ class _TopicReader:
         return found
 
     def _first_rows(
-        self, begins: Mapping[int, int], ends: Mapping[int, int], names: Collection[str], say: Callable[[str], None]
+        self, begins: Mapping[int, int], ends: Mapping[int, int], names: Collection[str]
     ) -> Mapping[str, tuple[RelayMessage, int]]:
         """Returns the first message of each cluster between these offsets, and its partition."""
         first: dict[str, tuple[RelayMessage, int]] = {}
@@ -180,7 +170,7 @@ class _TopicReader:
                 first[read.observation.cluster] = (read, message.partition())
                 if len(first) == len(names):
                     break
-            self._say(say, f"looking for the first rows of {plural(len(names) - len(first), 'cluster')}")
+            self._say(f"looking for the first rows of {plural(len(names) - len(first), 'cluster')}")
         return first
 
     def _begins(self, first: RelayMessage, partition: int, at: int) -> _ClusterRows:
@@ -259,17 +249,17 @@ class _TopicReader:
             elif time.monotonic() - answered_at > _ANSWER_S:
                 raise TopicError(f"the brokers of the topic {self._name} have not answered for {_ANSWER_S:g} s")
 
-    def _say(self, say: Callable[[str], None], what: str) -> None:
+    def _say(self, what: str) -> None:
         if time.monotonic() - self._said_at > _SAY_EVERY_S:
             self._said_at = time.monotonic()
-            say(f"reading the topic {self._name}: {what}")
+            self._print(f"reading the topic {self._name}: {what}")
 
 
 @contextmanager
-def _reading(topic: RecordedTopic) -> Iterator[_TopicReader]:
+def _reading(topic: RecordedTopic, say: Callable[[str], None]) -> Iterator[_TopicReader]:
     try:
         with closing(open_consumer(topic.connection)) as consumer:
-            yield _TopicReader(topic, consumer)
+            yield _TopicReader(topic, consumer, say)
     except KafkaException as problem:
         raise UsageError(f"relay: {reason(problem.args[0], topic.connection)}") from None
     except TopicError as problem:

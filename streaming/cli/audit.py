@@ -17,16 +17,18 @@ from connectors.wall_clock import wall_ms
 from rules.formatting import plural
 from rules.model.identifiers import Millis
 from streaming.cli.checkpoint import database_to_write
+from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.options import (
     AsJson,
     CheckpointFolder,
     ConfigFile,
     FromTime,
+    RecordedOptions,
     job_folder,
     job_store,
     parse_time_option,
 )
-from streaming.cli.output import print_json, print_message, print_progress, progress, stdout_console
+from streaming.cli.output import print_json, print_message, progress, stdout_console
 
 if TYPE_CHECKING:
     from connectors.observations.observation import Observation
@@ -123,19 +125,14 @@ def _recorded(
     checkpoint: Path | None, journal: Path | None, alerts: Path | None, config: Path | None, clusters: Sequence[str]
 ) -> "Recording | None":
     """Returns what is audited; None: only the file of a sink."""
-    from streaming.cli.config_from_options import recording
-    from streaming.status.recording import open_journal
-
     if checkpoint is not None and journal is not None:
         raise UsageError("give --checkpoint or --journal, not both")
     folder = checkpoint or journal
-    if folder is None:
-        if config is not None:
-            return recording(config, None, clusters)
+    if folder is None and config is None:
         if alerts is None:
             raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`, or its --config")
         return None
-    return open_journal(folder, "--journal" if checkpoint is None else "--checkpoint")
+    return RecordedJob(RecordedOptions(journal=folder, config=config), clusters).recording()
 
 
 def _store(checkpoint: Path | None, journal: Path | None, config: Path | None) -> "StorePlace | None":
@@ -178,7 +175,7 @@ def _run_audit(
 def _rows(recorded: "Recording", clusters: frozenset[str], from_ms: Millis | None) -> "Iterator[Observation]":
     """Yields the rows of these clusters, or all if none is given; refuses at the end a cluster that has no rows."""
     names: set[str] = set()
-    for row in recorded.rows(since_ms=from_ms or Millis(0), say=print_progress):
+    for row in recorded.rows(since_ms=from_ms or Millis(0)):
         names.add(row.cluster)
         in_time = from_ms is None or row.observed_at_ms >= from_ms
         if in_time and (not clusters or row.cluster in clusters):

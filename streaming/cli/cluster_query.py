@@ -14,8 +14,8 @@ from connectors.errors import JournalError, UsageError
 from connectors.gather.node_directory import KnownEndpoints
 from rules.finding import Plain
 from streaming.cli import config_from_options
-from streaming.cli.config_from_options import recorded_settings, recording
-from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
+from streaming.cli.config_from_options import RecordedJob
+from streaming.cli.options import ClusterOptions, OfflineOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
@@ -55,7 +55,7 @@ def query(
     if states is not None:
         each(states)
         return states
-    config = config_from_options.config_of(opts)
+    config = config_from_options.resolve_config(opts)
     targets = _targets(config, journal, fallback=opts.config if journal is None else None)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
@@ -132,20 +132,22 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
-    of_any = recorded_settings(opts.config, opts.setting or (), journal)
+    given = RecordedOptions(config=opts.config, journal=journal, log_dir=opts.log_dir, setting=opts.setting)
+    job = RecordedJob(given, opts.only or ())
+    settings_of_any = job.settings
     if opts.log_dir is not None:
         read = replay_log_dir(opts.log_dir, upto)
-        thresholds = of_any("").thresholds
+        thresholds = settings_of_any("").thresholds
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=read.missing, log_dir=read)]
-    recorded = recording(opts.config, journal, opts.only or ())
+    recorded = job.recording()
     only, names = config_from_options.patterns(opts.only), set[str]()
 
     def settings_of(name: str) -> ClusterSettings | None:
         names.add(name)
         wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
-        return of_any(name) if wanted else None
+        return settings_of_any(name) if wanted else None
 
-    replayed = replay_recording(recorded, settings_of, upto=upto, say=print_progress)
+    replayed = replay_recording(recorded, settings_of, upto=upto)
     if not names:
         raise UsageError(
             f"--journal {recorded.place}: the journal has no rows yet"
@@ -176,9 +178,9 @@ def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> 
         try:
             if fallback is None or (config.source != "kafka" and not has_journal(config.folder)):
                 return {}
-            recorded = recording(fallback, None, [*by_name])
+            recorded = RecordedJob(RecordedOptions(config=fallback), [*by_name]).recording()
             print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
-            return replay_recording(recorded, settings_of, say=print_progress)
+            return replay_recording(recorded, settings_of)
         except (UsageError, JournalError) as problem:
             # The brokers may be down as well, or the journal be another user's: what the query knows is printed.
             print_progress(f"the recorded state cannot be read: {problem}")
@@ -188,7 +190,7 @@ def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> 
         return read_fallback().get(name)
 
     endpoints = {} if fallback is None else recorded_endpoints(config.folder)
-    replayed = {} if journal is None else replay_recording(open_journal(journal), settings_of, say=print_progress)
+    replayed = {} if journal is None else replay_recording(open_journal(journal, print_progress), settings_of)
     for name in by_name:
         if journal is not None and name not in replayed:
             held = ", ".join(sorted(names)) or "none"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.evidence_format import visible
-from streaming.cli.config_from_options import config_of
+from streaming.cli.config_from_options import resolve_config
 from streaming.cli.options import ClusterOptions, with_options
 from streaming.cli.output import print_json, stdout_console
 
@@ -51,7 +51,7 @@ def doctor(opts: ClusterOptions) -> None:
     from streaming.doctor.host_checks import check_exposure, check_heartbeat, check_host, check_sinks
     from streaming.doctor.topic_checks import check_topics
 
-    config = config_of(opts)
+    config = resolve_config(opts)
     host = [*check_host(config), *check_exposure(config, opts.config), *check_heartbeat(config)]
     results = [*_check_clusters(config, opts.timeout), *host, *check_topics(config), *check_sinks(config)]
     status = worst_status(results)

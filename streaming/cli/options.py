@@ -118,8 +118,8 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Refresh every s
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions:
-    """The options of every verb that reads clusters."""
+class ConfigOptions:
+    """The options that make a configuration, together with a file or without one."""
 
     config: ConfigFile = None
     cluster: Clusters = None
@@ -127,6 +127,12 @@ class ClusterOptions:
     setting: Settings = None
     resolve: Resolve = None
     hosts_file: HostsFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(ConfigOptions):
+    """The options of every verb that reads clusters."""
+
     timeout: Timeout = TIMEOUT_S
     as_json: AsJson = False
 
@@ -185,6 +191,16 @@ class RecordedOptions:
     config: ConfigFile = None
     setting: Settings = None
     as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        """Checks that there is one place.
+
+        Raises:
+            UsageError: there is none, or there are two.
+        """
+        places = [self.journal, self.log_dir].count(None)
+        if places == 0 or (places == 2 and self.config is None):
+            raise UsageError("give --journal DIR or --log-dir DIR, but not both; or --config FILE of a job alone")
 
 
 WORK_DIR = "give the job's work_dir instead"
@@ -246,7 +262,7 @@ def job_store(checkpoint: str | None, config: Path | None) -> "StorePlace":
     return folder
 
 
-OptionsT = TypeVar("OptionsT", bound=ClusterOptions | RecordedOptions)
+OptionsT = TypeVar("OptionsT", bound=ConfigOptions | RecordedOptions)
 
 
 def with_options(kind: type[OptionsT]) -> Callable[[Callable[..., None]], Callable[..., None]]:

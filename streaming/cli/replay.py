@@ -1,7 +1,8 @@
 """`kraftwatch replay` and `timeline`: what recorded observations lead to: alerts with any configuration, events."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace as replaced
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
 from streaming.cli import options
+from streaming.cli.config_from_options import RecordedJob, patterns
 from streaming.cli.output import print_json, print_progress, stdout_console
 
 if TYPE_CHECKING:
@@ -43,25 +45,25 @@ def replay(
 
       kraftwatch replay --config kraftwatch.yaml --from 2026-11-20T08:00:00Z
     """
-    from streaming.cli.config_from_options import RecordedRows, patterns
     from streaming.report.back_test import back_test, compare_alerts
 
     names = patterns(only)
-    rows = RecordedRows(opts, names)
+    job = RecordedJob(opts, names)
 
-    def alerts(configuration: Path | None, settings: Sequence[str]) -> "Iterator[Alert]":
-        settings_of = rows.settings_of(configuration, settings)
+    def alerts(configured: RecordedJob) -> "Iterator[Alert]":
+        settings_of = configured.monitored_settings
 
         def wanted(name: str) -> "ClusterSettings | None":
             return settings_of(name) if not names or any(fnmatchcase(name, each) for each in names) else None
 
-        return back_test(rows.read(print_progress), wanted, from_ms=rows.from_ms, to_ms=rows.to_ms)
+        return back_test(job.rows(), wanted, from_ms=job.from_ms, to_ms=job.to_ms)
 
-    now = alerts(opts.config, opts.setting or ())
+    now = alerts(job)
     if compare is None:
         _print(now, as_json=opts.as_json)
         return
-    comparison = compare_alerts([*now], [*alerts(compare, ())])
+    then = alerts(RecordedJob(replaced(opts, config=compare, setting=None)))
+    comparison = compare_alerts([*now], [*then])
     if opts.as_json:
         print_json(comparison.as_json())
         return
@@ -105,38 +107,37 @@ def timeline(
     """
     from connectors.delivery.ledger import stored_alerts
     from connectors.sinks.alert_json import iso
-    from streaming.cli.config_from_options import RecordedRows, recorded_database
     from streaming.replay.cluster_settings import ClusterSettings
     from streaming.report.back_test import evaluation_start
     from streaming.status.event_history import timeline_entries
     from streaming.status.recording import replayed
 
-    rows = RecordedRows(opts, [cluster] if cluster else ())
-    from_ms = rows.from_ms
-    database = None if opts.log_dir is not None else recorded_database(opts.config, opts.journal)
+    job = RecordedJob(opts, [cluster] if cluster else ())
+    from_ms = job.from_ms
+    database = None if opts.log_dir is not None else job.database()
     ledger = stored_alerts(database) if database is not None and database.exists else None
     # Without a ledger the rules are evaluated again.
-    settings_of = rows.settings_of(opts.config, opts.setting or ()) if ledger is None else None
+    settings_of = job.monitored_settings if ledger is None else None
 
     def shown(name: str) -> ClusterSettings | None:
         known = None if settings_of is None else settings_of(name)
         return (known or ClusterSettings(name=name)) if cluster in (None, name) else None
 
     evaluates_from_ms = evaluation_start(from_ms) if ledger is None else None
-    read = replayed(rows.read(print_progress), shown, evaluates_from_ms=evaluates_from_ms)
+    read = replayed(job.rows(), shown, evaluates_from_ms=evaluates_from_ms)
     replays = {one.machine.cluster: one for one, _ in read}
     newest_ms = max((one.machine.now_ms for one in replays.values()), default=None)
     if from_ms is not None and newest_ms is not None and newest_ms < from_ms:
         # Nothing would be printed, as if nothing had happened.
-        raise UsageError(f"--from {iso(from_ms)}: {rows.place} ends with {iso(newest_ms)}")
+        raise UsageError(f"--from {iso(from_ms)}: {job.place} ends with {iso(newest_ms)}")
     if cluster is not None and not replays:
-        raise UsageError(f"{rows.place} holds nothing of cluster {cluster}")
+        raise UsageError(f"{job.place} holds nothing of cluster {cluster}")
     for name, one in replays.items():
         if opts.log_dir is not None:
             # Its rows are records, which may be far apart.
             one.history.gaps.clear()
         own = one.history.alerts if ledger is None else [alert for alert in ledger if alert.cluster == name]
-        for entry in timeline_entries(one.history, one.machine.quorum(), own, from_ms=from_ms, to_ms=rows.to_ms):
+        for entry in timeline_entries(one.history, one.machine.quorum(), own, from_ms=from_ms, to_ms=job.to_ms):
             if opts.as_json:
                 print_json(entry.as_json(name))
             else:

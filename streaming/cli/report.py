@@ -7,7 +7,7 @@ import typer
 
 from connectors.errors import UsageError
 from streaming.cli import options
-from streaming.cli.output import print_progress
+from streaming.cli.config_from_options import RecordedJob
 
 OneCluster: TypeAlias = Annotated[
     str | None,
@@ -66,20 +66,15 @@ def report(
 
       kraftwatch report --config kraftwatch.yaml --only prod
     """
-    folder = _folder(checkpoint, journal, config)
+    if (checkpoint is not None and journal is not None) or (checkpoint is None and journal is None and config is None):
+        raise UsageError("give --checkpoint DIR or --journal DIR, but not both; or --config FILE of a job alone")
     from connectors.sinks.alert_json import iso
-    from streaming.cli.config_from_options import recorded_database, recorded_settings, recording
     from streaming.report.incident_report import make_report
 
-    from_ms, to_ms = options.parse_time_option("--from", from_), options.parse_time_option("--to", to)
+    given = options.RecordedOptions(journal=checkpoint or journal, from_=from_, to=to, config=config, setting=setting)
+    job = RecordedJob(given, [cluster] if cluster else ())
     made = make_report(
-        recording(config, folder, [cluster] if cluster else ()),
-        recorded_database(config, folder),
-        recorded_settings(config, setting or (), folder),
-        cluster=cluster,
-        from_ms=from_ms,
-        to_ms=to_ms,
-        say=print_progress,
+        job.recording(), job.database(), job.settings, cluster=cluster, from_ms=job.from_ms, to_ms=job.to_ms
     )
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
@@ -108,26 +103,14 @@ def bundle(
 
       kraftwatch bundle --checkpoint DIR --output incident.tar.gz
     """
-    from streaming.cli.config_from_options import recorded_settings, resolve_config
     from streaming.pipeline.checkpoint import Checkpoint
     from streaming.report.bundle import make_bundle
     from streaming.status.build_status import cluster_status
     from streaming.status.cluster_status import status_json
-    from streaming.status.recording import open_journal, replay_recording
+    from streaming.status.recording import replay_recording
 
-    resolved = None if config is None else resolve_config(config=config)
-    replayed = replay_recording(open_journal(checkpoint), recorded_settings(config, (), None), say=print_progress)
+    job = RecordedJob(options.RecordedOptions(journal=checkpoint, config=config))
+    replayed = replay_recording(job.recording(), job.settings)
     states = [status_json(cluster_status(one.state())) for one in replayed.values()]
-    make_bundle(Checkpoint(folder=checkpoint), resolved, states, output)
+    make_bundle(Checkpoint(folder=checkpoint), job.config, states, output)
     typer.echo(str(output))
-
-
-def _folder(checkpoint: Path | None, journal: Path | None, config: Path | None) -> Path | None:
-    """Returns the folder that is read; None: what the job of `config` recorded."""
-    from streaming.status.recording import has_journal
-
-    if (checkpoint is not None and journal is not None) or (checkpoint is None and journal is None and config is None):
-        raise UsageError("give --checkpoint DIR or --journal DIR, but not both; or --config FILE of a job alone")
-    if checkpoint is not None and not has_journal(checkpoint):
-        raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
-    return checkpoint or journal

@@ -1,65 +1,60 @@
 """`kraftwatch run`: the streaming job; `kraftwatch relay`: its gatherer beside the controllers."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.errors import UsageError
-from streaming.cli import config_from_options, options
+from streaming.cli import options
+from streaming.cli.config_from_options import resolve_config
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
     from streaming.config import Config
 
-CheckpointPlace: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint",
-        help="The folder of the job's state. Keep it: a restart continues from it. With --work-dir, the folder or URI "
-        "(hdfs://, s3a://) of Spark's state alone.",
-        metavar="DIR",
-    ),
-]
-WorkDir: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="With source: kafka, this machine's folder of everything but Spark's state.", metavar="DIR"),
-]
-Sinks: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sink",
-        help="Where alerts are sent: console, jsonl:PATH, kafka:HOST:PORT/TOPIC, alertmanager:URL, slack:WEBHOOK-URL, "
-        "pagerduty:KEY, webhook:URL, apprise:URL. A secret may be in a file: slack:@FILE. May be repeated.",
-        metavar="KIND[:…]",
-    ),
-]
-Master: TypeAlias = Annotated[
-    str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT; default: local[2].")
-]
-Listen: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They are read-only and "
-        "need no login: use loopback, or set listen_certfile and listen_token_file in the configuration file.",
-        metavar="127.0.0.1:9847",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(options.ConfigOptions):
+    """The options of `run`."""
+
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="The folder of the job's state. Keep it: a restart continues from it. With --work-dir, the folder or "
+            "URI (hdfs://, s3a://) of Spark's state alone.",
+            metavar="DIR",
+        ),
+    ] = None
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(help="With source: kafka, this machine's folder of everything but Spark's state.", metavar="DIR"),
+    ] = None
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where alerts are sent: console, jsonl:PATH, kafka:HOST:PORT/TOPIC, alertmanager:URL, "
+            "slack:WEBHOOK-URL, pagerduty:KEY, webhook:URL, apprise:URL. A secret may be in a file: slack:@FILE. May "
+            "be repeated.",
+            metavar="KIND[:…]",
+        ),
+    ] = None
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT; default: local[2].")
+    ] = None
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They are read-only "
+            "and need no login: use loopback, or set listen_certfile and listen_token_file in the configuration file.",
+            metavar="127.0.0.1:9847",
+        ),
+    ] = None
 
 
-def run(
-    config: options.ConfigFile = None,
-    cluster: options.Clusters = None,
-    only: options.Only = None,
-    checkpoint: CheckpointPlace = None,
-    work_dir: WorkDir = None,
-    sink: Sinks = None,
-    setting: options.Settings = None,
-    resolve: options.Resolve = None,
-    hosts_file: options.HostsFile = None,
-    master: Master = None,
-    listen: Listen = None,
-) -> None:
+@options.with_options(RunOptions)
+def run(opts: RunOptions) -> None:
     """Monitor clusters continuously and send alerts.
 
     Give a configuration file, or clusters on the command line; options override
@@ -80,21 +75,13 @@ def run(
     from streaming.config.exposure import open_page
     from streaming.config.reload import ConfigFile
 
-    more = {"checkpoint": checkpoint, "work_dir": work_dir, "sinks": sink, "master": master, "listen": listen}
+    more = {key: getattr(opts, key) for key in ("checkpoint", "work_dir", "master", "listen")} | {"sinks": opts.sink}
 
     def read() -> "Config":
-        return config_from_options.resolve_config(
-            config=config,
-            cluster=cluster,
-            setting=setting,
-            resolve=resolve,
-            hosts_file=hosts_file,
-            only=only,
-            more=more,
-        )
+        return resolve_config(opts, more)
 
     # Created before the first read, so that a write in between is detected as a change.
-    file = None if config is None else ConfigFile(config, read)
+    file = None if opts.config is None else ConfigFile(opts.config, read)
     resolved = read()
     page = open_page(resolved)
     if page is not None:
@@ -105,7 +92,7 @@ def run(
     try:
         job.run(resolved, say=print_progress, file=file)
     except UsageError as problem:
-        raise problem if config is None or sink else UsageError(located(config, str(problem))) from None
+        raise problem if opts.config is None or opts.sink else UsageError(located(opts.config, str(problem))) from None
 
 
 def relay(
@@ -144,8 +131,8 @@ def relay(
 
       kraftwatch relay --config kraftwatch.yaml --only prod-eu,prod-us
     """
-    resolved = config_from_options.resolve_config(
-        config=config, cluster=cluster, resolve=resolve, hosts_file=hosts_file, only=only
+    resolved = resolve_config(
+        options.ConfigOptions(config=config, cluster=cluster, resolve=resolve, hosts_file=hosts_file, only=only)
     )
     # The job's page in the same file is not the relay's.
     changes: dict[str, object] = {"listen": listen}

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connectors.errors import StoreError, UsageError
 from connectors.store import sqlite_file
@@ -26,6 +26,8 @@ from streaming.config import Config
 from streaming.pipeline.checkpoint import Checkpoint
 
 _PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
+_EXPLAINING: Final = {"name", "bootstrap", "cluster_id", "vantage", "metadata_log", "thresholds", "rules"}
+"""The keys of a cluster's section that explain its alerts."""
 _FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
@@ -52,6 +54,8 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
     manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": [*status]}
     if config is not None:
         manifest["config"] = config_without_secrets(config)
+        sections = [one.section for one in config.sink_specs()]
+        manifest["sinks"] = [{"kind": one.kind, "min_severity": one.min_severity.value} for one in sections]
     try:
         with (
             os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file,
@@ -76,35 +80,15 @@ def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[
 
 
 def config_without_secrets(config: Config) -> dict[str, Plain]:
-    """Returns what of a configuration explains the alerts: no path of a secret, no address of a sink."""
+    """Returns what of a configuration explains the alerts, as data that `streaming.config.checked` accepts.
+
+    It has no path of a secret and no address of a sink.
+    """
     return {
-        "clusters": [
-            {
-                "name": one.name,
-                "bootstrap": [*one.bootstrap],
-                "cluster_id": one.cluster_id,
-                "vantage": one.vantage.value,
-                **one.model_dump(mode="json", include={"metadata_log", "thresholds", "rules"}, exclude_unset=True),
-            }
-            for one in config.clusters
-        ],
-        "watched": [one.name for one in config.watched],
+        "clusters": [one.model_dump(mode="json", include=_EXPLAINING, exclude_unset=True) for one in config.clusters],
+        "watch": {"include": [one.name for one in config.watched]},
         "thresholds": {rule: {**values} for rule, values in config.thresholds.items()},
         "rules": {rule: one.model_dump(mode="json", exclude_unset=True) for rule, one in config.rules.items()},
-        "sinks": [
-            {"kind": one.section.kind, "min_severity": one.section.min_severity.value} for one in config.sink_specs()
-        ],
-    }
-
-
-def config_of_bundle(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what of a stored configuration a back-test needs, as data that `streaming.config.checked` accepts."""
-    kept = ("name", "bootstrap", "cluster_id", "vantage", "metadata_log", "thresholds", "rules")
-    return {
-        "clusters": [{key: one[key] for key in kept if one.get(key) is not None} for one in stored["clusters"]],
-        "watch": {"include": stored["watched"]},
-        "thresholds": stored.get("thresholds", {}),
-        "rules": stored.get("rules", {}),
     }
 
 

@@ -52,7 +52,6 @@ def make_report(
     cluster: str | None = None,
     from_ms: Millis | None = None,
     to_ms: Millis | None = None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> IncidentReport:
     """Replays what was recorded and renders the report.
 
@@ -82,7 +81,6 @@ def make_report(
             upto=None if to_ms is None else AtTime(at_ms=to_ms),
             since_ms=since_ms,
             evaluates_from_ms=since_ms if recorded_alerts is None else None,
-            say=say,
         )
     except UsageError as problem:
         # The replay names the option of `kraftwatch status`.

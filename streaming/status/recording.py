@@ -55,10 +55,11 @@ class JournalRecording:
 
     kind = "journal"
 
-    def __init__(self, reader: JournalReader, place: str) -> None:
-        """`place`: as it was given."""
+    def __init__(self, reader: JournalReader, place: str, say: Callable[[str], None] = lambda _: None) -> None:
+        """`place`: as it was given; `say` prints progress, every two seconds."""
         self.reader = reader
         self.place = place
+        self._say = say
         self._restarted_at = reader.restarted_at()
 
     def newest_ms(self) -> Millis:
@@ -70,20 +71,13 @@ class JournalRecording:
         span = journal_span(self.reader)
         return Millis(0) if span is None else span[1]
 
-    def rows(
-        self,
-        *,
-        since_ms: Millis | None = None,
-        until_ms: Millis | None = None,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> Iterator[Observation]:
+    def rows(self, *, since_ms: Millis | None = None, until_ms: Millis | None = None) -> Iterator[Observation]:
         """Yields all rows but those that a repair has made unnecessary; clusters share the sequence.
 
         Args:
             since_ms: the rows may begin where each log is read from its start or a snapshot before this time. None:
                 with the oldest rows with which a state is whole.
             until_ms: the rows may end with the first one after this time; here they do not.
-            say: prints progress, every two seconds.
 
         Raises:
             JournalError: the journal is damaged.
@@ -95,7 +89,7 @@ class JournalRecording:
                 said_at, done = now, row.sequence - first
                 left = ms_text(Millis(round(1000 * (now - began) * (end - first - done) / max(1, done))))
                 percent = 100 * done // (end - first)
-                say(
+                self._say(
                     f"reading the journal: {percent} % of {end - first} rows, up to {utc_text(row.observed_at_ms)}; "
                     f"{left} left"
                 )
@@ -120,11 +114,11 @@ class JournalRecording:
         return beginning if whole.observed_at_ms < since_ms else self.reader.first_sequence()
 
 
-def open_journal(folder: Path, option: str = "--journal") -> JournalRecording:
+def open_journal(folder: Path, say: Callable[[str], None] = lambda _: None) -> JournalRecording:
     """Returns the journal of a checkpoint folder, the journal that the folder is, or the one in a bundle.
 
     Args:
-        option: that of the command line which gave the folder.
+        say: prints progress, every two seconds.
 
     Raises:
         UsageError: there is none.
@@ -135,8 +129,8 @@ def open_journal(folder: Path, option: str = "--journal") -> JournalRecording:
     for place in _places(folder):
         journal = JournalReader(place.absolute())
         if journal.created:
-            return JournalRecording(journal, str(given))
-    raise UsageError(f"{option} {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
+            return JournalRecording(journal, str(given), say)
+    raise UsageError(f"{folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
 
 
 def has_journal(folder: Path) -> bool:
@@ -263,7 +257,6 @@ def replay_recording(
     upto: PointInTime | None = None,
     since_ms: Millis | None = None,
     evaluates_from_ms: Millis | None = None,
-    say: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, ReplayedJournal]:
     """Replays what was recorded.
 
@@ -273,7 +266,6 @@ def replay_recording(
         since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
             journal those of the last day.
         evaluates_from_ms: as of `replayed`.
-        say: prints progress, every two seconds.
 
     Returns:
         The clusters that have rows and settings, by name, in the order of their first row.
@@ -286,7 +278,7 @@ def replay_recording(
     newest_ms = until_ms or recording.newest_ms()
     if since_ms is None and not isinstance(upto, AtOffset):
         since_ms = Millis(newest_ms - _TOPIC_POLLS_MS)
-    rows = recording.rows(since_ms=since_ms, until_ms=until_ms, say=say)
+    rows = recording.rows(since_ms=since_ms, until_ms=until_ms)
     polls_since_ms = newest_ms - _POLLS_MS if upto is None else 0
     each = replayed(rows, settings_of, upto=upto, polls_since_ms=polls_since_ms, evaluates_from_ms=evaluates_from_ms)
     found = {one.machine.cluster: one for one, _ in each}

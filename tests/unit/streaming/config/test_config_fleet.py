@@ -6,7 +6,8 @@ import pytest
 
 from connectors.errors import UsageError
 from rules.finding import Severity
-from streaming.cli import config_from_options
+from streaming.cli.config_from_options import resolve_config
+from streaming.cli.options import ConfigOptions
 from streaming.config import Config, load
 from streaming.config.loading import mistakes
 
@@ -42,9 +43,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def resolved(path: Path, *, only: list[str] | None = None, setting: list[str] | None = None) -> Config:
-    return config_from_options.resolve_config(
-        config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only
-    )
+    return resolve_config(ConfigOptions(config=path, setting=setting, only=only))
 
 
 def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> None:

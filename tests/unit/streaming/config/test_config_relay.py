@@ -7,6 +7,7 @@ import pytest
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from streaming.cli.config_from_options import resolve_config
+from streaming.cli.options import ConfigOptions
 from streaming.config import Config, checked
 
 SECRET = "do-not-print-me"
@@ -57,9 +58,7 @@ def test_invalid_relays_are_one_sentence(keys: dict[str, Any], sentence: str) ->
 def test_only_takes_several_names_and_patterns(tmp_path: Any) -> None:
     def watched(*only: str) -> list[str]:
         clusters = ["prod-eu=h:1", "prod-us=h:2", "test=h:3"]
-        config = resolve_config(
-            config=None, cluster=clusters, setting=None, resolve=None, hosts_file=None, only=list(only)
-        )
+        config = resolve_config(ConfigOptions(cluster=clusters, only=list(only)))
         return [section.name for section in config.watched]
 
     assert watched("prod-eu,test") == ["prod-eu", "test"]

@@ -22,3 +22,7 @@ def test_the_job_does_not_load_the_packages_of_the_audit() -> None:
 
 def test_reading_the_configuration_loads_no_database() -> None:
     assert loaded_by("streaming.config", ("sqlalchemy", "pydantic")) == {"pydantic"}
+
+
+def test_replaying_a_recording_loads_no_kafka_client() -> None:
+    assert loaded_by("streaming.report.incident_report", ("kafka", "confluent_kafka", "pydantic")) == {"pydantic"}

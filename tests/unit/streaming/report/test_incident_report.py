@@ -18,7 +18,8 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.route import Silence
 from streaming.cli import app
-from streaming.cli.config_from_options import recorded_database
+from streaming.cli.config_from_options import RecordedJob
+from streaming.cli.options import RecordedOptions
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, make_report
@@ -64,7 +65,7 @@ def written(
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
     return make_report(
         open_journal(folder),
-        recorded_database(None, folder),
+        RecordedJob(RecordedOptions(journal=folder)).database(),
         lambda name: ClusterSettings(name=name),
         cluster=cluster,
         from_ms=from_ms,
@@ -190,7 +191,7 @@ def test_command_writes_one_file_and_prints_its_name(tmp_path: Path, monkeypatch
     [
         ([], "give --checkpoint DIR or --journal DIR"),
         (["--journal", "x", "--checkpoint", "y"], "give --checkpoint DIR or --journal DIR"),
-        (["--checkpoint", __file__], "no journal is there"),
+        (["--checkpoint", str(Path(__file__).parent)], "no journal is there"),
         (["--journal", "x", "--from", "now"], "--from now: expected a TIME such as 2026-11-20T08:15:00Z"),
         (["--journal", "x", "--to", "17"], "--to 17: expected a TIME such as 2026-11-20T08:15:00Z"),
     ],

@@ -6,9 +6,8 @@ depends on the observations alone, never on how many of them are applied togethe
 A row that raises is skipped and reported; all others are applied. After it the state is exactly what it was before the
 row, except the recorded violation and the time; so the result does not depend on how the rows are grouped. Nothing is
 done for that until something raises. Then the state is restored from its newest stored form, and the rows since are
-halved until the ones that raise stand alone: each of them costs a logarithm of the rows. A state that cannot be stored
-is found in the same way; the row that brought it about is skipped. An OSError concerns the disk with the pages of the
-state, never a row: it is raised.
+applied one by one, with the state stored after each. A row after which the state cannot be stored is skipped too. An
+OSError concerns the disk with the pages of the state, never a row: it is raised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -198,14 +197,9 @@ class ClusterMonitor:
                 self.to_bytes()
         except (MemoryError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a row raises concerns this cluster only
-            reason = failure_reason(error)
-        else:
-            return alerts, ()
-        alerts_of_rows: list[tuple[Alert, ...]] = []
-        failed: list[RefusedRow] = []
-        self._apply_without_failing(self._since, reason, alerts_of_rows, failed)
-        return tuple(alert for alerts in alerts_of_rows[before:] for alert in alerts), tuple(failed)
+        except Exception:  # noqa: BLE001 - whatever a row raises concerns this cluster only
+            return self._apply_one_by_one(self._since, before)
+        return alerts, ()
 
     def _are_many(self, new: Sequence[DecodedRow]) -> bool:
         """Whether so many rows or events were applied since the newest stored form that the state is stored again."""
@@ -213,36 +207,28 @@ class ClusterMonitor:
         stored_events = 0 if self._stored is None else len(self._stored) // _BYTES_AN_EVENT
         return len(self._since) >= self._rows_together or self._events_since >= max(EVENTS_TOGETHER, stored_events)
 
-    def _apply_without_failing(
-        self,
-        rows: Sequence[DecodedRow],
-        reason: str,
-        alerts_of_rows: list[tuple[Alert, ...]],
-        failed: list[RefusedRow],
-    ) -> None:
-        """Applies rows of which one raised, without those that raise, from the newest stored form on.
+    def _apply_one_by_one(
+        self, rows: Sequence[DecodedRow], before: int
+    ) -> tuple[tuple[Alert, ...], tuple[RefusedRow, ...]]:
+        """Applies the rows since the newest stored form, without those that raise.
 
-        Adds the alerts of each row to `alerts_of_rows`, and each row that raised to `failed`.
+        Args:
+            before: how many of them were applied before: their alerts were returned already.
         """
-        if not rows:
-            self._restore()
-            return
-        if len(rows) == 1:
-            failed.append(_refused(rows[0], f"could not be applied: {reason}"))
-            alerts_of_rows.append(self._skip_failing(rows[0], failed[-1].reason))
-            return
-        middle = len(rows) // 2
-        for half in (rows[:middle], rows[middle:]):
-            self._restore()
+        alerts: list[Alert] = []
+        failed: list[RefusedRow] = []
+        self._restore()
+        for number, row in enumerate(rows):
             try:
-                alerts = [self._observe((row,)) for row in half]
+                changed = self._observe((row,))
                 self.to_bytes()
             except (MemoryError, OSError):
                 raise
-            except Exception as error:  # noqa: BLE001 - it is in this half
-                self._apply_without_failing(half, failure_reason(error), alerts_of_rows, failed)
-            else:
-                alerts_of_rows += alerts
+            except Exception as error:  # noqa: BLE001 - the row is skipped
+                failed.append(_refused(row, f"could not be applied: {failure_reason(error)}"))
+                changed = self._skip_failing(row, failed[-1].reason)
+            alerts += changed if number >= before else ()
+        return tuple(alerts), tuple(failed)
 
     def _skip_failing(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
         """Returns the alerts after a row that raised, by the first of these attempts that works.

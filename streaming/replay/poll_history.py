@@ -1,12 +1,12 @@
 """PollHistory: the newest answered DescribeQuorum, and each replica's samples of the last polls."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from connectors.observations.observation import QuorumPolled
 from rules.analysis.replica_lag import age_ms
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.quorum import LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
+from rules.model.quorum import START, LagSample, LogRegression, Outage, Poll, Replica, ReplicaHistory
 from streaming.replay.copied import copied
 
 WINDOW_MS = Millis(60_000)
@@ -24,49 +24,161 @@ OUTAGES = 64
 """The maximum number of outages of one voter, the newest ones."""
 
 
-@dataclass(slots=True, kw_only=True)
-class AcknowledgedOffsets:
-    """Below which offset each voter had all records, and the voters whose logs end below that now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """A log end offset, and the leader epoch of the first poll that reported it."""
+
+    offset: Offset | None
+    leader_epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolledReplica:
+    """The history of a replica, and what the next poll is compared with."""
+
+    history: ReplicaHistory
+    end_before: LogEnd | None = None
+    """The log end before the newest one. A poll that returns to it shows that the newest one was false."""
+    acknowledged_offset: Offset | None = None
+    """Of a voter: all records below this offset are committed and were in its log.
 
     A voter acknowledges records by fetching after them, and acknowledged committed records are never truncated
     (KIP-595). An offset counts only if two polls after each other show it, so that one false poll leaves no trace.
     """
+    caught_up_at_ms: Millis | None = None
+    """When a voter had last caught up, by the gatherer's clock: a new leader does not know it (-1 in its answer)."""
 
-    offsets: dict[str, Offset] = field(default_factory=dict)
-    """By voter: all records below this offset are committed and were in its log."""
+
+@dataclass(slots=True, kw_only=True)
+class PollHistory:
+    """The newest poll, however old, and a history for each replica."""
+
+    newest: Poll | None = None
+    replicas: tuple[PolledReplica, ...] = ()
+    """Ordered by replica id and directory id."""
     high_watermark: Offset | None = None
-    """The newest one that a poll reported."""
+    """The newest one that a poll reported since the last loss of metadata."""
+    polled_since_ms: Millis = START
+    """The first poll since the newest gap."""
 
-    def add(self, poll: Poll, previous: Poll | None) -> Mapping[ReplicaKey, LogRegression]:
-        """Returns the voters whose logs end below committed records that they had.
+    def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
+        """Adds an answered poll.
 
-        A high watermark that decreases concerns the whole quorum, and is reported as such: the offsets start again.
+        Args:
+            voter_ids: ids of voters and removed voters; their directories are kept for VOTER_REMEMBERED_MS.
         """
-        high_watermark = poll.high_watermark
-        if high_watermark is None:
-            return {}
-        if self.high_watermark is not None and high_watermark < self.high_watermark:
-            self.offsets.clear()
-        self.high_watermark = high_watermark
-        fallen: dict[ReplicaKey, LogRegression] = {}
-        known, self.offsets = self.offsets, {}
-        for row in poll.voters:
-            name, end = str(row.key), row.log_end_offset
-            acknowledged = known.get(name)
-            if end is not None and acknowledged is not None and end < acknowledged:
-                fallen[row.key] = LogRegression(
-                    acknowledged_offset=acknowledged,
-                    log_end_offset=end,
-                    leader_epoch=poll.leader_epoch,
-                    observed_at_ms=poll.observed_at_ms,
-                )
-                continue
-            confirmed = _in_both(poll, previous, row.key)
-            if confirmed is not None and (acknowledged is None or confirmed > acknowledged):
-                acknowledged = confirmed
-            if acknowledged is not None:
-                self.offsets[name] = acknowledged
-        return fallen
+        poll = copied(Poll, event, observed_at_ms=now_ms, nodes={node.id: node.endpoints for node in event.nodes})
+        previous, self.newest = self.newest, poll
+        gap_since_ms = None
+        if previous is None or now_ms - previous.observed_at_ms > OUT_OF_SYNC_MS:
+            self.polled_since_ms = now_ms
+            gap_since_ms = None if previous is None else previous.observed_at_ms
+        if poll.high_watermark is not None:
+            if self.high_watermark is not None and poll.high_watermark < self.high_watermark:
+                # It concerns the whole quorum, and is reported as such: what was acknowledged starts again.
+                self.replicas = tuple(replace(one, acknowledged_offset=None) for one in self.replicas)
+            self.high_watermark = poll.high_watermark
+        replicas = {one.history.key: one for one in self.replicas}
+        for row in (*poll.voters, *poll.observers):
+            before = replicas.get(row.key)
+            one = _polled(before, row, poll)
+            if row.key in poll.voter_keys:
+                one = _with_acknowledged(one, before, row, poll, previous)
+                one = self._with_outages(one, row, poll, gap_since_ms)
+            replicas[row.key] = one
+        kept_ms = {key: VOTER_REMEMBERED_MS if key.id in voter_ids else REMEMBERED_MS for key in replicas}
+        self.replicas = tuple(
+            replicas[key] if key in poll.voter_keys else _without_vote(replicas[key], poll)
+            for key in sorted(replicas)
+            if now_ms - replicas[key].history.last_seen_at_ms <= kept_ms[key]
+        )
+
+    def metadata_lost(self) -> None:
+        """Drops what voters had acknowledged: it is missing from the log that they follow now."""
+        self.high_watermark = None
+        self.replicas = tuple(
+            replace(one, history=replace(one.history, log_regression=None), acknowledged_offset=None)
+            for one in self.replicas
+        )
+
+    def _with_outages(
+        self, one: PolledReplica, row: Replica, poll: Poll, gap_since_ms: Millis | None
+    ) -> PolledReplica:
+        """Returns a voter with its outages, this poll included; `gap_since_ms`: the last poll before a gap."""
+        now_ms, leader, since_ms = poll.observed_at_ms, poll.leader, self.polled_since_ms
+        age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms, leader, row) if leader else None
+        if row is leader:
+            age = Millis(0)
+        known_ms = max(one.caught_up_at_ms or since_ms, since_ms)
+        at_ms = known_ms if age is None else Millis(now_ms - age)
+        outages = one.history.outages
+        if gap_since_ms is not None:
+            outages = _ended(outages, gap_since_ms)
+        if now_ms - at_ms <= OUT_OF_SYNC_MS:
+            outages = _ended(outages, now_ms)
+        elif not outages or outages[-1].until_ms is not None:
+            outages = (*outages, Outage(since_ms=max(at_ms, since_ms)))
+        recent = [each for each in outages if each.until_ms is None or now_ms - each.until_ms <= REMEMBERED_MS]
+        history = replace(one.history, outages=tuple(recent[-OUTAGES:]))
+        return replace(one, history=history, caught_up_at_ms=at_ms)
+
+
+def _ended(outages: tuple[Outage, ...], until_ms: Millis) -> tuple[Outage, ...]:
+    if not outages or outages[-1].until_ms is not None:
+        return outages
+    return (*outages[:-1], replace(outages[-1], until_ms=max(outages[-1].since_ms, until_ms)))
+
+
+def _polled(before: PolledReplica | None, row: Replica, poll: Poll) -> PolledReplica:
+    """Returns a replica after a poll that lists it."""
+    now_ms, end, epoch = poll.observed_at_ms, row.log_end_offset, poll.leader_epoch
+    if before is None:
+        history = ReplicaHistory(
+            key=row.key,
+            first_seen_at_ms=now_ms,
+            last_seen_at_ms=now_ms,
+            last_log_end_offset=end,
+            last_leader_epoch=epoch,
+            samples=(_sample(row, poll, None),),
+        )
+        return PolledReplica(history=history)
+    known = before.history
+    samples = _thinned(known.samples, _sample(row, poll, known))
+    if end is None or end == known.last_log_end_offset:
+        # The epoch changes with the offset only: a voter that stopped fetching keeps the epoch in which its log ends.
+        return replace(before, history=replace(known, last_seen_at_ms=now_ms, samples=samples))
+    if before.end_before is not None and before.end_before.offset == end:
+        # A log that is where it was before one poll has not moved: that poll was false.
+        epoch = before.end_before.leader_epoch
+    return replace(
+        before,
+        history=replace(
+            known, last_seen_at_ms=now_ms, samples=samples, last_log_end_offset=end, last_leader_epoch=epoch
+        ),
+        end_before=LogEnd(offset=known.last_log_end_offset, leader_epoch=known.last_leader_epoch),
+    )
+
+
+def _with_acknowledged(
+    one: PolledReplica, before: PolledReplica | None, row: Replica, poll: Poll, previous: Poll | None
+) -> PolledReplica:
+    """Returns a voter with what it has acknowledged; with a regression if its log ends below that now."""
+    if poll.high_watermark is None:
+        return one
+    acknowledged, end = one.acknowledged_offset, row.log_end_offset
+    if before is not None and end is not None and acknowledged is not None and end < acknowledged:
+        found = LogRegression(
+            acknowledged_offset=acknowledged,
+            log_end_offset=end,
+            leader_epoch=poll.leader_epoch,
+            observed_at_ms=poll.observed_at_ms,
+        )
+        regression = _newer(before.history.log_regression, found, before.history.last_log_end_offset)
+        return replace(one, history=replace(one.history, log_regression=regression), acknowledged_offset=None)
+    confirmed = _in_both(poll, previous, row.key)
+    if confirmed is not None and (acknowledged is None or confirmed > acknowledged):
+        acknowledged = confirmed
+    return replace(one, acknowledged_offset=acknowledged)
 
 
 def _in_both(poll: Poll, previous: Poll | None, key: ReplicaKey) -> Offset | None:
@@ -81,166 +193,20 @@ def _committed_end(poll: Poll, key: ReplicaKey) -> Offset | None:
     return None if end is None or poll.high_watermark is None else min(end, poll.high_watermark)
 
 
-def with_regression(known: LogRegression | None, found: LogRegression, end: Offset | None) -> LogRegression:
+def _newer(known: LogRegression | None, found: LogRegression, end: Offset | None) -> LogRegression:
     """Returns the newer regression, with the older one's acknowledged offset if the log has not reached it since."""
     if known is None or (end is not None and end >= known.acknowledged_offset):
         return found
     return replace(found, acknowledged_offset=max(known.acknowledged_offset, found.acknowledged_offset))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnd:
-    """A log end offset, and the leader epoch of the first poll that reported it."""
-
-    offset: Offset | None
-    leader_epoch: Epoch
-
-
-@dataclass(slots=True, kw_only=True)
-class CaughtUpTimes:
-    """When each voter had last caught up, by the gatherer's clock: a new leader does not know it (-1 in its answer)."""
-
-    at_ms: dict[str, Millis] = field(default_factory=dict)
-    """By voter."""
-    polled_since_ms: Millis | None = None
-    """The first poll since the newest gap."""
-
-    def outages(
-        self, poll: Poll, previous: Poll | None, known: Mapping[ReplicaKey, ReplicaHistory]
-    ) -> dict[ReplicaKey, tuple[Outage, ...]]:
-        """Returns the outages of each voter, this poll included."""
-        now_ms, leader = poll.observed_at_ms, poll.leader
-        last_ms = None if previous is None else previous.observed_at_ms
-        gap = last_ms is None or now_ms - last_ms > OUT_OF_SYNC_MS
-        if gap or self.polled_since_ms is None:
-            self.polled_since_ms = now_ms
-        before, self.at_ms = self.at_ms, {}
-        found: dict[ReplicaKey, tuple[Outage, ...]] = {}
-        for row in poll.voters:
-            age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms, leader, row) if leader else None
-            age = Millis(0) if row is leader else age
-            known_ms = max(before.get(str(row.key), self.polled_since_ms), self.polled_since_ms)
-            at_ms = known_ms if age is None else Millis(now_ms - age)
-            self.at_ms[str(row.key)] = at_ms
-            outages = known[row.key].outages if row.key in known else ()
-            if gap and last_ms is not None:
-                outages = _ended(outages, last_ms)
-            if now_ms - at_ms <= OUT_OF_SYNC_MS:
-                outages = _ended(outages, now_ms)
-            elif not outages or outages[-1].until_ms is not None:
-                outages = (*outages, Outage(since_ms=max(at_ms, self.polled_since_ms)))
-            recent = [one for one in outages if one.until_ms is None or now_ms - one.until_ms <= REMEMBERED_MS]
-            found[row.key] = tuple(recent[-OUTAGES:])
-        return found
-
-
-def _ended(outages: tuple[Outage, ...], until_ms: Millis) -> tuple[Outage, ...]:
-    if not outages or outages[-1].until_ms is not None:
-        return outages
-    return (*outages[:-1], replace(outages[-1], until_ms=max(outages[-1].since_ms, until_ms)))
-
-
-@dataclass(slots=True, kw_only=True)
-class PollHistory:
-    """The newest poll, however old, and a history for each replica."""
-
-    newest: Poll | None = None
-    histories: tuple[ReplicaHistory, ...] = ()
-    ends_before: dict[str, LogEnd] = field(default_factory=dict)
-    """The log end before the newest one, by replica. A poll that returns to it shows that the newest one was false."""
-    acknowledged: AcknowledgedOffsets = field(default_factory=AcknowledgedOffsets)
-    caught_up: CaughtUpTimes = field(default_factory=CaughtUpTimes)
-
-    def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
-        """Adds an answered poll.
-
-        Args:
-            voter_ids: ids of voters and removed voters; their directories are kept for VOTER_REMEMBERED_MS.
-        """
-        poll = copied(Poll, event, observed_at_ms=now_ms, nodes={node.id: node.endpoints for node in event.nodes})
-        before = {history.key: history for history in self.histories}
-        fallen = self.acknowledged.add(poll, self.newest)
-        outages = self.caught_up.outages(poll, self.newest, before)
-        self.newest = poll
-        self.histories = tuple(
-            _completed(history, before.get(history.key), outages.get(history.key, ()), fallen.get(history.key))
-            for history in _histories(self.histories, poll, voter_ids, self.ends_before)
-        )
-        self.ends_before = {
-            str(history.key): end
-            for history in self.histories
-            if (end := self._end_before(before.get(history.key), history)) is not None
-        }
-
-    def metadata_lost(self) -> None:
-        """Drops what voters had acknowledged: it is missing from the log that they follow now."""
-        self.acknowledged = AcknowledgedOffsets()
-        self.histories = tuple(replace(history, log_regression=None) for history in self.histories)
-
-    def _end_before(self, previous: ReplicaHistory | None, history: ReplicaHistory) -> LogEnd | None:
-        if previous is None or previous.last_log_end_offset == history.last_log_end_offset:
-            return self.ends_before.get(str(history.key))
-        return LogEnd(offset=previous.last_log_end_offset, leader_epoch=previous.last_leader_epoch)
-
-
-def _histories(
-    known: Iterable[ReplicaHistory], poll: Poll, voter_ids: Collection[NodeId], ends_before: Mapping[str, LogEnd]
-) -> Iterable[ReplicaHistory]:
-    """Returns the histories including this poll, ordered by replica id and directory id."""
-    histories = {history.key: history for history in known}
-    leader = poll.leader
-    for replica in (*poll.voters, *poll.observers):
-        before = ends_before.get(str(replica.key))
-        histories[replica.key] = _history(histories.get(replica.key), replica, leader, poll, before)
-    now_ms = poll.observed_at_ms
-    recent = (
-        history
-        for history in histories.values()
-        if now_ms - history.last_seen_at_ms <= (VOTER_REMEMBERED_MS if history.key.id in voter_ids else REMEMBERED_MS)
-    )
-    return sorted(recent, key=lambda history: history.key)
-
-
-def _completed(
-    history: ReplicaHistory, before: ReplicaHistory | None, outages: tuple[Outage, ...], found: LogRegression | None
-) -> ReplicaHistory:
-    """Returns the history with the outages of a voter, which other replicas do not have, and a new regression."""
-    regression = history.log_regression
-    if found is not None:
-        regression = with_regression(regression, found, before.last_log_end_offset if before else None)
-    if outages == history.outages and regression is history.log_regression:
-        return history
-    return replace(history, outages=outages, log_regression=regression)
-
-
-def _history(
-    previous: ReplicaHistory | None, replica: Replica, leader: Replica | None, poll: Poll, before: LogEnd | None
-) -> ReplicaHistory:
-    now_ms = poll.observed_at_ms
-    sample = _sample(replica, leader, now_ms, previous)
-    if previous is None:
-        return ReplicaHistory(
-            key=replica.key,
-            first_seen_at_ms=now_ms,
-            last_seen_at_ms=now_ms,
-            last_log_end_offset=replica.log_end_offset,
-            last_leader_epoch=poll.leader_epoch,
-            samples=(sample,),
-        )
-    # The epoch changes with the offset only: a voter that stopped fetching keeps the epoch in which its log ends.
-    moved = replica.log_end_offset is not None and replica.log_end_offset != previous.last_log_end_offset
-    offset, epoch = previous.last_log_end_offset, previous.last_leader_epoch
-    if moved:
-        # A log that is where it was before one poll has not moved: that poll was false.
-        returned = before is not None and before.offset == replica.log_end_offset
-        offset = replica.log_end_offset
-        epoch = before.leader_epoch if before is not None and returned else Epoch(poll.leader_epoch)
+def _without_vote(one: PolledReplica, poll: Poll) -> PolledReplica:
+    """Returns a replica that the poll does not list as a voter: it has no outages."""
     return replace(
-        previous,
-        last_seen_at_ms=now_ms,
-        samples=_thinned(previous.samples, sample),
-        last_log_end_offset=offset,
-        last_leader_epoch=epoch,
+        one,
+        history=replace(one.history, outages=()) if one.history.outages else one.history,
+        acknowledged_offset=one.acknowledged_offset if poll.high_watermark is None else None,
+        caught_up_at_ms=None,
     )
 
 
@@ -252,8 +218,9 @@ def _thinned(samples: tuple[LagSample, ...], sample: LagSample) -> tuple[LagSamp
     return (*(old for old in samples if old.observed_at_ms >= since), sample)
 
 
-def _sample(replica: Replica, leader: Replica | None, now_ms: Millis, previous: ReplicaHistory | None) -> LagSample:
+def _sample(replica: Replica, poll: Poll, previous: ReplicaHistory | None) -> LagSample:
     """Returns the replica's lag by the leader's clock: the times of the leader's own row are its current time."""
+    leader, now_ms = poll.leader, poll.observed_at_ms
     if leader is None:
         return LagSample(observed_at_ms=now_ms, lag=None, lag_ms=None, fetch_age_ms=None)
     lag = _lag(leader.log_end_offset, replica.log_end_offset)

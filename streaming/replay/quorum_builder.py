@@ -38,7 +38,7 @@ def build_quorum(state: MachineState) -> Quorum:
         idle_ms=idle_ms,
         log_seen_at_ms=state.log_seen_at_ms,
         poll=_poll(state.poll_history.newest, image),
-        histories={history.key: history for history in state.poll_history.histories},
+        histories={one.history.key: one.history for one in state.poll_history.replicas},
         removals=state.removals,
         controllers=image.controllers,
         brokers=image.brokers,

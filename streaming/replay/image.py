@@ -6,7 +6,7 @@ the whole committed set (KIP-853); a voter missing in it was removed.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from connectors.observations.log_event import (
     BrokerChanged,
@@ -20,14 +20,6 @@ from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import BrokerRegistration, ControllerRegistration, FeatureRange, VoterRemoval, VoterSet
 from streaming.replay.copied import copied
-
-
-class SnapshotOrigin(NamedTuple):
-    """The latest possible position of a snapshot's records: the snapshot's last contained offset."""
-
-    offset: Offset
-    leader_epoch: Epoch
-    timestamp_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +74,29 @@ def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, 
 
 
 def with_controller(
-    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: RecordPosition | SnapshotOrigin
+    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: RecordPosition
 ) -> dict[NodeId, ControllerRegistration]:
     """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
     previous = known.get(event.id)
     registration = copied(
         ControllerRegistration,
         event,
-        offset=Offset(origin.offset),
-        timestamp_ms=Millis(origin.timestamp_ms),
+        offset=origin.offset,
+        timestamp_ms=origin.timestamp_ms,
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
     return {**known, event.id: registration}
 
 
 def with_broker(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: RecordPosition | SnapshotOrigin
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: RecordPosition
 ) -> dict[NodeId, BrokerRegistration]:
     """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
     previous = known.get(event.id)
     registration = copied(
         BrokerRegistration,
         event,
-        offset=Offset(origin.offset),
+        offset=origin.offset,
         alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
@@ -112,7 +104,7 @@ def with_broker(
 
 
 def with_change(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: RecordPosition | SnapshotOrigin
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: RecordPosition
 ) -> Mapping[NodeId, BrokerRegistration]:
     """Applies a BrokerRegistrationChangeRecord: absent fields are unchanged; an unknown broker is ignored."""
     previous = known.get(event.id)
@@ -161,32 +153,30 @@ def keep_features_since(
 def _features_since(
     previous: BrokerRegistration | ControllerRegistration | None,
     features: tuple[FeatureRange, ...],
-    origin: RecordPosition | SnapshotOrigin,
+    origin: RecordPosition,
 ) -> Millis:
     """Returns the log's time of the registration that first listed these features."""
     since = previous.features_since_timestamp_ms if previous is not None and previous.features == features else None
-    return Millis(origin.timestamp_ms) if since is None else since
+    return origin.timestamp_ms if since is None else since
 
 
-def _alive_since(
-    previous: BrokerRegistration | None, origin: RecordPosition | SnapshotOrigin, *, fenced: bool
-) -> Millis | None:
+def _alive_since(previous: BrokerRegistration | None, origin: RecordPosition, *, fenced: bool) -> Millis | None:
     """Returns the log's time of the record that last unfenced this broker; None while it is fenced."""
     if fenced:
         return None
-    return previous.alive_since_timestamp_ms if previous is not None and previous.alive else Millis(origin.timestamp_ms)
+    return previous.alive_since_timestamp_ms if previous is not None and previous.alive else origin.timestamp_ms
 
 
-def voter_set(event: VotersReplaced, origin: RecordPosition | SnapshotOrigin) -> VoterSet:
+def voter_set(event: VotersReplaced, origin: RecordPosition) -> VoterSet:
     """Returns the committed set of this record. A change of several voters at once is legal in disaster recovery.
 
     A snapshot's set gets the snapshot's last contained offset, as in Kafka's KRaftControlRecordStateMachine.
     """
     return VoterSet(
         voters=event.voters,
-        offset=Offset(origin.offset),
-        leader_epoch=Epoch(origin.leader_epoch),
-        timestamp_ms=Millis(origin.timestamp_ms),
+        offset=origin.offset,
+        leader_epoch=origin.leader_epoch,
+        timestamp_ms=origin.timestamp_ms,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, InstanceOf
 
 from connectors.observations.log_event import (
     BrokerChanged,
@@ -25,7 +25,6 @@ from rules.model.membership import BrokerRegistration
 from streaming.replay import recent_history
 from streaming.replay.image import (
     Image,
-    SnapshotOrigin,
     voter_set,
     with_broker,
     with_change,
@@ -60,10 +59,12 @@ class Log:
     """
 
     image: Image = field(default_factory=Image)
-    partitions: Partitions = field(default_factory=Partitions)
+    partitions: Annotated[Partitions, InstanceOf(), Field(exclude=True)] = field(default_factory=Partitions)
+    """Stored by itself (`state_codec`)."""
     position: Offset = Offset(-1)  # noqa: RUF009 - an int
     epoch: Epoch = Epoch(-1)  # noqa: RUF009 - an int
-    origin: SnapshotOrigin | None = None
+    origin: RecordPosition | None = None
+    """Of a snapshot: the latest possible position of its records, its last contained offset."""
     transaction: Transaction | None = None
 
     def apply(self, record: Record) -> None:
@@ -134,11 +135,11 @@ class Log:
 
     def _apply_data(self, record: Data) -> None:
         if isinstance(record, PartitionOrTopic):
-            self.partitions.apply(record, self.origin)
+            self.partitions.apply(record, self.origin or record.at)
         else:
             self._apply_registration(record, self.origin or record.at)
 
-    def _apply_control(self, record: Control, origin: RecordPosition | SnapshotOrigin) -> None:
+    def _apply_control(self, record: Control, origin: RecordPosition) -> None:
         image = self.image
         match record:
             case LeaderChanged():
@@ -151,7 +152,7 @@ class Log:
                         previous_ms=image.newest_timestamp_ms,
                     )
                     image = replace(image, history=history)
-                image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
+                image = replace(image, leader_id=record.leader_id, leader_epoch=origin.leader_epoch)
                 if origin.offset == 0 and self.origin is None:
                     # The first record of a log that was never compacted.
                     image = replace(image, complete=True)
@@ -166,7 +167,7 @@ class Log:
                 image = replace(image, committed=committed)
         self.image = image
 
-    def _apply_registration(self, record: Registration, origin: RecordPosition | SnapshotOrigin) -> None:
+    def _apply_registration(self, record: Registration, origin: RecordPosition) -> None:
         image = self.image
         match record:
             case FeatureLevelSet():
@@ -180,7 +181,7 @@ class Log:
                     )
                 image = replace(image, controllers=with_controller(image.controllers, record, origin))
             case BrokerRegistered():
-                self.partitions.broker_registered(record.id, Millis(origin.timestamp_ms))
+                self.partitions.broker_registered(record.id, origin.timestamp_ms)
                 image = self._with_brokers(record, with_broker(image.brokers, record, origin))
             case BrokerChanged():
                 image = self._with_brokers(record, with_change(image.brokers, record, origin))

@@ -36,7 +36,7 @@ monitored.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from connectors.observations.log_event import (
     LogAdvanced,
@@ -62,7 +62,7 @@ from rules.model.quorum import Quorum
 from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
-from streaming.replay.image import SnapshotOrigin, keep_alive_since, keep_features_since, removals
+from streaming.replay.image import keep_alive_since, keep_features_since, removals
 from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
@@ -78,6 +78,15 @@ BEHIND_MS = Millis(10_000)
 
 class Machine(MachineState):
     """One cluster's quorum, replayed."""
+
+    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
+        """Begins without observations.
+
+        Args:
+            pages: keeps the large parts of the stored state; None: they are in it.
+        """
+        super().__init__(cluster_id=settings.cluster_id or None, log=Log())
+        self.settings, self.cluster, self.pages = settings, settings.name, pages
 
     _quorum: Quorum | None = None
     _epoch_before = Epoch(-1)
@@ -141,22 +150,24 @@ class Machine(MachineState):
 
     def quorum(self) -> Quorum:
         """Returns the current quorum, frozen: later events do not change it."""
-        self._quorum = self._quorum or build_quorum(self)
+        self._quorum = self._quorum or build_quorum(self, self.settings)
         return self._quorum
 
     def to_bytes(self) -> bytes:
         """Returns the state as bytes, a part of the stored form of a ClusterMonitor."""
-        return state_codec.to_bytes(self)
+        return state_codec.to_bytes(self, self.pages)
 
     @classmethod
     def from_bytes(cls, blob: bytes, settings: ClusterSettings, pages: PageStore | None = None) -> "Machine":
         """Returns the machine that `to_bytes` wrote, with the current configuration.
 
         Raises:
-            UsageError: the blob is of another cluster, or damaged.
+            UsageError: the blob is of another cluster.
+            DamagedStateError: it is damaged.
         """
-        machine = cls(settings, pages)
-        state_codec.restore(machine, blob)
+        machine, stored = cls(settings, pages), state_codec.from_bytes(settings, blob, pages)
+        for each in fields(MachineState):
+            setattr(machine, each.name, getattr(stored, each.name))
         return machine
 
     def _apply(self, event: Event) -> None:
@@ -301,7 +312,12 @@ class Machine(MachineState):
         last_contained = Offset(event.end_offset - 1)
         if isinstance(event, SnapshotBegan):
             re_read = last_contained <= self.log.position and event.epoch <= self.log.epoch
-            origin = SnapshotOrigin(last_contained, event.epoch, event.last_contained_timestamp_ms)
+            origin = RecordPosition(
+                offset=last_contained,
+                leader_epoch=event.epoch,
+                timestamp_ms=event.last_contained_timestamp_ms,
+                snapshot=True,
+            )
             self.loading = None if re_read else Log(origin=origin)
             return
         loading, self.loading = self.loading, None
@@ -315,7 +331,7 @@ class Machine(MachineState):
             loading.image,
             complete=True,
             last_offset=last_contained,
-            newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
+            newest_timestamp_ms=loading.origin.timestamp_ms,
             controllers=keep_features_since(loading.image.controllers, self.log.image.controllers),
             brokers=keep_alive_since(loading.image.brokers, self.log.image.brokers),
             history=self.log.image.history,

@@ -19,9 +19,8 @@ from connectors.observations.log_event import (
 )
 from connectors.observations.partition_run import PartitionRun, PartitionValues
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import Millis, NodeId, TopicId
 from streaming.replay.copied import copied
-from streaming.replay.image import SnapshotOrigin
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.recovery_change import (
     UNKNOWN,
@@ -121,7 +120,7 @@ class Partitions:
                         if known is not None:
                             self._keep_recovery(replace(known, partition_epoch=now.partition_epoch))
 
-    def apply_run(self, run: PartitionRun, origin: SnapshotOrigin | None) -> None:
+    def apply_run(self, run: PartitionRun, origin: RecordPosition | None) -> None:
         """Applies the records of a run; `origin`: of the snapshot that they are part of.
 
         A record that concerns no recovery only replaces the partition, which is nearly all of the work of a large log.
@@ -134,7 +133,8 @@ class Partitions:
                 self.create(topic_id, values)
                 continue
             if values.recovering or topic_id in recovering:
-                self.apply(run.event(row), origin)
+                event = run.event(row)
+                self.apply(event, origin or event.at)
                 continue
             topic = by_id.get(topic_id) or topics.add(topic_id)
             changed_pages.add(topic.page)
@@ -146,13 +146,13 @@ class Partitions:
             else:
                 topic.partitions[partition] = _assignment((*values[:5], leader_epoch, partition_epoch))
 
-    def apply(self, record: PartitionOrTopic, origin: SnapshotOrigin | None) -> None:
-        """Applies one record; `origin`: of the snapshot that it is part of."""
+    def apply(self, record: PartitionOrTopic, at: RecordPosition) -> None:
+        """Applies one record; `at`: its position, or that of the snapshot that it is part of."""
         match record:
             case PartitionSet():
-                self.set(record, origin or record.at)
+                self.set(record, at)
             case PartitionChanged():
-                self.change(record, origin or record.at)
+                self.change(record, at)
             case TopicCreated():
                 self.create(record.topic_id, record.name)
             case TopicRemoved():
@@ -160,7 +160,7 @@ class Partitions:
             case ElrCleared():
                 self.clear_elr(record.topic)
 
-    def set(self, event: PartitionSet, origin: RecordPosition | SnapshotOrigin) -> None:
+    def set(self, event: PartitionSet, origin: RecordPosition) -> None:
         """Applies a PartitionRecord: a whole partition."""
         now = Assignment(
             replicas=event.replicas,
@@ -173,7 +173,7 @@ class Partitions:
         )
         self._replace(event, self._held(event), now, origin)
 
-    def change(self, event: PartitionChanged, origin: RecordPosition | SnapshotOrigin) -> None:
+    def change(self, event: PartitionChanged, origin: RecordPosition) -> None:
         """Applies a PartitionChangeRecord: absent fields are unchanged; epochs rise (PartitionRegistration.merge)."""
         before = self._held(event)
         values = PartitionValues(
@@ -197,7 +197,7 @@ class Partitions:
         event: PartitionSet | PartitionChanged,
         before: Assignment | None,
         now: Assignment,
-        origin: RecordPosition | SnapshotOrigin,
+        origin: RecordPosition,
     ) -> None:
         topic = self._changed_topic(event.topic_id)
         if before is None:
@@ -212,7 +212,7 @@ class Partitions:
         topic: str | None,
         before: Assignment | None,
         now: Assignment,
-        origin: RecordPosition | SnapshotOrigin,
+        origin: RecordPosition,
     ) -> None:
         """Updates the recovering partitions after a partition changed."""
         key = (event.topic_id, event.partition)
@@ -231,9 +231,7 @@ class Partitions:
             if began.elected:
                 self.unclean.append(unclean_election(event, topic, before, now, origin))
 
-    def _record_elected_recovered(
-        self, known: Recovery, event: PartitionChanged, origin: RecordPosition | SnapshotOrigin
-    ) -> None:
+    def _record_elected_recovered(self, known: Recovery, event: PartitionChanged, origin: RecordPosition) -> None:
         """Records the end of a recovery if an election ended it: only the leader itself may end it (KIP-704)."""
         if event.leader is None or event.leader == known.leader or event.replicas is not None:
             return
@@ -243,8 +241,8 @@ class Partitions:
                 known,
                 leader=event.leader,
                 previous_leader=known.leader,
-                offset=Offset(origin.offset),
-                timestamp_ms=Millis(origin.timestamp_ms),
+                offset=origin.offset,
+                timestamp_ms=origin.timestamp_ms,
             )
         )
 

@@ -101,9 +101,7 @@ class PollHistory:
             for one in self.replicas
         )
 
-    def _with_outages(
-        self, one: PolledReplica, row: Replica, poll: Poll, gap_since_ms: Millis | None
-    ) -> PolledReplica:
+    def _with_outages(self, one: PolledReplica, row: Replica, poll: Poll, gap_since_ms: Millis | None) -> PolledReplica:
         """Returns a voter with its outages, this poll included; `gap_since_ms`: the last poll before a gap."""
         now_ms, leader, since_ms = poll.observed_at_ms, poll.leader, self.polled_since_ms
         age = age_ms(leader.last_caught_up_ms, row.last_caught_up_ms, leader, row) if leader else None

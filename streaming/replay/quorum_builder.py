@@ -7,6 +7,7 @@ from rules.model.history import OpenTransaction
 from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
 from rules.model.membership import VoterSet
 from rules.model.quorum import Poll, Quorum
+from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.image import Image
 from streaming.replay.state_codec import MachineState
 
@@ -14,12 +15,12 @@ _IDLE_MS = 10_000
 """A log with NoOps is never idle for so long."""
 
 
-def build_quorum(state: MachineState) -> Quorum:
+def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
     """Returns the state as one frozen value."""
-    image, leadership, settings = state.visible_image, state.leadership, state.settings
+    image, leadership = state.visible_image, state.leadership
     newest_ms, idle_ms = image.newest_timestamp_ms, _idle_ms(state)
     return Quorum(
-        cluster=state.cluster,
+        cluster=settings.name,
         cluster_id=state.cluster_id,
         now_ms=state.now_ms,
         watched_since_ms=state.probe_state.watched_since_ms,

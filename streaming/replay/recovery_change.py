@@ -5,8 +5,7 @@ from typing import Final
 
 from connectors.observations.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import Recovery
-from rules.model.identifiers import Millis, NodeId, Offset
-from streaming.replay.image import SnapshotOrigin
+from rules.model.identifiers import NodeId
 from streaming.replay.recent_history import UncleanElection
 from streaming.replay.stored_topics import Assignment
 
@@ -16,7 +15,7 @@ def recovery_began(
     topic: str | None,
     before: Assignment | None,
     now: Assignment,
-    origin: RecordPosition | SnapshotOrigin,
+    origin: RecordPosition,
 ) -> Recovery:
     """Returns a recovery that a record began: an unclean election, or one that the record only carries over."""
     by_election = elected(event, before) if isinstance(event, PartitionChanged) else None
@@ -27,9 +26,9 @@ def recovery_began(
         replicas=now.replicas,
         isr=now.isr,
         leader=now.leader,
-        since_offset=Offset(origin.offset),
-        since_timestamp_ms=Millis(origin.timestamp_ms),
-        at_least=isinstance(origin, SnapshotOrigin),
+        since_offset=origin.offset,
+        since_timestamp_ms=origin.timestamp_ms,
+        at_least=origin.snapshot,
         previous_isr=before.isr if before else None,
         previous_elr=eligible(before) if before else None,
         last_leader=by_election is True and elects_last_leader(before, now) and not replicas_passed_over(before, now),
@@ -44,7 +43,7 @@ def unclean_election(
     topic: str | None,
     before: Assignment | None,
     now: Assignment,
-    origin: RecordPosition | SnapshotOrigin,
+    origin: RecordPosition,
 ) -> UncleanElection:
     """Returns the unclean election that a record shows."""
     return UncleanElection(
@@ -55,14 +54,12 @@ def unclean_election(
         passed_over=replicas_passed_over(before, now),
         last_leader=elects_last_leader(before, now),
         replicas=len(now.replicas),
-        offset=Offset(origin.offset),
-        timestamp_ms=Millis(origin.timestamp_ms),
+        offset=origin.offset,
+        timestamp_ms=origin.timestamp_ms,
     )
 
 
-def continued(
-    known: Recovery, before: Assignment, now: Assignment, origin: RecordPosition | SnapshotOrigin
-) -> Recovery:
+def continued(known: Recovery, before: Assignment, now: Assignment, origin: RecordPosition) -> Recovery:
     """Returns a recovery after a change: its start and the in-sync replicas before it are kept.
 
     An ISR without any replica that was in sync or eligible is another unclean election. Its record does not repeat the
@@ -84,7 +81,7 @@ def continued(
         previous_elr=elr,
         last_leader=last,
         added=tuple(node for node in (*known.added, *new) if node in now.replicas),
-        added_timestamp_ms=Millis(origin.timestamp_ms) if new else known.added_timestamp_ms,
+        added_timestamp_ms=origin.timestamp_ms if new else known.added_timestamp_ms,
         leader_epoch=now.leader_epoch,
         partition_epoch=now.partition_epoch,
         leader_changes=known.leader_changes + (now.leader is not None and now.leader != before.leader),

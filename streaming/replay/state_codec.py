@@ -1,32 +1,31 @@
 """MachineState: what is known about one cluster; and the stored form of it and of a ClusterMonitor, a versioned blob.
 
 Layout: four bytes, `kww` and the version, then four sections, each a length of four bytes (big-endian) and that many
-bytes: the tracked conditions, and those of the machine. These are the hot section (deflated JSON of StoredState,
+bytes: the tracked conditions, and those of the machine. These are the hot section (deflated JSON of MachineState,
 rewritten whenever an observation was applied), the partitions of the log, and those of an unfinished snapshot, as
-`stored_topics` stores them. Their large parts are pages outside the blob, if `MachineState.pages` keeps them. A blob of
-another version is refused: reading it would lose state.
+`stored_topics` stores them. Their large parts are pages outside the blob, if a PageStore keeps them. A blob of another
+version is refused: reading it would lose state.
 """
 
 import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain
 
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.identifiers import Millis
 from rules.model.membership import VoterRemoval
 from rules.model.quorum import START
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
-from streaming.replay.copied import copied
-from streaming.replay.image import Image, SnapshotOrigin
+from streaming.replay.image import Image
 from streaming.replay.leadership_state import Invariants, Leadership
-from streaming.replay.log import Log, Transaction
+from streaming.replay.log import Log
 from streaming.replay.log_clock import LogClock
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
@@ -43,8 +42,8 @@ class DamagedStateError(UsageError):
 
 
 @dataclass(kw_only=True, eq=False)
-class ObservedState:
-    """What the observations of one cluster have shown, except its logs: in memory as it is stored.
+class MachineState:
+    """What the observations of one cluster have shown: in memory as it is stored.
 
     Invariant: `sequence` is the newest observation applied; it and everything before it are never applied again.
     """
@@ -64,49 +63,14 @@ class ObservedState:
     probe_state: ProbeState = field(default_factory=ProbeState)
     invariants: Invariants = field(default_factory=Invariants)
     contract_violations: ContractViolations = field(default_factory=ContractViolations)
+    log: Log
+    loading: Log | None = None
+    """The snapshot that is being read."""
+    visible_image: Image = field(default_factory=Image)
+    """The newest image of the log that rules see. It is not stored if it is the log's own."""
 
 
-class MachineState(ObservedState):
-    """The configuration of one cluster, and what its observations have shown, as plain attributes."""
-
-    def __init__(self, settings: ClusterSettings, pages: PageStore | None = None) -> None:
-        """Creates the state before the first observation.
-
-        Args:
-            pages: keeps the large parts of the stored state; None: they are in it.
-        """
-        super().__init__(cluster_id=settings.cluster_id or None)
-        self.settings = settings
-        self.cluster = settings.name
-        self.pages = pages
-        self.log = Log()
-        self.loading: Log | None = None
-        """The snapshot that is being read."""
-        self.visible_image = Image()
-        """The newest image of the log that rules see."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredLog:
-    """A Log without its topics, which are a section of their own."""
-
-    image: Image
-    position: Offset
-    epoch: Epoch
-    origin: SnapshotOrigin | None
-    transaction: Transaction | None
-
-
-@dataclass(kw_only=True, eq=False)
-class StoredState(ObservedState):
-    """The hot section. `visible_image` is None if it is the log's own image."""
-
-    log: StoredLog
-    loading: StoredLog | None
-    visible_image: Image | None
-
-
-_JSON: TypeAdapter[StoredState] = TypeAdapter(StoredState)
+_JSON: TypeAdapter[MachineState] = TypeAdapter(MachineState)
 _TRACKED: TypeAdapter[TrackedConditions] = TypeAdapter(TrackedConditions)
 
 
@@ -154,47 +118,41 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
     return frozenset(page_references(cluster, machine))
 
 
-def to_bytes(state: MachineState) -> bytes:
-    """Returns the sections of a machine."""
-    loading = state.loading
-    stored = copied(
-        StoredState,
-        state,
-        log=copied(StoredLog, state.log),
-        loading=None if loading is None else copied(StoredLog, loading),
-        visible_image=None if state.visible_image is state.log.image else state.visible_image,
-    )
-    loaded = b"" if loading is None else loading.partitions.pack(state.pages)
-    return _joined(deflated(_JSON.dump_json(stored)), state.log.partitions.pack(state.pages), loaded)
+def to_bytes(state: MachineState, pages: PageStore | None) -> bytes:
+    """Returns the sections of a machine; `pages` keeps their large parts, None: they are in it."""
+    seen = {"visible_image"} if state.visible_image is state.log.image else None
+    hot = deflated(_JSON.dump_json(state, exclude=seen))
+    loaded = b"" if state.loading is None else state.loading.partitions.pack(pages)
+    return _joined(hot, state.log.partitions.pack(pages), loaded)
 
 
-def restore(state: MachineState, blob: bytes) -> None:
-    """Sets a new state to what `to_bytes` wrote; its configuration is kept.
+def from_bytes(settings: ClusterSettings, blob: bytes, pages: PageStore | None) -> MachineState:
+    """Returns the state whose sections `to_bytes` wrote, with the configured cluster id if there is one.
 
     Raises:
         UsageError: the blob is of another cluster.
         DamagedStateError: it is damaged.
     """
-    hot, topics, loading_topics = _sections(state.cluster, blob)
-    stored = _read(state.cluster, hot)
-    _check_pages(state, (topics, loading_topics))
-    configured = state.cluster_id
-    if configured is not None and stored.cluster_id not in (None, configured):
+    cluster, configured = settings.name, settings.cluster_id or None
+    hot, topics, loading_topics = _sections(cluster, blob)
+    try:
+        values = json.loads(zlib.decompress(hot))
+        state = _JSON.validate_python(values)
+    except (zlib.error, ValueError) as error:
+        raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
+    if configured is not None and state.cluster_id not in (None, configured):
         raise UsageError(
-            f"the checkpoint's state of cluster {state.cluster} is of cluster id {stored.cluster_id}, "
+            f"the checkpoint's state of cluster {cluster} is of cluster id {state.cluster_id}, "
             f"not {configured}: use another checkpoint folder"
         )
-    for each in fields(ObservedState):
-        setattr(state, each.name, getattr(stored, each.name))
-    state.cluster_id = configured or stored.cluster_id
-    state.log = _restored_log(stored.log, topics, state.pages)
-    state.loading = None if stored.loading is None else _restored_log(stored.loading, loading_topics, state.pages)
-    state.visible_image = state.log.image if stored.visible_image is None else stored.visible_image
-
-
-def _restored_log(stored: StoredLog, topics: bytes, pages: PageStore | None) -> Log:
-    partitions = Partitions(recovering=stored.image.recovering, packed=topics, pages=pages)
-    return copied(Log, stored, partitions=partitions)
+    state.cluster_id = configured or state.cluster_id
+    if "visible_image" not in values:
+        state.visible_image = state.log.image
+    _check_pages(cluster, (topics, loading_topics), pages)
+    for log, packed in ((state.log, topics), (state.loading, loading_topics)):
+        if log is not None:
+            log.partitions = Partitions(recovering=log.image.recovering, packed=packed, pages=pages)
+    return state
 
 
 def _joined(*sections: bytes) -> bytes:
@@ -240,22 +198,15 @@ def page_references(cluster: str, blob: bytes) -> Iterator[bytes]:
     return chain.from_iterable(map(table_references, _sections(cluster, blob)[1:]))
 
 
-def _check_pages(state: MachineState, packed: Iterable[bytes]) -> None:
+def _check_pages(cluster: str, packed: Iterable[bytes], pages: PageStore | None) -> None:
     """Reads every page, because the partitions are restored only when an event needs them."""
-    if state.pages is None:
+    if pages is None:
         return
     try:
         for reference in chain.from_iterable(map(table_references, packed)):
-            state.pages.get(reference)
+            pages.get(reference)
     except ValueError as error:
-        raise _damaged(state.cluster, str(error)) from error
-
-
-def _read(cluster: str, hot: bytes) -> StoredState:
-    try:
-        return _JSON.validate_json(zlib.decompress(hot))
-    except (zlib.error, ValueError) as error:
-        raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
+        raise _damaged(cluster, str(error)) from error
 
 
 def _damaged(cluster: str, what: str) -> DamagedStateError:

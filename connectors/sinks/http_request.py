@@ -23,6 +23,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_auth_from_url
 from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry as HeaderParser
 
 from connectors.secret import redact
 from connectors.sinks.evidence_format import shortened, visible
@@ -139,12 +140,9 @@ def outcome_of_status(status: int, *, retry_after: str | None = None, message: s
 
 def seconds_of(retry_after: str | None) -> float:
     """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one."""
-    text = (retry_after or "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
+        return float(HeaderParser().parse_retry_after(retry_after or ""))
+    except (HTTPError, ValueError, OverflowError):
         return 0.0
 
 

@@ -23,7 +23,8 @@ from rules.notifications.incident import IncidentGrouper, deduplication_key, inc
 from rules.notifications.notification import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
-_DAY_S = 86_400.0
+_KEEP_MS = 30 * 86_400_000
+"""How long an alert is kept, by the clock that `record` is given."""
 
 
 class Ledger:
@@ -32,21 +33,17 @@ class Ledger:
     Each method that reads or writes the database raises StoreError if it cannot; then the content is as it was.
     """
 
-    def __init__(
-        self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S
-    ) -> None:
+    def __init__(self, database: Database, lease: Lease | None = None, *, keep_entries: int = 10_000) -> None:
         """Reads the ledger.
 
         Args:
             database: the job's.
             lease: under which this job notifies; None where it is the only one.
             keep_entries: the number of alerts that are kept, the newest ones.
-            keep_s: how long an alert is kept, by the clock that `record` is given.
         """
         self._store = AlertStore(database, lease)
         self._lease = lease
         self._keep_entries = keep_entries
-        self._keep_ms = round(keep_s * 1000)
         self._active_sinks: set[str] = set()
         """The sinks that are configured now."""
         self.change_count = 0
@@ -260,7 +257,7 @@ class Ledger:
         """Drops alerts that are too old or too many."""
         excess = len(self._records) - self._keep_entries
         oldest = takewhile(
-            lambda each: each[0] < excess or each[1].recorded_at_ms < now_ms - self._keep_ms,
+            lambda each: each[0] < excess or each[1].recorded_at_ms < now_ms - _KEEP_MS,
             enumerate(self._records.values()),
         )
         candidates = [record for _, record in oldest]

@@ -57,7 +57,6 @@ class ClusterActivity:
     led_at_ms: int = 0
     busy_until_ms: int = 0
     """Until then a calm cluster still changes; then it recovers."""
-    restored_endpoints: int = 0
 
     def __post_init__(self) -> None:
         self.metadata = MetadataActivity(self.random, self.faults)
@@ -89,7 +88,6 @@ class ClusterActivity:
                 node.stop()
                 node.port = voter.endpoints[0].port
                 node.start(now_ms)
-                self.restored_endpoints += 1
 
     def _abort_inherited_transaction(self, now_ms: int, leader: SimulatedController) -> bool:
         """Aborts the transaction that the previous active controller left open (KIP-868)."""

@@ -4,7 +4,6 @@ Everything that the monitor has as committed is committed. Restart and redeliver
 must fire, and which must not, is decided by the `AlertExpectations`, which gets no monitor.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -41,7 +40,6 @@ class AlertChecker:
     expectations: AlertExpectations = field(default_factory=AlertExpectations)
     losses: int = 0
     """The losses of committed records after which the monitor has read the log again."""
-    counts: Counter[str] = field(default_factory=Counter)
     monitor: ClusterMonitor = field(init=False)
 
     redelivery: RedeliveredMonitor = field(init=False)
@@ -73,7 +71,6 @@ class AlertChecker:
             self._check_restart(row)
 
     def _check_alert(self, alert: Alert) -> None:
-        self.counts[f"{alert.rule} {alert.state}"] += 1
         if alert.state is AlertState.FIRING:
             self.expectations.check_alert(alert.rule, alert.subject)
 

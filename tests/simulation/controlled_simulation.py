@@ -2,27 +2,20 @@
 
 from collections.abc import Callable
 
-from rules.model.identifiers import ReplicaKey
 from tests.simulation.activity import Phase
 from tests.simulation.controller import SimulatedController
-from tests.simulation.gatherer import MONITOR_ID
 from tests.simulation.simulation import Simulation
 
 
 class ControlledSimulation(Simulation):
     """Controllers by node id; it starts with a leader and a committed log."""
 
-    def __init__(
-        self, controllers: int = 3, *, seed: int = 7, static: bool = False, faults: frozenset[str] = frozenset()
-    ) -> None:
-        super().__init__(seed, controllers=controllers, static=static, faults=faults)
+    def __init__(self, controllers: int = 3) -> None:
+        super().__init__(7, controllers=controllers, static=False)
         self.activity.phase = Phase.UNATTENDED
         self.phase_ends_ms = self.now_ms + 10**9
         self.gatherer.slow_probability = 0.0
         self.until(lambda: self.leading is not None and len(self.ground_truth.committed) > 12, 20)
-
-    def node(self, number: int) -> SimulatedController:
-        return self.nodes[number - 1]
 
     @property
     def leading(self) -> SimulatedController | None:
@@ -54,10 +47,6 @@ class ControlledSimulation(Simulation):
             self.step()
         return (self.now_ms - began) / 1_000
 
-    def isolate_nodes(self, *nodes: SimulatedController, monitor: bool = False) -> None:
-        """Partitions these nodes from the rest; the monitor is with them or with the rest."""
-        self.network.network_partitions = {node.id: 1 for node in nodes} | {MONITOR_ID: int(monitor)}
-
     def observer(self) -> SimulatedController:
         """Adds a controller, and waits until it has caught up."""
         while len(self.nodes) == self._ticking:
@@ -76,12 +65,6 @@ class ControlledSimulation(Simulation):
         """remove-controller."""
         left = tuple(voter for voter in self.leader.log.voters if voter.key != node.key)
         return self.leader.change_voters(self.now_ms, left)
-
-    @property
-    def visible_voters(self) -> frozenset[ReplicaKey]:
-        """The committed voters that the monitor has."""
-        committed = self.checker.monitor.machine.quorum().committed
-        return committed.keys if committed else frozenset()
 
     def is_firing(self, rule: str) -> bool:
         """Returns whether an alert of this rule is firing."""

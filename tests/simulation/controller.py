@@ -85,8 +85,6 @@ class SimulatedController(SimulatedReplica):
             free = self.leader is None
         free = free or "double-vote" in self.faults
         granted = asked.epoch == self.epoch and current and free
-        if "refuses-strangers" in self.faults:
-            granted = granted and {self.key, asked.candidate} <= self.log.keys
         if granted and not asked.pre:
             self.voted = asked.candidate
             self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
@@ -143,7 +141,7 @@ class SimulatedController(SimulatedReplica):
         """Writes a voter change: one at a time, and only after an entry of its epoch is committed (KIP-853)."""
         if not self.leads or self.log.static or self.high_watermark <= self.epoch_start:
             return False
-        if self.log.sets[-1][0] >= self.high_watermark and "two-changes" not in self.faults:
+        if self.log.sets[-1][0] >= self.high_watermark:
             return False
         self.write(now_ms, VotersReplaced(at=self.at(now_ms), voters=voters))
         return True

@@ -1,7 +1,6 @@
 """FaultInjection: crashes, network partitions, lost disks, moved controllers and clock jumps, by the seed."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from tests.simulation.controller import SimulatedController
@@ -20,8 +19,8 @@ class FaultInjection:
     nodes: list[SimulatedController]
     network: Network
     gatherer: SimulatedGatherer
-    counts: Counter[str] = field(default_factory=Counter)
-    """The number of injections of each fault."""
+    count: int = 0
+    """The number of injected faults."""
 
     def inject(self, now_ms: int) -> str:
         """Injects one fault; returns its name."""
@@ -33,13 +32,8 @@ class FaultInjection:
         )  # fmt: skip
         fault = self.random.choice(faults)
         fault(now_ms)
-        self.counts[fault.__name__] += 1
+        self.count += 1
         return fault.__name__
-
-    @property
-    def fault_count(self) -> int:
-        """The number of injected faults."""
-        return self.counts.total()
 
     @property
     def dynamic(self) -> bool:
@@ -98,7 +92,7 @@ class FaultInjection:
         """Replaces a disk: same node id, new directory id, empty log."""
         node = self.random.choice(self.nodes)
         if self.dynamic and self._majority_without(node):
-            node.lose_disk(f"dir{node.id}-{self.fault_count}")
+            node.lose_disk(f"dir{node.id}-{self.count}")
             node.start(now_ms)
 
     def move(self, now_ms: int) -> None:

@@ -59,7 +59,6 @@ class SimulatedGatherer:
     slow_probability: float = 0.05
     """The probability that a response is delayed to the next second."""
     delayed: list[list[Event]] = field(default_factory=list)
-    late_count: int = 0
     snapshots: int = 0
     polled_leader: SimulatedController | None = None
     """The controller that answered the newest poll as a leader."""
@@ -78,15 +77,12 @@ class SimulatedGatherer:
     """When it delivered a record that cannot be decoded."""
     runs_from_ms: int = 0
     """It does not run before this time."""
-    gaps: int = 0
-    """How often it did not run."""
     reports_gap: bool = False
     """Whether its next observation is that there was a gap."""
 
     def stop_until(self, ms: int, *, restarts: bool) -> None:
         """Stops until then: the process restarts, which loses the answers under way, or is only paused."""
         self.runs_from_ms, self.reports_gap = ms, True
-        self.gaps += 1
         if restarts:
             self.delayed.clear()
 
@@ -144,7 +140,6 @@ class SimulatedGatherer:
 
     def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
         delayed = self.random.random() < self.slow_probability
-        self.late_count += delayed
         (self.delayed if delayed else observations).append(events)
 
     @property

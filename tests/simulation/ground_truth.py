@@ -43,7 +43,6 @@ class GroundTruth:
         self.losses = 0
         self.faulty_recoveries = False
         """An incident lets the active controller violate K047."""
-        self.truncations = 0
 
     def check(self, kept: bool, sentence: str) -> None:
         if not kept:
@@ -89,7 +88,6 @@ class GroundTruth:
         self.check(end >= node.high_watermark, f"{node.key} truncates its log at {end}, below its high watermark")
 
     def check_truncated(self, log: MetadataLog) -> None:
-        self.truncations += 1
         sets = [
             (at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersReplaced)
         ]

@@ -40,7 +40,7 @@ class TracedSimulation(Simulation):
 
     def trace(self) -> None:
         """Runs until the incident is over, and longer than its alerts may take to resolve."""
-        while not self.happened or self.happening is not None:
+        while not self.incidents or self.happening is not None:
             self.step()
         end_ms = self.now_ms + AFTERWARDS_MS
         while self.now_ms < end_ms:

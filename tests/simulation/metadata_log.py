@@ -77,11 +77,11 @@ class MetadataLog:
                 self.sets.append((len(self.entries), entry.event.voters))
             self.entries.append(entry)
 
-    def truncate(self, end: int, *, reverts: bool = True) -> None:
+    def truncate(self, end: int) -> None:
         """Truncates the log at this offset and reverts the voter sets above it (K046)."""
         del self.entries[end:]
         self.start = min(self.start, end)
-        while reverts and self.sets and self.sets[-1][0] >= end:
+        while self.sets and self.sets[-1][0] >= end:
             self.sets.pop()
 
     def replace(self, entries: Sequence[LogEntry]) -> None:

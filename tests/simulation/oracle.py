@@ -1,7 +1,6 @@
 """An Oracle: a simple reference for the state after the committed records. It shares no code with the replay."""
 
 import copy
-from collections import Counter
 from dataclasses import dataclass, field, fields
 
 from connectors.observations.log_event import (
@@ -85,8 +84,6 @@ class Oracle:
     topics: dict[str, str] = field(default_factory=dict)
     partitions: dict[tuple[str, int], OraclePartition] = field(default_factory=dict)
     transaction: OracleTransaction | None = None
-    counts: Counter[str] = field(default_factory=Counter)
-    """The number of committed events by kind."""
 
     @property
     def recovering(self) -> dict[tuple[str, int], OraclePartition]:
@@ -114,19 +111,15 @@ class Oracle:
             case None:
                 return
             case LeaderChanged():
-                self.counts["elections"] += 1
                 self.leader_epoch = event.at.leader_epoch
             case KRaftVersionSet():
-                self.counts["upgrades to kraft.version 1"] += event.version > self.kraft_version and self.end > 3
                 self.kraft_version = event.version
             case VotersReplaced():
                 self.voters = frozenset(voter.key for voter in event.voters)
                 self.endpoints = {voter.key: voter.endpoints[0] for voter in event.voters}
-                self.counts["voter sets"] += 1
             case TransactionBegan():
                 self.transaction = OracleTransaction(event.at.offset, event.at.leader_epoch)
             case TransactionEnded():
-                self.counts["transactions aborted" if event.aborted else "transactions ended"] += 1
                 held, self.transaction = self.transaction, None
                 for record in held.held if held and not event.aborted else ():
                     self.apply_effective(record)
@@ -146,18 +139,14 @@ class Oracle:
             case BrokerRegistered():
                 self._register_features("broker", event)
                 self.brokers[event.id] = (event.incarnation_id, event.fenced, event.in_controlled_shutdown)
-                self.counts["brokers registered"] += 1
             case BrokerChanged():
                 incarnation, fenced, leaving = self.brokers[event.id]
                 fenced = fenced if event.fenced is None else event.fenced
                 leaving = leaving if event.in_controlled_shutdown is None else event.in_controlled_shutdown
                 self.brokers[event.id] = (incarnation, fenced, leaving)
-                self.counts["brokers fenced"] += bool(event.fenced)
-                self.counts["controlled shutdowns"] += bool(event.in_controlled_shutdown)
             case BrokerUnregistered():
                 del self.brokers[event.id]
                 del self.features["broker", event.id]
-                self.counts["brokers unregistered"] += 1
             case PartitionChanged():
                 self._change(event, self.partitions[event.topic_id, event.partition])
             case _:
@@ -173,17 +162,14 @@ class Oracle:
         match event:
             case TopicCreated():
                 self.topics[event.topic_id] = event.name
-                self.counts["topics created"] += 1
             case TopicRemoved():
                 del self.topics[event.topic_id]
                 self.partitions = {key: one for key, one in self.partitions.items() if key[0] != event.topic_id}
-                self.counts["topics removed"] += 1
             case ElrCleared():
                 for (topic, _), one in self.partitions.items():
                     if event.topic in (None, self.topics[topic]) and (one.elr or one.last_known_elr):
                         one.elr = one.last_known_elr = ()
                         one.partition_epoch += 1
-                self.counts["ELRs cleared"] += 1
             case PartitionSet():
                 self.partitions[event.topic_id, event.partition] = OraclePartition(
                     event.replicas,
@@ -209,15 +195,10 @@ class Oracle:
         one.recovering = was if event.recovering is None else event.recovering
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
-            self._count_unclean(event)
+            self._note_unclean(event)
         elif one.recovering and one.isr and (held := {*isr, *elr} or {*led_last}) and not held & {*one.isr}:
             one.before |= frozenset(isr)
-            self._count_unclean(event)
-        elif was and not one.recovering:
-            self.counts["partitions recovered"] += 1
-        elif event.leader_set and one.leader in elr and not was:
-            self.counts["clean elections from the ELR"] += 1
+            self._note_unclean(event)
 
-    def _count_unclean(self, event: PartitionChanged) -> None:
+    def _note_unclean(self, event: PartitionChanged) -> None:
         self.unclean[event.topic_id] = (self.topics[event.topic_id], event.at.timestamp_ms)
-        self.counts["unclean elections"] += 1

@@ -3,12 +3,8 @@
 FAULTS: dict[str, str] = {
     "double-vote": "grants every requested vote, several times in an epoch",
     "old-epoch": "starts an election without raising its epoch",
-    "refuses-strangers": "votes only if both it and the candidate are voters by its own log",
     "minority-commit": "a leader commits records that only it has",
     "forgets-committed": "a crash loses the newest records of the log, also committed ones",
-    "two-changes": "a leader accepts a voter change while another one is not committed",
-    "keeps-voters": "a truncated log keeps the voter sets of the truncated records",
-    "mark-beyond": "a follower adopts the leader's high watermark, beyond its own log",
     "isr-grows": "the active controller grows the ISR of a partition that stays RECOVERING",
     "leader-alone": "the active controller changes the leader of a RECOVERING partition without its ISR",
 }

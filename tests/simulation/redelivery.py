@@ -47,8 +47,6 @@ class RedeliveredMonitor:
         self.batch: list[DecodedRow] = []
         self.expected: list[Alert] = []
         self.size = 1
-        self.duplicates = 0
-        self.crashes = 0
 
     def take(self, row: DecodedRow, alerts: Sequence[Alert]) -> str | None:
         """Takes an observation and the first monitor's alerts for it; returns the difference in words, or None."""
@@ -58,7 +56,6 @@ class RedeliveredMonitor:
 
     def _deliver(self) -> str | None:
         again = self.random.sample(self.delivered, min(len(self.delivered), self.random.randint(0, 5)))
-        self.duplicates += len(again)
         rows = [*self.batch, *again]
         self.random.shuffle(rows)
         alerts = self.monitor.apply(_in_order(rows)).alerts
@@ -77,7 +74,6 @@ class RedeliveredMonitor:
 
     def _crash(self) -> str | None:
         """Restarts from the checkpoint: everything since then is delivered again and gives the same alerts."""
-        self.crashes += 1
         self.monitor = self.make(self.blob)
         alerts = self.monitor.apply(_in_order(self.since)).alerts
         return None if list(alerts) == self.alerts else f"redelivered it gives {alerts}, at first it gave {self.alerts}"

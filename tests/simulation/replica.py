@@ -155,7 +155,7 @@ class SimulatedReplica:
             epoch, end = answer.diverging
             end = min(end, log.end_of(epoch)[1])
             self.ground_truth.check_truncation(self, end)
-            log.truncate(end, reverts="keeps-voters" not in self.faults)
+            log.truncate(end)
             self.high_watermark = min(self.high_watermark, end)
             self.ground_truth.check_truncated(log)
         elif answer.snapshot is not None:
@@ -165,6 +165,5 @@ class SimulatedReplica:
         else:
             self.ground_truth.check_copied(self, answer.offset, answer.entries)
             log.append(answer.entries)
-            known = answer.high_watermark if "mark-beyond" in self.faults else min(answer.high_watermark, len(log))
-            self.high_watermark = max(self.high_watermark, known)
+            self.high_watermark = max(self.high_watermark, min(answer.high_watermark, len(log)))
             self.fetch_due_ms = now_ms if answer.entries else self.fetch_due_ms

@@ -15,13 +15,13 @@ from connectors.gather.node_directory import KnownEndpoints
 from rules.finding import Plain
 from streaming.cli import config_from_options
 from streaming.cli.config_from_options import RecordedJob
-from streaming.cli.options import ClusterOptions, OfflineOptions, RecordedOptions, StatusOptions
+from streaming.cli.options import ClusterOptions, LookBackOptions, OfflineOptions, RecordedOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.config import Config
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
 from streaming.status.cluster_status import ClusterState, ClusterStatus
-from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.live import QueryTarget, query_clusters
 from streaming.status.recording import (
     ReplayedJournal,
@@ -50,7 +50,7 @@ def query(
     Raises:
         UsageError: an option is invalid.
     """
-    journal = opts.journal if isinstance(opts, StatusOptions) else None
+    journal = opts.journal if isinstance(opts, LookBackOptions) else None
     states = _recorded_states(opts, journal) if isinstance(opts, OfflineOptions) else None
     if states is not None:
         each(states)
@@ -121,24 +121,34 @@ def print_status(
             live.stop()
 
 
+def read_disks(opts: OfflineOptions, journal: Path | None) -> Sequence[LogDirContents]:
+    """Returns what the log directories of `--log-dir` hold; nothing without one.
+
+    Raises:
+        UsageError: there are other sources too, or one cannot be read.
+    """
+    if opts.log_dir and (opts.live or journal is not None):
+        raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
+    return [replay_log_dir(folder, opts.point_in_time) for folder in opts.log_dir or ()]
+
+
 def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[ClusterState] | None:
-    """Returns the state in a log directory or a recording; None if clusters must be queried."""
+    """Returns the state in log directories or a recording; None if clusters must be queried."""
     upto = opts.point_in_time
-    if upto is not None and (opts.cluster or (journal is None and opts.log_dir is None and opts.config is None)):
+    if upto is not None and (opts.cluster or not (journal or opts.log_dir or opts.config)):
         raise UsageError("--at shows a past state: use it with --config FILE, --journal DIR or --log-dir DIR only")
-    if opts.log_dir is not None and (opts.live or journal is not None):
-        raise UsageError("--log-dir reads one disk: do not combine it with --cluster, --config or --journal")
-    if opts.log_dir is None and upto is None and (journal is None or opts.live):
+    disks = read_disks(opts, journal)
+    if not disks and upto is None and (journal is None or opts.live):
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
-    given = RecordedOptions(config=opts.config, journal=journal, log_dir=opts.log_dir, setting=opts.setting)
+    log_dir = opts.log_dir[0] if opts.log_dir else None
+    given = RecordedOptions(config=opts.config, journal=journal, log_dir=log_dir, setting=opts.setting)
     job = RecordedJob(given, opts.only or ())
     settings_of_any = job.settings
-    if opts.log_dir is not None:
-        read = replay_log_dir(opts.log_dir, upto)
+    if disks:
         thresholds = settings_of_any("").thresholds
-        return [recorded_state(read.machine, read.newest_ms, thresholds, missing=read.missing, log_dir=read)]
+        return [recorded_state(one, thresholds) for one in disks]
     recorded = job.recording()
     only, names = config_from_options.patterns(opts.only), set[str]()
 

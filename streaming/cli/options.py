@@ -1,6 +1,6 @@
 """The options of the verbs that read clusters: clusters, names, thresholds.
 
-The fields of `ClusterOptions`, `OfflineOptions` and `StatusOptions` are the options; `with_options` adds them to a
+The fields of `ConfigOptions` and its subclasses are the options; `with_options` adds them to a
 verb. The configuration is imported when it is needed: pydantic takes 0.3 s, and help and completion must be fast.
 """
 
@@ -92,12 +92,13 @@ Journal: TypeAlias = Annotated[
         metavar="DIR",
     ),
 ]
-LogDir: TypeAlias = Annotated[
-    Path | None,
+LogDirs: TypeAlias = Annotated[
+    list[Path] | None,
     typer.Option(
         "--log-dir",
         help="Read a controller's metadata.log.dir (or the __cluster_metadata-0 in it) instead of a cluster. Kafka may "
-        "be running or stopped; nothing is written. One disk does not show which records are committed.",
+        "be running or stopped; nothing is written. One disk does not show which records are committed. May be "
+        "repeated: what-if needs those of all controllers that there are.",
         metavar="DIR",
     ),
 ]
@@ -144,9 +145,9 @@ class ClusterOptions(ConfigOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineOptions(ClusterOptions):
-    """The options of verbs that can read a disk instead of a cluster."""
+    """The options of verbs that can read disks instead of a cluster."""
 
-    log_dir: LogDir = None
+    log_dir: LogDirs = None
     at: At = None
 
     @property
@@ -160,10 +161,16 @@ class OfflineOptions(ClusterOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(OfflineOptions):
-    """The options of `status`, `replication` and `partitions`."""
+class LookBackOptions(OfflineOptions):
+    """The options of verbs that can also read what a job recorded."""
 
     journal: Journal = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(LookBackOptions):
+    """The options of `status`, `replication` and `partitions`."""
+
     watch: Watch = False
 
 

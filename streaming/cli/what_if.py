@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.errors import UsageError
-from streaming.cli.options import At, ClusterOptions, Journal, StatusOptions, with_options
+from streaming.cli.options import LookBackOptions, with_options
 from streaming.cli.output import print_json, stdout_console
 
 if TYPE_CHECKING:
@@ -21,25 +20,9 @@ _PORT_MAX = 65_535
 _EXIT_UNKNOWN = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class WhatIfOptions(ClusterOptions):
-    """The options of `what-if`."""
-
-    log_dir: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--log-dir",
-            help="Read the metadata.log.dir of controllers instead of a cluster. Give all that there are.",
-            metavar="DIR",
-        ),
-    ] = None
-    journal: Journal = None
-    at: At = None
-
-
-@with_options(WhatIfOptions)
+@with_options(LookBackOptions)
 def what_if(
-    opts: WhatIfOptions,
+    opts: LookBackOptions,
     move: Annotated[
         list[str] | None,
         typer.Option("--move", help="A controller gets another endpoint. May be repeated.", metavar="NODE=HOST:PORT"),
@@ -77,20 +60,15 @@ def what_if(
     raise typer.Exit(_EXIT_UNKNOWN if result.electable is None else 0 if result.electable else 2)
 
 
-def _controllers(opts: WhatIfOptions) -> "Controllers":
+def _controllers(opts: LookBackOptions) -> "Controllers":
     from streaming.cli import cluster_query
     from streaming.status.cluster_status import StatusSource
-    from streaming.status.from_log_dir import replay_log_dir
     from streaming.status.status_tables import recorded_note
     from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
 
-    common = {one.name: getattr(opts, one.name) for one in fields(ClusterOptions)}
-    options = StatusOptions(**common, journal=opts.journal, at=opts.at)
     if opts.log_dir:
-        if opts.live or opts.journal is not None:
-            raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
-        return controllers_of_disks([replay_log_dir(folder, options.point_in_time) for folder in opts.log_dir])
-    state = cluster_query.query_one_cluster(options)
+        return controllers_of_disks(cluster_query.read_disks(opts, opts.journal))
+    state = cluster_query.query_one_cluster(opts)
     controllers = controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
     if state.source is StatusSource.NONE and not controllers.members:
         why = "no leader answered: kraftwatch doctor, with the same options, says what fails at each address"
@@ -120,8 +98,5 @@ def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
     restarted = None if restart == _ALL else [part.strip() for part in restart.split(",")]
     if not all(part.isascii() and part.isdigit() for part in restarted or ()):
         raise UsageError(f"--restart {restart}: expected all, or node ids separated by commas, such as 1,2")
-    return Change(
-        moved=moved,
-        lost=frozenset(map(NodeId, lose)),
-        restarted=None if restarted is None else frozenset(NodeId(int(part)) for part in restarted),
-    )
+    nodes = None if restarted is None else frozenset(NodeId(int(part)) for part in restarted)
+    return Change(moved=moved, lost=frozenset(map(NodeId, lose)), restarted=nodes)

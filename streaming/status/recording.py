@@ -222,7 +222,7 @@ class ReplayedJournal:
 
     def state(self) -> ClusterState:
         """Returns the recorded state, evaluated as of its newest row."""
-        return recorded_state(self.machine, self.newest_ms, self.monitor.settings.thresholds, missing=self.missing)
+        return recorded_state(self, self.monitor.settings.thresholds)
 
 
 def replayed(
@@ -294,21 +294,11 @@ def replay_recording(
     return {name: one for name, one in found.items() if one.newest_ms}
 
 
-def recorded_state(
-    machine: Machine,
-    newest_ms: Millis,
-    thresholds: Mapping[str, Thresholds],
-    *,
-    missing: tuple[str, ...] = (),
-    log_dir: LogDirContents | None = None,
-) -> ClusterState:
-    """Returns a recorded state, evaluated as of its newest row; no node is queried.
-
-    Args:
-        log_dir: the log directory that it was read from; None for a journal.
-    """
-    quorum = machine.quorum()
+def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[str, Thresholds]) -> ClusterState:
+    """Returns a recorded state, evaluated as of its newest row; no node is queried."""
+    quorum = read.machine.quorum()
     evaluation = evaluate(quorum, thresholds)
+    log_dir = read if isinstance(read, LogDirContents) else None
     if log_dir is not None:
         # `monitor-blind` would report that no node answered, but none was queried.
         evaluation = replace(evaluation, findings=tuple(one for one in evaluation.findings if one.rule != BLIND))
@@ -318,8 +308,8 @@ def recorded_state(
         thresholds=thresholds,
         taken_at_ms=Millis(wall_ms()),
         queried_since_ms=None,
-        recorded_at_ms=newest_ms,
-        missing=missing,
+        recorded_at_ms=read.newest_ms,
+        missing=read.missing,
         log_dir=log_dir,
     )
 

@@ -44,7 +44,7 @@ MISTAKES = {
     "replication --journal nowhere": "nowhere: no journal is there",
     "partitions --journal . --watch": "--watch needs a cluster to query",
     "status --log-dir .": "no metadata log is in .: name a controller's metadata.log.dir",
-    f"status --log-dir . {A}": "--log-dir reads one disk: do not combine it with --cluster",
+    f"status --log-dir . {A}": "--log-dir reads disks: do not combine it with --cluster",
     f"status --at 5 {A}": AT,
     "check --at 5": AT,
     f"status --journal recorded --at 2026-11-20T08:00:00Z {A}": "--at shows a past state",

@@ -229,9 +229,7 @@ def test_metrics_of_a_cluster_without_a_leader_and_of_a_static_one(tmp_path: Pat
 def test_fields_of_a_log_directory(node: int, tmp_path: Path) -> None:
     """Of three controllers and a broker of a real Kafka; one of them has a snapshot."""
     replayed = replay_log_dir(stopped_quorum(tmp_path) / f"node-{node}")
-    thresholds, contents = thresholds_for({}), replayed
-    state = recorded_state(replayed.machine, replayed.newest_ms, thresholds, missing=contents.missing, log_dir=contents)
-    shown = cluster_status(state)
+    shown = cluster_status(recorded_state(replayed, thresholds_for({})))
     assert shown.log_dir is not None
     printed_lines = (f"{name}: {value}" for name, value in log_dir_lines(shown.log_dir))
     lines = [*leaves(status_json(replace(shown, age_ms=Millis(0)))), *printed_lines]

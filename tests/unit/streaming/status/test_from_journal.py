@@ -76,7 +76,7 @@ def settings_of(name: str) -> ClusterSettings:
 
 
 def state_of(one: ReplayedJournal) -> ClusterState:
-    return recorded_state(one.machine, one.newest_ms, thresholds_for({}), missing=one.missing)
+    return recorded_state(one, thresholds_for({}))
 
 
 def records(first: int, last: int, at_ms: int) -> Observation:

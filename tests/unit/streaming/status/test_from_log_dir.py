@@ -36,9 +36,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def state_of(replayed: LogDirContents) -> ClusterState:
-    contents = replayed
-    thresholds = thresholds_for({})
-    return recorded_state(replayed.machine, replayed.newest_ms, thresholds, missing=contents.missing, log_dir=contents)
+    return recorded_state(replayed, thresholds_for({}))
 
 
 def status(folder: Path, upto: AtOffset | AtTime | None = None) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def test_status_and_job_status_satisfy_the_schema(name: str) -> None:
 
 def test_status_of_a_log_directory_satisfies_the_schema(tmp_path: Path) -> None:
     replayed = replay_log_dir(stopped_quorum(tmp_path) / "node-3")
-    state = recorded_state(replayed.machine, replayed.newest_ms, thresholds_for({}), log_dir=replayed)
+    state = recorded_state(replayed, thresholds_for({}))
     made = cluster_status(state)
     Draft202012Validator(SCHEMA).validate(status_json(made))
     assert from_json(to_bytes(made)) == made

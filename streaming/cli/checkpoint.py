@@ -2,7 +2,8 @@
 
 import os
 import pwd
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,15 +63,10 @@ def repair(
       kraftwatch checkpoint repair --checkpoint DIR
       kraftwatch checkpoint repair --checkpoint DIR --apply
     """
-    from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repair import plan_repair
-    from streaming.pipeline.checkpoint import Checkpoint
 
-    folder = Checkpoint(folder=_existing(checkpoint, remote=_BEGINS_AGAIN))
     found = 0
-    with ExitStack() as stack:
-        stack.enter_context(private_files())
-        stack.enter_context(folder.held(wait_s=0))
+    with _stopped_job(checkpoint, _BEGINS_AGAIN) as (folder, stack):
         for step in plan_repair(folder, lambda: _spark(folder, stack)):
             found += 1
             if apply:
@@ -108,15 +104,10 @@ def repartition(
 
       kraftwatch checkpoint repartition --checkpoint DIR --partitions 4
     """
-    from connectors.store.durable_file import private_files
     from streaming.job.checkpoint_repartition import partitions_to_change
     from streaming.job.checkpoint_repartition import repartition as spread
-    from streaming.pipeline.checkpoint import Checkpoint
 
-    folder = Checkpoint(folder=_existing(checkpoint, remote=f"to change the number, {_BEGINS_AGAIN}"))
-    with ExitStack() as stack:
-        stack.enter_context(private_files())
-        stack.enter_context(folder.held(wait_s=0))
+    with _stopped_job(checkpoint, f"to change the number, {_BEGINS_AGAIN}") as (folder, stack):
         before = partitions_to_change(folder, partitions)
         if before is not None:
             spread(folder, _spark(folder, stack), partitions)
@@ -127,6 +118,19 @@ def repartition(
             f"the state has {partitions} partitions instead of {before}: start the job with pipeline.partitions "
             f"{partitions}"
         )
+
+
+@contextmanager
+def _stopped_job(checkpoint: str | None, remote: str) -> "Iterator[tuple[Checkpoint, ExitStack]]":
+    """Holds the lock of a checkpoint folder, in which only its owner can read new files; ends what the stack has."""
+    from connectors.store.durable_file import private_files
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    place = existing_checkpoint(checkpoint, remote=remote).absolute()
+    _refuse_root_for_other_owner(place)
+    folder = Checkpoint(folder=place)
+    with ExitStack() as stack, private_files(), folder.held(wait_s=0):
+        yield folder, stack
 
 
 def _spark(folder: "Checkpoint", stack: ExitStack) -> "SparkSession":
@@ -141,12 +145,6 @@ def _spark(folder: "Checkpoint", stack: ExitStack) -> "SparkSession":
     spark = start_spark(master="local[1]", logs=folder.logs, settings={})
     stack.callback(spark.stop)
     return spark
-
-
-def _existing(checkpoint: str | None, remote: str) -> Path:
-    folder = existing_checkpoint(checkpoint, remote=remote).absolute()
-    _refuse_root_for_other_owner(folder)
-    return folder
 
 
 def database_to_write(store: "StorePlace") -> "Database":

@@ -46,16 +46,19 @@ def job_cluster_status(
     thresholds: Mapping[str, Thresholds],
     evaluation: Evaluation | None = None,
     tracked: TrackedConditions | None = None,
+    *,
+    taken_at_ms: Millis | None = None,
+    missing: tuple[str, ...] = (),
 ) -> ClusterStatus:
-    """Returns a cluster's status at the end of a micro-batch; its time is the quorum's `now_ms`."""
+    """Returns a cluster's status at the end of a micro-batch, or as of a later time; its time is the quorum's."""
     state = ClusterState(
         quorum=quorum,
         evaluation=evaluate(quorum, thresholds) if evaluation is None else evaluation,
         thresholds=thresholds,
-        taken_at_ms=quorum.now_ms,
+        taken_at_ms=taken_at_ms or quorum.now_ms,
         queried_since_ms=Millis(quorum.now_ms - LIVE_MS),
         recorded_at_ms=quorum.now_ms,
-        missing=(),
+        missing=missing,
     )
     return cluster_status(state, tracked)
 

@@ -27,8 +27,8 @@ from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
-from streaming.status.build_status import LIVE_MS, cluster_status, job_cluster_status
-from streaming.status.cluster_status import ClusterState, ClusterStatus
+from streaming.status.build_status import job_cluster_status
+from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
 from streaming.status.recording import missing_of
 from streaming.status.status_store import EndedRecovery
@@ -166,17 +166,9 @@ class PastReplay:
     def _state(self, machine: Machine, newest_ms: Millis, at_ms: Millis) -> PastState:
         quorum, thresholds = machine.quorum(), self._cluster.thresholds
         evaluation = evaluate(quorum, thresholds)
-        state = ClusterState(
-            quorum=quorum,
-            evaluation=evaluation,
-            thresholds=thresholds,
-            taken_at_ms=at_ms,
-            queried_since_ms=Millis(newest_ms - LIVE_MS),
-            recorded_at_ms=newest_ms,
-            missing=missing_of(machine),
-        )
+        missing = missing_of(machine)
         return PastState(
-            status=cluster_status(state),
+            status=job_cluster_status(quorum, thresholds, evaluation, taken_at_ms=at_ms, missing=missing),
             events=job_cluster_status(self._events.added_to(quorum), thresholds, evaluation),
             newest_ms=newest_ms,
             ended_recoveries=tuple(one for one in self._events.ended_recoveries if one.ended_ms <= newest_ms),

@@ -126,6 +126,7 @@ def test_configured_severity_leaves_unknown_results_as_they_are() -> None:
     assert [*evaluate_rule(rule, healthy(), thresholds)] == [replace(FOUND, severity=Severity.CRITICAL), result]
 
 
+@pytest.mark.kip("B053")
 def test_recovery_state_is_known_from_3_2_on() -> None:
     (result,) = evaluate_rule(rule_with(Need.RECOVERY_STATE), replace(healthy(), metadata_version=3), THRESHOLDS)
     assert result == FOUND

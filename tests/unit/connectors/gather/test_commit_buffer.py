@@ -234,6 +234,7 @@ def test_batch_around_the_position_is_returned_whole_with_its_own_base_offset() 
     assert (got.base_offset, got.last_offset, got.batches) == (3, 6, records)
 
 
+@pytest.mark.kip("D071")
 def test_fetch_continues_after_the_newest_of_several_uncommitted_batches_with_its_epoch() -> None:
     buffer = CommitBuffer(START)
     records = batch(0, 2, epoch=1) + batch(2, 1, epoch=2)

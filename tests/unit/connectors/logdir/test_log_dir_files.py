@@ -106,7 +106,7 @@ def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: 
     assert read_meta_properties(folder / PARTITION) is None
 
 
-@pytest.mark.kip("A062", "A063", "A064", "K002")
+@pytest.mark.kip("A062", "A063", "A064", "D006", "K002")
 def test_quorum_state_version_1_holds_the_last_election_and_the_directory_voted_for(
     stopped: Path,
 ) -> None:

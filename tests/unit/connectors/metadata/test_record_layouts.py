@@ -160,6 +160,7 @@ def test_a_batch_of_unusual_framing_is_read_in_its_place(name: str) -> None:
         assert SECRET.encode() not in redacted(payload)
 
 
+@pytest.mark.kip("A104")
 @pytest.mark.parametrize(("style", "first"), [("json", '{"partitionId":'), ("text", "partitionId=")])
 def test_usual_records_are_printed_as_text(style: FieldStyle, first: str) -> None:
     header = batch([control(3, b"\0\0" + bytes(8) + b"\0")])
@@ -167,8 +168,10 @@ def test_usual_records_are_printed_as_text(style: FieldStyle, first: str) -> Non
     # From now on the layouts are known.
     list(dump_texts(segment, style=style))
 
-    _, empty, record, *_ = dump_texts(segment, style=style)
+    of_control, empty, record, *_ = dump_texts(segment, style=style)
 
+    assert isinstance(of_control, DumpedRecord)
+    assert of_control.type == "SnapshotHeader"
     assert isinstance(empty, RecordText)
     assert isinstance(record, RecordText)
     assert record.data.startswith(first)

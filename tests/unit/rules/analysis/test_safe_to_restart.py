@@ -220,6 +220,7 @@ def test_unfinished_disk_replacement_is_a_reason_against_a_restart() -> None:
     assert restart_of(half_done, 2).against == (f"controller 2 {NEW_DISK}",), "it is no voter now"
 
 
+@pytest.mark.kip("A051")
 def test_replaced_directory_is_no_unfinished_replacement() -> None:
     """The leader lists a voter that was removed as an observer for 300 s after its last fetch."""
     result = restart_of(observer(healthy(3), 2, directory="oldDisk", fetched_ago_ms=150_000), 1)

@@ -29,7 +29,6 @@ from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.daily_audit import DailyAudit
 from streaming.job import logging_setup
-from streaming.job.active_role import ActiveRole, job_id
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
@@ -44,8 +43,9 @@ from streaming.job.topic_input import (
     spark_settings,
 )
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
-from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
+from streaming.metrics.heartbeat import Heartbeat
 from streaming.metrics.job_metrics import JobSources, metrics
+from streaming.pipeline.active_role import ActiveRole, job_id
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver
@@ -121,7 +121,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     )
     heartbeat = stack.enter_context(
         Heartbeat(
-            job.heartbeat,
+            lambda: None if job.config.heartbeat is None else job.config.heartbeat.schedule(),
             is_healthy=lambda: (
                 liveness.is_alive
                 and (liveness.is_starting or job.store.observes_any(wall_ms()))
@@ -296,11 +296,6 @@ class Job:
     def past_states(self) -> PastStates:
         """Returns the past states in the journal; where a relay gathers, there is none."""
         return PastStates(self._checkpoint.journal, lambda name: self._spec.settings.get(name))
-
-    def heartbeat(self) -> HeartbeatSchedule | None:
-        """Returns the configured dead man's switch."""
-        section = self.config.heartbeat
-        return None if section is None else section.schedule()
 
     def sources(self, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
         """Returns what /metrics reads."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
 
@@ -28,6 +28,7 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.early_alerts import continued
 from streaming.pipeline.ledger_differences import LedgerDifferences
 from streaming.pipeline.output_rows import TOPIC, OutputKind
@@ -42,18 +43,6 @@ _REFRESH_S: Final = 10.0
 _UNRECORDED_S: Final = 30.0
 """How long a standby job waits for the active one to record the alerts of a batch."""
 _T = TypeVar("_T")
-
-
-class Role(Protocol):
-    """Whether this job notifies, of the jobs that share a store."""
-
-    @property
-    def is_active(self) -> bool:
-        """Whether no other job can notify now."""
-
-    @property
-    def is_standby(self) -> bool:
-        """Whether another job notifies, or may begin to. Neither: the store has not answered for a while."""
 
 
 @dataclass(eq=False)
@@ -73,7 +62,7 @@ class Deliver:
     on_batch: Callable[[DeliveredBatch], None] = lambda _: None
     wait: Callable[[float], bool] = field(default_factory=lambda: threading.Event().wait)
     """Waits some seconds and returns whether the job stops."""
-    role: Role | None = None
+    role: ActiveRole | None = None
     """Whether this job notifies; None where it is the only one."""
 
     def __post_init__(self) -> None:
@@ -153,7 +142,7 @@ class Deliver:
         self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
         return report
 
-    def _sent_as(self, role: Role, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
+    def _sent_as(self, role: ActiveRole, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
         until = time.monotonic() + _UNRECORDED_S
         while True:
             try:

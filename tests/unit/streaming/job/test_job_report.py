@@ -9,10 +9,10 @@ from rules.checks.monitor_blind import NOTHING_OBSERVED, QUORUM_SUBJECT
 from rules.evaluate import BLIND
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from streaming.job.active_role import BEHIND_MS, is_better
 from streaming.job.job import Job
 from streaming.job.own_alerts import JobLag, OwnAlerts
 from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
+from streaming.pipeline.active_role import BEHIND_MS, is_better
 from streaming.status.cluster_status import FindingStatus
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 

@@ -21,6 +21,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification
 from streaming.pipeline import deliver
+from streaming.pipeline.active_role import ActiveRole
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.output_rows import OutputKind
 from streaming.status.cluster_status import FindingStatus, to_bytes
@@ -30,9 +31,12 @@ from tests.unit.streaming.pipeline.test_deliver_containment import Batch, refuse
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 
-class FakeRole:
+class FakeRole(ActiveRole):
     is_active = False
     is_standby = True
+
+    def __init__(self) -> None:
+        """Has no lease."""
 
     def becomes_active(self) -> None:
         self.is_active, self.is_standby = True, False

@@ -10,8 +10,8 @@ from connectors.store.lease import JobReport, Lease
 from connectors.store.postgres import close_connections
 from connectors.store.store_place import PostgresPlace
 from connectors.store.tables import job_database
-from streaming.job import active_role
-from streaming.job.active_role import ActiveRole, is_better
+from streaming.pipeline import active_role
+from streaming.pipeline.active_role import ActiveRole, is_better
 from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, needs_postgres
 

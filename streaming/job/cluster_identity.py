@@ -9,10 +9,10 @@ answers is not observed, and must not stop the others' job.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
@@ -28,7 +28,7 @@ IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
 """Seconds for a cluster whose id is recorded: its answer only confirms the id, so the job should not wait long."""
 RETRY_S = 30.0
-"""Seconds between two questions to clusters that did not answer (`LateClusters`)."""
+"""Seconds between two questions to clusters that did not answer (`late_clusters`)."""
 
 _FIX = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password, token or keytab)",
@@ -156,43 +156,26 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
             return answer
 
 
-class LateClusters:
-    """Asks clusters that do not answer yet for their ids, beside the relay, while entered.
+@contextmanager
+def late_clusters(clusters: Sequence[ClusterConnection]) -> Iterator[threading.Event]:
+    """Asks clusters that did not answer for their ids, while entered; yields the event that one has answered."""
+    stopping, answered = threading.Event(), threading.Event()
 
-    Its thread ends with the first answer; without clusters there is none.
-    """
-
-    def __init__(self, clusters: Sequence[ClusterConnection]) -> None:
-        """`clusters`: those that did not answer."""
-        self._clusters = clusters
-        self._stopping = threading.Event()
-        self._answered = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="late clusters", daemon=True)
-
-    @property
-    def answered(self) -> bool:
-        """Whether one of them has answered."""
-        return self._answered.is_set()
-
-    def __enter__(self) -> Self:
-        if self._clusters:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Not joined: a request may take seconds to time out, and the thread changes nothing.
-        self._stopping.set()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(RETRY_S):
+    def ask() -> None:
+        while not answered.is_set() and not stopping.wait(RETRY_S):
             try:
-                found = identify_clusters(self._clusters, {}, identify)
+                if identify_clusters(clusters, {}, identify).ids:
+                    answered.set()
             except UsageError as problem:
                 log.warning("%s", problem)
-                continue
-            if found.ids:
-                self._answered.set()
-                return
+
+    if clusters:
+        threading.Thread(target=ask, name="late clusters", daemon=True).start()
+    try:
+        yield answered
+    finally:
+        # The thread is not joined: a request may take seconds to time out, and it changes nothing.
+        stopping.set()
 
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:

@@ -7,7 +7,6 @@ from its start: polls of that time are missing then, but no record.
 Two relays of the same clusters are a pair: both gather, one writes (`connectors.relay.written_clusters`).
 """
 
-import json
 import logging
 import re
 import secrets
@@ -25,15 +24,14 @@ from connectors.relay.forwarder import Forwarder
 from connectors.relay.relay_message import AHEAD_MS, TopicError
 from connectors.relay.topic_client import check_settings
 from connectors.signals import STOP, SignalFlag
-from connectors.store.durable_file import private_files, replace_file
+from connectors.store.durable_file import private_files
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
-from connectors.store.stored_json import parse_json
 from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
-from streaming.job.cluster_identity import LateClusters, identify_clusters, record_ids
+from streaming.job.cluster_identity import identify_clusters, late_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
 from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
 from streaming.pipeline.checkpoint import Checkpoint
@@ -46,7 +44,6 @@ _FORWARD_S = 1.0
 _CHECK_S = 5.0
 _LAST_ROWS_S = 10.0
 _RESTATE_AGAIN_S = 60.0
-_NAME_FILE = "relay.json"
 _KEEP_ACKNOWLEDGED_BYTES = 16 * 1024 * 1024
 
 
@@ -73,43 +70,29 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         stack.enter_context(private_files())
         stop = stack.enter_context(SignalFlag(*STOP))
         stack.enter_context(folder.held())
-        require_source(folder, CheckpointSource(kind=RELAY))
+        source = require_source(folder, CheckpointSource(kind=RELAY, relay=_new_name()))
         folder.check_observations()
         logs_to_files = False
         while not stop.is_set():
             clusters, late = _identified(config, folder)
-            record_source(folder, CheckpointSource(kind=RELAY))
+            record_source(folder, source)
             if not logs_to_files:
                 logging_setup.log_to(folder.logs)
                 stack.enter_context(logging_setup.rotated_child_logs(folder.logs))
                 logs_to_files = True
-            _relay(config, section, folder, clusters, late, stop=stop, say=say)
-
-
-def _relay(
-    config: Config,
-    section: RelaySection,
-    folder: Checkpoint,
-    clusters: Mapping[str, ClusterConnection],
-    late: Sequence[ClusterConnection],
-    *,
-    stop: SignalFlag,
-    say: Callable[[str], None],
-) -> None:
-    """Relays these clusters until the stop signal, or until one of the late clusters answers."""
-    with ExitStack() as stack:
-        relay = Relay(section, folder, clusters)
-        stack.callback(relay.stop)
-        if config.listen is not None:
-            address, access = host_port(config.listen), config.page_access()
-            stack.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
-        stack.enter_context(relay.restate)
-        say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
-        for name, cluster in clusters.items():
-            say(f"  {name}: cluster id {cluster.cluster_id}")
-        others = stack.enter_context(LateClusters(late))
-        while not stop.is_set() and not others.answered:
-            relay.run_once()
+            with ExitStack() as running:
+                relay = Relay(section, folder, clusters, source.relay)
+                running.callback(relay.stop)
+                if config.listen is not None:
+                    address, access = host_port(config.listen), config.page_access()
+                    running.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
+                running.enter_context(relay.restate)
+                say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
+                for name, cluster in clusters.items():
+                    say(f"  {name}: cluster id {cluster.cluster_id}")
+                answered = running.enter_context(late_clusters(late))
+                while not stop.is_set() and not answered.is_set():
+                    relay.run_once()
 
 
 def _identified(
@@ -137,11 +120,13 @@ def _identified(
 class Relay:
     """The running relay of one folder."""
 
-    def __init__(self, section: RelaySection, folder: Checkpoint, clusters: Mapping[str, ClusterConnection]) -> None:
+    def __init__(
+        self, section: RelaySection, folder: Checkpoint, clusters: Mapping[str, ClusterConnection], name: str
+    ) -> None:
         """Starts the gatherer of these clusters (by name, with their ids).
 
         Raises:
-            UsageError: the gatherer cannot open the journal, or relay.json cannot be read.
+            UsageError: the gatherer cannot open the journal.
             JournalError: the journal is damaged or cannot be written.
         """
         self._section = section
@@ -151,7 +136,7 @@ class Relay:
             # A reader needs an existing journal.
             self._journal = JournalReader(folder.journal)
         ids = {name: one.cluster_id or "" for name, one in clusters.items()}
-        self._forwarder = Forwarder(self._journal, section, ids, _relay_name(folder))
+        self._forwarder = Forwarder(self._journal, section, ids, name)
         self._gatherer = self._started_gatherer()
         self.restate = SignalFlag(signal.SIGHUP)
         """Makes the next `run_once` read every log again from its start; to be entered."""
@@ -181,7 +166,6 @@ class Relay:
             self._restate(give_up=False)
 
     def _why_restate(self) -> str | None:
-        """Returns why new baselines are due; None if none are."""
         clusters = self._forwarder.clusters
         if clusters.needing_baseline:
             return f"the topic does not have the whole log of {', '.join(sorted(clusters.needing_baseline))}"
@@ -249,21 +233,6 @@ class Relay:
             raise JournalError(f"the gatherer could not be restarted: {problem}") from problem
 
 
-def _relay_name(folder: Checkpoint) -> str:
-    """Returns the name of the relay of a folder; of a new one it is chosen and stored.
-
-    Raises:
-        UsageError: the file cannot be read.
-    """
-    path = folder.folder / _NAME_FILE
-    try:
-        name = parse_json(path.read_text(encoding="utf-8"))["relay"]
-    except FileNotFoundError:
-        host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60] or "relay"
-        name = f"{host}-{secrets.token_hex(4)}"
-        replace_file(path, json.dumps({"relay": name}).encode())
-    except (OSError, ValueError, LookupError, TypeError):
-        name = None
-    if not isinstance(name, str):
-        raise UsageError(f"{path} cannot be read: delete it; the relay then gets another name")
-    return name
+def _new_name() -> str:
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60] or "relay"
+    return f"{host}-{secrets.token_hex(4)}"

@@ -30,6 +30,8 @@ class CheckpointSource:
     """Of `kafka`, by cluster: rows of an older baseline are not read, because the state does not begin with them."""
     uri: str | None = None
     """Of `kafka`: where Spark's files are, if they are not in the folder."""
+    relay: str = ""
+    """Of `relay`: its name in the topic."""
 
     def __str__(self) -> str:
         match self.kind:

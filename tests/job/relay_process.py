@@ -76,7 +76,7 @@ class RelayProcess:
     @property
     def name(self) -> str:
         """The name under which it writes, once it has been started."""
-        return str(json.loads((Path(self.section["folder"]) / "relay.json").read_text())["relay"])
+        return str(json.loads((Path(self.section["folder"]) / "source.json").read_text())["relay"])
 
     @property
     def pid(self) -> int:

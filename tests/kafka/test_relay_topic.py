@@ -275,7 +275,7 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
     folder = Checkpoint(folder=tmp_path)
     cluster = cluster_of(kafka)
     assert identify(cluster, 30) == kafka.cluster_id
-    running = Relay(small, folder, {"a": cluster})
+    running = Relay(small, folder, {"a": cluster}, "relay-of-the-test")
     try:
 
         def given_up() -> None:

@@ -1,6 +1,5 @@
 """Counts of the job's own work, for /metrics."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,20 +57,14 @@ class BatchTotals:
 
 
 class BatchStats:
-    """Written by the thread that delivers, read by any thread."""
+    """Written by the thread that delivers, read by any thread: attributes are replaced, never changed."""
 
     def __init__(self, *, firing: Callable[[], Sequence[Alert]]) -> None:
         """`firing` is called at the end of each batch, in the thread that delivers: the ledger belongs to it."""
         self._firing = firing
-        self._lock = threading.Lock()
-        self._totals = BatchTotals()
-        self.durations = Histogram(BATCH_DURATION, DURATION_HELP, buckets=_BUCKETS, registry=None)
-
-    @property
-    def totals(self) -> BatchTotals:
+        self.totals = BatchTotals()
         """The counts up to now."""
-        with self._lock:
-            return self._totals
+        self.durations = Histogram(BATCH_DURATION, DURATION_HELP, buckets=_BUCKETS, registry=None)
 
     def add(self, batch: DeliveredBatch) -> None:
         """Adds a batch that was delivered."""
@@ -84,7 +77,7 @@ class BatchStats:
             notifications[sink, "delivered"] += result.delivered
             notifications[sink, "retry"] += result.retry
             notifications[sink, "rejected"] += result.rejected
-        totals = BatchTotals(
+        self.totals = BatchTotals(
             batches=before.batches + 1,
             quarantined=Counter(before.quarantined) + Counter(batch.quarantined),
             sinks=batch.report.sinks,
@@ -93,10 +86,7 @@ class BatchStats:
             rates=rates,
         )
         self.durations.observe(batch.took_s)
-        with self._lock:
-            self._totals = totals
 
     def note_firing(self) -> None:
         """Notes which alerts fire after one of the job itself: while relays are silent no batch comes."""
-        with self._lock:
-            self._totals = replace(self._totals, firing=self._firing())
+        self.totals = replace(self.totals, firing=self._firing())

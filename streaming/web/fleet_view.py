@@ -112,16 +112,6 @@ def requested_time() -> Millis | None:
     return at_ms
 
 
-def answer_or_refusal(answer: Callable[[], ResponseReturnValue]) -> ResponseReturnValue:
-    """Returns the answer, or why the past state is not known: 400 as JSON; 503 while it is being replayed."""
-    try:
-        return answer()
-    except UsageError as problem:
-        return {"status": str(problem)}, 400
-    except ReplayingError as problem:
-        return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
-
-
 def past_view(now: ClusterView, past: PastState, at_ms: Millis) -> ClusterView:
     """Returns a cluster as it was: its alerts, silences and ages as of that time.
 
@@ -168,16 +158,19 @@ def api(view: FleetView) -> Blueprint:
 
     @blueprint.get("/api/clusters/<path:name>")
     def cluster(name: str) -> ResponseReturnValue:
-        def answer() -> ResponseReturnValue:
+        try:
             at_ms = requested_time()
             if at_ms is None:
                 one = view.of(name)
             else:
                 found = view.at(name, at_ms)
                 one = None if found is None else found[0]
-            return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
-
-        return answer_or_refusal(answer)
+        except UsageError as problem:
+            return {"status": str(problem)}, 400
+        except ReplayingError as problem:
+            # The same request succeeds later.
+            return {"status": str(problem), "progress": problem.progress}, 503, {"Retry-After": "1"}
+        return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
 
     blueprint.after_request(add_response_headers)
     return blueprint

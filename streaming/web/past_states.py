@@ -46,18 +46,10 @@ class ReplayingError(KraftwatchError):
 class PastStates:
     """For any thread; leaving ends the process."""
 
-    def __init__(
-        self, journal: Path, cluster: Callable[[str], ClusterSettings | None], *, wait_s: float = WAIT_S
-    ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            journal: the journal's folder; where a relay gathers, there is none.
-            cluster: returns a cluster of the present configuration; None for an unknown name.
-        """
+    def __init__(self, journal: Path, cluster: Callable[[str], ClusterSettings | None]) -> None:
+        """`journal` need not exist; `cluster` returns one of the present configuration, None for an unknown name."""
         self._journal = journal
         self._cluster = cluster
-        self._wait_s = wait_s
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(_WAITING)
         self._replays = ThreadPoolExecutor(1, thread_name_prefix="past states")
@@ -111,7 +103,7 @@ class PastStates:
         if process is not None:
             process.kill()
             # The replay that runs reads the end of the process's output.
-            wait(replays, self._wait_s)
+            wait(replays, WAIT_S)
             _end(process)
 
     def _reply(self, request: PastRequest) -> PastReply:
@@ -129,7 +121,7 @@ class PastStates:
             if not self._waiting.acquire(blocking=False):
                 raise ReplayingError("other past states are being replayed: ask again", self._progress)
             try:
-                wait([running], self._wait_s)
+                wait([running], WAIT_S)
             finally:
                 self._waiting.release()
         if known is None or not known.done():

@@ -154,28 +154,24 @@ class ChildProcess:
 def supervised_command(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
     """Runs a short command, both output streams in `stdout`; kills it when the block ends."""
     far_end, near_end = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [*CHILD_GUARD, "inherit", "-", *command],
-            stdin=far_end,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(near_end)
-        raise
-    finally:
-        os.close(far_end)
-    try:
-        yield process
-    finally:
-        os.close(near_end)
-        process.wait(KILL_TIMEOUT_S)
-        assert process.stdout is not None
-        process.stdout.close()
+    with os.fdopen(near_end, "wb") as owner:
+        with os.fdopen(far_end, "rb") as stdin:
+            process = subprocess.Popen(
+                [*CHILD_GUARD, "inherit", "-", *command],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            owner.close()
+            process.wait(KILL_TIMEOUT_S)
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 def command_output(command: Sequence[str], *, what: str, timeout_s: float) -> str:

@@ -81,13 +81,12 @@ S3A = JarSet(
 )
 
 
-def spark_jars(wanted: JarSet, folder: Path | None = None, *, cache: Path | None = None) -> Sequence[Path]:
+def spark_jars(wanted: JarSet, folder: Path | None = None) -> Sequence[Path]:
     """Returns the jars, verified by their checksums; downloads them if they are not in the cache.
 
     Args:
         wanted: the jars.
         folder: a folder that has them already, for machines that do not reach Maven Central.
-        cache: the folder of the download; default: in the user's cache.
 
     Raises:
         LabError: the installed pyspark is of another version, the download failed, a jar is missing, or one differs
@@ -97,8 +96,7 @@ def spark_jars(wanted: JarSet, folder: Path | None = None, *, cache: Path | None
     if installed != SPARK_VERSION:
         raise LabError(f"the jars of {wanted.title} are of Spark {SPARK_VERSION}, but pyspark is {installed}")
     if folder is None:
-        cache = cache or cache_folder().with_name("spark")
-        folder = cache / f"{wanted.name}-{SPARK_VERSION}"
+        folder = cache_folder().with_name("spark") / f"{wanted.name}-{SPARK_VERSION}"
         made_once(folder, partial(_download, wanted))
     return _verified(wanted, folder)
 

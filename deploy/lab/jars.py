@@ -164,7 +164,6 @@ def ensure_class_archive(jars: Path, write: Callable[[Path], None]) -> None:
 
 
 def _download(version: str, folder: Path) -> Path:
-    """Downloads everything into `folder`/jars."""
     console = Console(stderr=True)
     console.print(f"Downloading Kafka {version} from Maven Central (45 MB, about 40 s) ...", highlight=False)
     run_ivy([("org.apache.kafka", name, version, True) for name in ("kafka_2.13", "kafka-tools")], folder)

@@ -106,7 +106,6 @@ class Jvm:
         return [*self._java(), *self._log4j("OFF"), self._main_class(name), *arguments]
 
     def _main_class(self, tool: str) -> str:
-        """Returns the class of a tool that these jars contain."""
         return next((name for name in TOOLS[tool] if self._contains(name)), TOOLS[tool][0])
 
     def _contains(self, class_name: str) -> bool:

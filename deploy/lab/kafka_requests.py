@@ -149,7 +149,6 @@ def _uuid(value: Any) -> str:
 
 
 def _send(connect: Connect, port: int, request: Any, response: Any, version: int) -> Any:
-    """Returns the decoded response, or None if there is none in time."""
     try:
         with connect(port) as connection:
             return exchange(connection, request, response, version)

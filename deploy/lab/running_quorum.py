@@ -328,7 +328,6 @@ def down(directory: Path) -> int:
 
 
 def _node_pids(directory: Path) -> list[int]:
-    """Returns the pids of the nodes whose configuration is in this folder."""
     node = re.compile(rf" kafka\.Kafka {re.escape(str(directory))}/node-\d+/server\.properties$")
     return [one.pid for one in processes() if node.search(one.command)]
 

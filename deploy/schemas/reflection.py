@@ -69,7 +69,6 @@ def document_text(document: Description) -> str:
 
 
 def _add(records: dict[tuple[int, str], Description], record: Description, index: int, names: Sequence[str]) -> None:
-    """Adds one Kafka version's record to the record of the older versions."""
     identity: Description = {key: record[key] for key in ("type", "constant", "name") if key in record}
     new: Description = {**identity, "defaults": {}, "versions": []}
     known = records.setdefault((record["type"], record["name"]), new)

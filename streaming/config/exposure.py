@@ -125,7 +125,6 @@ def unreadable(config: Config) -> Sequence[str]:
 
 
 def _file_checks(config: Config) -> Iterator[Callable[[], object]]:
-    """Yields functions that raise a UsageError if a file cannot be used."""
     # With source: kafka the relays use the login of a cluster, on other machines.
     if config.source == "gatherer":
         yield from (section.cluster for section in config.clusters)

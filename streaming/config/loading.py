@@ -108,7 +108,6 @@ def _read(path: Path) -> Document:
 
 
 def _validated(document: Document, *, complete: bool = True) -> tuple[Config | None, Sequence[str]]:
-    """Returns the configuration, or None and a sentence for each invalid value."""
     try:
         data = expanded(document.data, os.environ)
         config = Config.model_validate(data)
@@ -123,7 +122,6 @@ def _validated(document: Document, *, complete: bool = True) -> tuple[Config | N
 
 
 def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator[str]:
-    """Yields a sentence for each threshold that the rules refuse."""
     sections: list[tuple[KeyPath, Mapping[str, Mapping[str, float]]]] = [
         (("thresholds",), config.thresholds),
         *((("clusters", at, "thresholds"), each.thresholds) for at, each in enumerate(config.clusters)),

@@ -117,6 +117,5 @@ def in_force(windows: Iterable[MaintenanceSection], now_ms: Millis) -> tuple[Sil
 
 
 def _longest_interval_s(days: Sequence[int]) -> float:
-    """Returns the longest time from one beginning to the next, in seconds."""
     following = [*days[1:], days[0] + 7]
     return max(after - day for day, after in zip(days, following, strict=True)) * 86_400.0

@@ -238,7 +238,6 @@ class Config(Section):
         return [SinkSpec(section=sink.section, links=links) for sink in self.sinks]
 
     def _listen_url(self) -> str | None:
-        """Returns the page's address from `listen`; None for a wildcard address."""
         if self.listen is None:
             return None
         host, port = host_port(self.listen)

@@ -83,7 +83,6 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
 
 
 def _wanted_shape(kind: str, path: KeyPath, given: Any) -> str | None:
-    """Returns which shape of value is expected, if the given one has another."""
     shape = _shape(given)
     if kind in _LISTS:
         section = next(models_in(_annotation(path)), None)
@@ -138,7 +137,6 @@ def origin(document: Document | None, path: KeyPath) -> KeyPath:
 
 
 def _section(where: Sequence[int | str]) -> type[BaseModel]:
-    """Returns the model of the part of the configuration at this path."""
     section: type[BaseModel] = Config
     for part in where:
         field = _field(section, part)

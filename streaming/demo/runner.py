@@ -127,14 +127,12 @@ class ScenarioRunner:
             self.console.print(Text("      ").append_text(text), soft_wrap=True)
 
     def _fix(self, scenario: Scenario, alerts: Sequence[AlertLine]) -> bool:
-        """Fixes the fault; returns False if it cannot be fixed."""
         self.console.print(Text(f"  fix: {scenario.fix_description}", style="green"))
         if scenario.fix is not None:
             scenario.fix(self.context, alerts)
         return scenario.fix is not None
 
     def _resolved(self, alert: AlertLine) -> bool:
-        """Waits until the alert resolves; returns whether it did."""
         with waiting(self.console, f"waiting for {alert.rule} {alert.subject} to resolve"):
             try:
                 self.context.job.wait_for(

@@ -180,7 +180,6 @@ class GathererProcess:
                 self._ready = process
 
     def _popen(self) -> subprocess.Popen[bytes] | None:
-        """Returns the new process; None during shutdown."""
         with self._spawning, (self._logs / "gather.log").open("ab") as errors:
             if self._stopping.is_set():
                 return None
@@ -230,7 +229,6 @@ class GathererProcess:
         return output or f"exit code {code}"
 
     def _exit_code(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Returns the exit code; None when the process hung and was killed."""
         # Seconds are counted by waits, not by a clock: time in which the job itself was stopped does not count.
         published, idle_s = self._published(), 0
         while idle_s < HANGS_S:

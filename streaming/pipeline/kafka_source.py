@@ -219,7 +219,6 @@ class MessageReader:
         yield rows, refused
 
     def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
-        """Returns the row of a message; None for a row that is skipped."""
         headers = [(each["key"], each["value"]) for each in message["headers"] or ()]
         read = parse_message(message["key"], message["value"], headers)
         row = read.observation

@@ -104,6 +104,5 @@ def _is_newer(status: ClusterStatus, alert: Alert, now_ms: Millis) -> bool:
 
 
 def _summary(alert: Alert, status: ClusterStatus) -> str | None:
-    """Returns what a status says of the condition of an alert; None if it does not find it."""
     same = (one.summary for one in status.findings if (one.rule, one.subject) == (alert.rule, alert.subject))
     return next(same, None)

@@ -28,7 +28,6 @@ class PageFiles:
     """Implements PageStore for one cluster. The folder is created with the first page."""
 
     def __init__(self, spark: Path, cluster: str) -> None:
-        """`spark` is Spark's checkpoint."""
         self._folder = spark / FOLDER / quote(cluster, safe="")
         self._unsynced = False
         self._needed: set[bytes] = set()

@@ -51,7 +51,6 @@ def main() -> None:
 
 
 def _connected() -> socket.socket:
-    """Returns the connection to Java, as its environment variables describe it."""
     path = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
     if path is None:
         host = "::1" if os.environ.get("SPARK_PREFER_IPV6", "false").lower() == "true" else "127.0.0.1"

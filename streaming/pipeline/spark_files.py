@@ -179,7 +179,6 @@ def _unreadable_metadata(path: Path) -> Iterator[DamagedSparkFile]:
 
 
 def _damaged_versions(state: Path, version: int) -> Iterator[DamagedSparkFile]:
-    """Yields the first damaged file of those from which Spark builds this version."""
     for each in range(version, 0, -1):
         if _whole_zip(state / f"{each}.zip"):
             return

@@ -140,7 +140,6 @@ def application(
 
 
 def _refusal(access: PageAccess, authorization: str | None) -> ResponseReturnValue | None:
-    """Returns the answer to a request with this Authorization header if it is refused; None if it is not."""
     try:
         if access.accepts(authorization):
             return None

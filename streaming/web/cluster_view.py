@@ -264,7 +264,6 @@ def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
 
 
 def _sentence(text: str, more: str) -> str:
-    """Returns a sentence without its period, with more in parentheses."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')} ({more})"
 
 

@@ -95,17 +95,14 @@ def _printable(value: object) -> object:
 
 
 def _field_name(name: str) -> str:
-    """Returns a field's name with blanks; any other text, such as a directory id, unchanged."""
     return name.replace("_", " ") if _FIELD.fullmatch(name) else name
 
 
 def _clock(at_ms: Millis) -> str:
-    """Returns a time as `2026-11-20 08:15:04`, UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _count(number: int | None) -> str:
-    """Returns a number with thin spaces between the thousands."""
     return "unknown" if number is None else f"{number:,}".replace(",", "\u202f")
 
 

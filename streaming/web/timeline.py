@@ -175,7 +175,6 @@ def _elections(status: ClusterStatus) -> Iterable[TimelineMark]:
 
 
 def _votes_text(election: ElectionStatus) -> str:
-    """Returns who voted for a leader: `, 2 of 3 votes: 1 and 3`; empty if unknown."""
     votes = election.granting_voter_ids
     of = f" of {len(election.voter_ids)}" if election.voter_ids else ""
     return f", {len(votes)}{of} votes: {and_join(votes)}" if votes else ""
@@ -278,7 +277,6 @@ def _rank(episodes: Mapping[int, Sequence[Alert]]) -> tuple[bool, int]:
 
 
 def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineSpan]:
-    """Yields the pending time, then one span for each severity, up to the resolution or to now."""
     first = episode[0]
     if first.observed_at_ms > first.started_at_ms:
         yield TimelineSpan(
@@ -301,7 +299,6 @@ def _alert_spans(episode: Sequence[Alert], now_ms: Millis) -> Iterable[TimelineS
 
 
 def _silences(view: ClusterView) -> Iterable[TimelineSpan]:
-    """Yields the silences that have begun and may cover the cluster."""
     for one in view.silences:
         if one.starts_at_ms <= view.now_ms:
             yield TimelineSpan(

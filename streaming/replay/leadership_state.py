@@ -201,7 +201,7 @@ class LowerEpoch:
 
 @dataclass(slots=True, kw_only=True)
 class Leadership:
-    """The newest known leader, and the reports of no leader since then.
+    """The newest known leader, the reports of no leader since then, and the invariants that its evidence must keep.
 
     Invariant: `leaderless_reports` holds only reports after the newest evidence of a leader.
     """
@@ -216,6 +216,7 @@ class Leadership:
     """By the polled HOST:PORT."""
     lower_high_watermark: LowerHighWatermark | None = None
     lower_epoch: LowerEpoch | None = None
+    invariants: Invariants = field(default_factory=Invariants)
 
     def leader(self, addresses: int) -> NodeId | None:
         """Returns the leader.
@@ -226,20 +227,32 @@ class Leadership:
         answered = any(report.reason in NO_LEADER_REASONS for report in reports)
         return None if answered and len(reports) >= majority(addresses) else self.leader_id
 
-    def confirm(self, *, leader: NodeId, epoch: Epoch, high_watermark: Offset | None, now_ms: Millis) -> bool:
-        """Applies evidence of a leader in an epoch; returns False if newer evidence contradicts it."""
-        if self.epoch is not None and epoch < self.epoch and not self._expired(now_ms):
-            if self.lower_epoch is None or self.lower_epoch.epoch != epoch:
+    def polled(self, event: QuorumPolled, now_ms: Millis) -> bool:
+        """Applies an answered DescribeQuorum; returns False if newer evidence contradicts it."""
+        self.invariants.polled(event, now_ms)
+        epoch, high_watermark, known, first = event.leader_epoch, event.high_watermark, self.epoch, self.lower_epoch
+        lower = known is not None and epoch < known
+        if lower and self.confirmed_at_ms is not None and now_ms - self.confirmed_at_ms <= UNCONFIRMED_MS:
+            if first is None or first.epoch != epoch:
                 self.lower_epoch = LowerEpoch(epoch=epoch, high_watermark=high_watermark)
             return False
-        self.lower_epoch = None
-        if epoch != self.epoch:
+        if epoch == known:
+            self.advance(high_watermark, now_ms)
+        else:
             # A new leader's high watermark counts even if lower: a quorum restored from an older disk reports that.
             self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
             self.lower_high_watermark = None
-        else:
-            self.advance(high_watermark, now_ms)
-        self.leader_id, self.epoch, self.confirmed_at_ms = leader, epoch, now_ms
+        if known is not None and lower and self.confirmed_at_ms is not None:
+            before = None if first is None or first.epoch != epoch else first.high_watermark
+            self.invariants.lower_epoch_accepted(
+                before=known,
+                epoch=epoch,
+                high_watermark=high_watermark,
+                advanced=before is not None and high_watermark is not None and high_watermark > before,
+                now_ms=now_ms,
+            )
+        self.leader_id, self.epoch, self.confirmed_at_ms = event.leader_id, epoch, now_ms
+        self.lower_epoch = None
         self.leaderless_reports.clear()
         return True
 
@@ -252,11 +265,33 @@ class Leadership:
         """Accepts lower epochs and high watermarks from now on: committed metadata was lost."""
         self.confirmed_at_ms = self.high_watermark = self.high_watermark_since_ms = None
         self.lower_high_watermark = self.lower_epoch = None
+        self.invariants.reset()
 
-    def log_fetched(self, high_watermark: Offset | None, now_ms: Millis) -> None:
-        """Drops the reports of no leader: a fetch succeeded, and only a leader serves the log."""
+    def log_fetched(self, event: LogAdvanced, log: Log, epoch_before: Epoch, now_ms: Millis) -> None:
+        """Applies a successful fetch of the log, and checks the epochs of its batches. Only a leader serves the log.
+
+        Args:
+            event: the end of the observation.
+            log: is not advanced yet.
+            epoch_before: the newest epoch in the log before the observation.
+        """
         self.leaderless_reports.clear()
-        self.advance(high_watermark, now_ms)
+        self.advance(event.high_watermark, now_ms)
+        self._check_epochs(event, log, epoch_before, now_ms)
+
+    def _check_epochs(self, event: LogAdvanced, log: Log, before: Epoch, now_ms: Millis) -> None:
+        """Checks all batches, also those of NoOps, which make no event of their own."""
+        if event.first_epoch is None or event.last_offset is None or event.last_offset <= log.position:
+            return
+        offset, epoch = Offset(log.position + 1), event.first_epoch
+        if event.base_offset is not None and event.base_offset <= log.position and event.last_epoch is not None:
+            # The first batches are old ones, of older epochs. Of the new batches, only the last epoch is known.
+            offset, epoch = event.last_offset, event.last_epoch
+        self.invariants.appended(offset=offset, epoch=epoch, before=before, now_ms=now_ms)
+        if (drop := event.epoch_drop) is not None and drop.offset > log.position:
+            self.invariants.appended(offset=drop.offset, epoch=drop.epoch, before=drop.before, now_ms=now_ms)
+        if event.last_epoch is not None:
+            log.epoch = event.last_epoch
 
     def advance(self, high_watermark: Offset | None, now_ms: Millis) -> None:
         """Raises the high watermark. It decreases only if all answers of LOWER_MS reported a lower one."""
@@ -274,6 +309,8 @@ class Leadership:
         if answers >= LOWER_ANSWERS and now_ms - since_ms >= LOWER_MS:
             self.high_watermark, self.high_watermark_since_ms = highest, now_ms
             self.lower_high_watermark = None
+            epoch = Epoch(-1) if self.epoch is None else self.epoch
+            self.invariants.lower_high_watermark_accepted(before=known, now=highest, epoch=epoch, now_ms=now_ms)
         else:
             self.lower_high_watermark = LowerHighWatermark(highest=highest, answers=answers, since_ms=since_ms)
 
@@ -283,76 +320,8 @@ class Leadership:
             self.leaderless_reports[address] = LeaderlessReport(reason=reason, at_ms=now_ms)
 
     def expire(self, now_ms: Millis) -> None:
-        """Drops reports of no leader older than LEADERLESS_REPORT_MS."""
+        """Drops reports of no leader older than LEADERLESS_REPORT_MS, and old violations."""
+        self.invariants.expire(now_ms)
         reports = self.leaderless_reports.items()
         for address in [name for name, report in reports if now_ms - report.at_ms > LEADERLESS_REPORT_MS]:
             del self.leaderless_reports[address]
-
-    def _expired(self, now_ms: Millis) -> bool:
-        return self.confirmed_at_ms is None or now_ms - self.confirmed_at_ms > UNCONFIRMED_MS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderEvidence:
-    """Applies evidence of a leader to `Leadership`, and reports to `Invariants` what it takes back."""
-
-    leadership: Leadership
-    invariants: Invariants
-    now_ms: Millis
-
-    def polled(self, event: QuorumPolled) -> bool:
-        """Applies an answered DescribeQuorum; returns False if newer evidence contradicts it."""
-        leadership, epoch = self.leadership, event.leader_epoch
-        self.invariants.polled(event, self.now_ms)
-        before, lower, known = leadership.epoch, leadership.lower_epoch, leadership.high_watermark
-        was_reset = leadership.confirmed_at_ms is None
-        if not leadership.confirm(
-            leader=event.leader_id, epoch=epoch, high_watermark=event.high_watermark, now_ms=self.now_ms
-        ):
-            return False
-        if before is not None and epoch < before and not was_reset:
-            first = None if lower is None or lower.epoch != epoch else lower.high_watermark
-            self.invariants.lower_epoch_accepted(
-                before=before,
-                epoch=epoch,
-                high_watermark=event.high_watermark,
-                advanced=first is not None and event.high_watermark is not None and event.high_watermark > first,
-                now_ms=self.now_ms,
-            )
-        elif before == epoch:
-            self._report_decrease(known)
-        return True
-
-    def log_fetched(self, event: LogAdvanced, log: Log, epoch_before: Epoch) -> None:
-        """Applies a successful fetch of the log, and checks the epochs of its batches.
-
-        Args:
-            event: the end of the observation.
-            log: is not advanced yet.
-            epoch_before: the newest epoch in the log before the observation.
-        """
-        known = self.leadership.high_watermark
-        self.leadership.log_fetched(event.high_watermark, self.now_ms)
-        self._report_decrease(known)
-        self._check_epochs(event, log, epoch_before)
-
-    def _check_epochs(self, event: LogAdvanced, log: Log, before: Epoch) -> None:
-        """Checks all batches, also those of NoOps, which make no event of their own."""
-        if event.first_epoch is None or event.last_offset is None or event.last_offset <= log.position:
-            return
-        offset, epoch = Offset(log.position + 1), event.first_epoch
-        if event.base_offset is not None and event.base_offset <= log.position and event.last_epoch is not None:
-            # The first batches are old ones, of older epochs. Of the new batches, only the last epoch is known.
-            offset, epoch = event.last_offset, event.last_epoch
-        self.invariants.appended(offset=offset, epoch=epoch, before=before, now_ms=self.now_ms)
-        if (drop := event.epoch_drop) is not None and drop.offset > log.position:
-            self.invariants.appended(offset=drop.offset, epoch=drop.epoch, before=drop.before, now_ms=self.now_ms)
-        if event.last_epoch is not None:
-            log.epoch = event.last_epoch
-
-    def _report_decrease(self, known: Offset | None) -> None:
-        now, epoch = self.leadership.high_watermark, self.leadership.epoch
-        if known is not None and now is not None and now < known:
-            self.invariants.lower_high_watermark_accepted(
-                before=known, now=now, epoch=Epoch(-1) if epoch is None else epoch, now_ms=self.now_ms
-            )

@@ -63,7 +63,6 @@ from streaming.replay import state_codec
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import APPLIES, PASSED_OVER, SKIPPED
 from streaming.replay.image import keep_alive_since, keep_features_since, removals
-from streaming.replay.leadership_state import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.log_clock import LogClock
 from streaming.replay.probe_state import GAPS
@@ -145,7 +144,7 @@ class Machine(MachineState):
         self.now_ms = max(self.now_ms, observed_at_ms)
         self._quorum = None
         self.observed_nothing = self.time_stepped = False
-        for kept in (self.probe_state, self.leadership, self.invariants, self.contract_violations):
+        for kept in (self.probe_state, self.leadership, self.contract_violations):
             kept.expire(self.now_ms)
 
     def quorum(self) -> Quorum:
@@ -199,15 +198,15 @@ class Machine(MachineState):
             if self.loading is not None:
                 self.loading.apply(event)
             return
-        log = self.log
+        log, invariants = self.log, self.leadership.invariants
         if at.offset <= log.position:
             if at.leader_epoch <= log.epoch:
                 return
             self._log_rewritten(at.offset, at.leader_epoch)
         else:
-            self.invariants.appended(offset=at.offset, epoch=at.leader_epoch, before=log.epoch, now_ms=self.now_ms)
+            invariants.appended(offset=at.offset, epoch=at.leader_epoch, before=log.epoch, now_ms=self.now_ms)
         if isinstance(event, Control):
-            self.invariants.control_record(event, before=log.epoch, now_ms=self.now_ms)
+            invariants.control_record(event, before=log.epoch, now_ms=self.now_ms)
         log.apply(event)
 
     def _apply_run(self, run: PartitionRun) -> None:
@@ -220,8 +219,8 @@ class Machine(MachineState):
             for event in run.events():
                 self._apply_record(event)
         else:
-            epoch = Epoch(run.leader_epoch)
-            self.invariants.appended(offset=run.first_offset, epoch=epoch, before=log.epoch, now_ms=self.now_ms)
+            invariants, epoch = self.leadership.invariants, Epoch(run.leader_epoch)
+            invariants.appended(offset=run.first_offset, epoch=epoch, before=log.epoch, now_ms=self.now_ms)
             log.apply_run(run)
 
     def _missing(self, items: Sequence[DecodedItem]) -> str | None:
@@ -260,7 +259,6 @@ class Machine(MachineState):
         )
         self.probe_state.observation_failed(event, self.now_ms)
         self.leadership.reset()
-        self.invariants.reset()
         self.poll_history.metadata_lost()
         self.log_clock = LogClock()
         self.behind_since_ms = None
@@ -268,7 +266,7 @@ class Machine(MachineState):
     def _apply_log_advanced(self, event: LogAdvanced) -> None:
         self.log_seen_at_ms = self.now_ms
         self.probe_state.log_fetched()
-        self._evidence().log_fetched(event, self.log, self._epoch_before)
+        self.leadership.log_fetched(event, self.log, self._epoch_before, self.now_ms)
         if event.last_offset is not None and event.last_offset > self.log.position:
             # The follower fetches records after a snapshot only once it is complete: this one will not be finished.
             self.loading = None
@@ -363,14 +361,11 @@ class Machine(MachineState):
     def _apply_poll(self, event: QuorumPolled) -> None:
         self.probe_state.quorum_polled(event.endpoint)
         self.cluster_id = self.cluster_id or event.cluster_id
-        if self._evidence().polled(event):
+        if self.leadership.polled(event, self.now_ms):
             committed = self.visible_image.committed
             voter_ids = set() if committed is None else {*committed.ids}
             self.poll_history.add(event, self.now_ms, voter_ids | {removal.key.id for removal in self.removals})
             self._keep_known_endpoints()
-
-    def _evidence(self) -> LeaderEvidence:
-        return LeaderEvidence(leadership=self.leadership, invariants=self.invariants, now_ms=self.now_ms)
 
     def _apply_failure(self, event: ObservationFailed) -> None:
         if event.reason is Reason.METADATA_LOST:

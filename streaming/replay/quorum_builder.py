@@ -50,7 +50,7 @@ def build_quorum(state: MachineState, settings: ClusterSettings) -> Quorum:
         addresses=state.probe_state.addresses,
         leader_views=state.probe_state.leader_views,
         failures=state.probe_state.sorted_failures,
-        invariant_violations=state.invariants.violations,
+        invariant_violations=state.leadership.invariants.violations,
         contract_violations=state.contract_violations.violations,
         bootstrap=settings.bootstrap,
     )

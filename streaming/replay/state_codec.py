@@ -24,7 +24,7 @@ from rules.model.quorum import START
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
-from streaming.replay.leadership_state import Invariants, Leadership
+from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log
 from streaming.replay.log_clock import LogClock
 from streaming.replay.partitions import Partitions
@@ -61,7 +61,6 @@ class MachineState:
     leadership: Leadership = field(default_factory=Leadership)
     poll_history: PollHistory = field(default_factory=PollHistory)
     probe_state: ProbeState = field(default_factory=ProbeState)
-    invariants: Invariants = field(default_factory=Invariants)
     contract_violations: ContractViolations = field(default_factory=ContractViolations)
     log: Log
     loading: Log | None = None

@@ -20,9 +20,8 @@ def led(*, leader: int = 1, epoch: int = 5, high_watermark: int = 100) -> Leader
 
 
 def confirmed(leadership: Leadership, leader: int, epoch: int, high_watermark: int, after_ms: int = 0) -> bool:
-    return leadership.confirm(
-        leader=NodeId(leader), epoch=Epoch(epoch), high_watermark=Offset(high_watermark), now_ms=Millis(NOW + after_ms)
-    )
+    event = poll(replica(f"{leader}-a"), leader=leader, epoch=epoch, hw=high_watermark)
+    return leadership.polled(event, Millis(NOW + after_ms))
 
 
 @pytest.mark.kip("A041", "D074")

@@ -149,10 +149,8 @@ class Partitions:
     def apply(self, record: PartitionOrTopic, at: RecordPosition) -> None:
         """Applies one record; `at`: its position, or that of the snapshot that it is part of."""
         match record:
-            case PartitionSet():
-                self.set(record, at)
-            case PartitionChanged():
-                self.change(record, at)
+            case PartitionSet() | PartitionChanged():
+                self._apply_partition(record, at)
             case TopicCreated():
                 self.create(record.topic_id, record.name)
             case TopicRemoved():
@@ -160,51 +158,35 @@ class Partitions:
             case ElrCleared():
                 self.clear_elr(record.topic)
 
-    def set(self, event: PartitionSet, origin: RecordPosition) -> None:
-        """Applies a PartitionRecord: a whole partition."""
-        now = Assignment(
-            replicas=event.replicas,
-            isr=event.isr,
-            elr=event.elr,
-            last_known_elr=event.last_known_elr,
-            leader=event.leader,
-            leader_epoch=event.partition_leader_epoch,
-            partition_epoch=event.partition_epoch,
-        )
-        self._replace(event, self._held(event), now, origin)
-
-    def change(self, event: PartitionChanged, origin: RecordPosition) -> None:
-        """Applies a PartitionChangeRecord: absent fields are unchanged; epochs rise (PartitionRegistration.merge)."""
-        before = self._held(event)
-        values = PartitionValues(
-            event.replicas,
-            event.isr,
-            event.elr,
-            event.last_known_elr,
-            event.leader,
-            event.leader_set,
-            event.recovering,
-        )
-        self._replace(event, before, changed(before or UNKNOWN, values), origin)
-
-    def _held(self, event: PartitionSet | PartitionChanged) -> Assignment | None:
-        """Returns what was known about the event's partition."""
-        topic = self._for_change().by_id.get(event.topic_id)
-        return None if topic is None else topic.partitions.get(event.partition)
-
-    def _replace(
-        self,
-        event: PartitionSet | PartitionChanged,
-        before: Assignment | None,
-        now: Assignment,
-        origin: RecordPosition,
-    ) -> None:
+    def _apply_partition(self, event: PartitionSet | PartitionChanged, at: RecordPosition) -> None:
         topic = self._changed_topic(event.topic_id)
+        before = topic.partitions.get(event.partition)
+        if isinstance(event, PartitionSet):
+            now = Assignment(
+                replicas=event.replicas,
+                isr=event.isr,
+                elr=event.elr,
+                last_known_elr=event.last_known_elr,
+                leader=event.leader,
+                leader_epoch=event.partition_leader_epoch,
+                partition_epoch=event.partition_epoch,
+            )
+        else:
+            values = PartitionValues(
+                event.replicas,
+                event.isr,
+                event.elr,
+                event.last_known_elr,
+                event.leader,
+                event.leader_set,
+                event.recovering,
+            )
+            now = changed(before or UNKNOWN, values)
         if before is None:
             self._for_change().sizes[topic.page] += 1
         topic.partitions[event.partition] = now
         if event.recovering or event.topic_id in self._recovering:
-            self._update_recovery(event, topic.name, before, now, origin)
+            self._update_recovery(event, topic.name, before, now, at)
 
     def _update_recovery(
         self,

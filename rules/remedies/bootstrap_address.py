@@ -6,6 +6,7 @@ What all findings of one quorum share is computed once (`Quorum.derived`): a fin
 import shlex
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import TypeAlias
 
 from rules.analysis.endpoint_status import other_responder
 from rules.analysis.leadership import last_polled_leader
@@ -14,6 +15,8 @@ from rules.model.monitoring import NO_LEADER_REASONS, Answer, Connection, Observ
 from rules.model.quorum import Quorum
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
+_Address: TypeAlias = tuple[NodeId | None, str]
+"""A controller's node id, if it is known, and HOST:PORT."""
 _ANSWERING_REASONS = (*NO_LEADER_REASONS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
 """Failures of a node that answers: an administrator, who has other permissions, may still use that node."""
 
@@ -24,27 +27,17 @@ def controller_bootstrap(quorum: Quorum, *, excluding: NodeId | None = None) -> 
     If no name resolves, the address that a name last resolved to is used. If all endpoints refuse, a recorded endpoint
     is used, because a controller will answer there when it is back.
     """
-    last = (address for node, address in quorum.derived(_last_addresses) if node != excluding)
-    usable = _first(usable_controllers(quorum, excluding)) or _first(last)
-    if usable is not None:
-        return shlex.quote(usable)
-    recorded = _first(str(endpoint) for node, endpoint in quorum.derived(_controllers) if node != excluding)
-    configured = _first(address for address in quorum.bootstrap if address not in quorum.derived(_brokers))
-    address = recorded or configured
+    address = next(_without(chain(*quorum.derived(_addresses)), excluding), None)
     return UNKNOWN_BOOTSTRAP if address is None else shlex.quote(address)
 
 
-def _first(addresses: Iterable[str]) -> str | None:
-    return next(iter(addresses), None)
+def controller_is_usable(quorum: Quorum, excluding: NodeId | None) -> bool:
+    """Returns whether another controller answers or may answer."""
+    return next(_without(quorum.derived(_addresses)[0], excluding), None) is not None
 
 
-def usable_controllers(quorum: Quorum, excluding: NodeId | None) -> Iterator[str]:
-    """Yields where a controller answers or may answer, the best first. What it yields first is found without a pass."""
-    answering, untried = quorum.derived(_by_reachability)
-    yield from (address for node, address in answering if node != excluding)
-    yield from quorum.derived(_reporting_no_leader)
-    yield from (address for node, address in untried if node != excluding)
-    yield from quorum.derived(_configured)
+def _without(addresses: Iterable[_Address], excluding: NodeId | None) -> Iterator[str]:
+    return (address for node, address in addresses if node is None or node != excluding)
 
 
 def answering_brokers(quorum: Quorum) -> list[str]:
@@ -95,16 +88,19 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
     return sorted(known, key=lambda pair: (pair[0] != leader, pair[0]))
 
 
-def _by_reachability(quorum: Quorum) -> tuple[list[tuple[NodeId, str]], list[tuple[NodeId, str]]]:
-    """Returns the node and the address of each known controller endpoint that answers, and of each that was not tried.
-
-    In order. The others would not answer.
-    """
-    unresolved, failing = quorum.derived(_unresolved_hosts), quorum.derived(_failing)
-    answering: list[tuple[NodeId, str]] = []
-    untried: list[tuple[NodeId, str]] = []
-    for node, endpoint in quorum.derived(_controllers):
-        probe, address = quorum.probe(node, endpoint), str(endpoint)
+def _addresses(quorum: Quorum) -> tuple[list[_Address], list[_Address]]:
+    """Returns where a controller answers or may answer, and where one may answer later, each the best first."""
+    unresolved = {one.endpoint.host for one in quorum.probes.values() if one.resolution is Resolution.NAME_NOT_FOUND}
+    # A node that reports no leader does answer.
+    failing = {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERING_REASONS}
+    brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
+    brokers |= _log_unsupported(quorum)
+    known = [(node, endpoint, str(endpoint)) for node, endpoint in _controllers(quorum)]
+    answering: list[_Address] = []
+    untried: list[_Address] = []
+    former: list[_Address] = []
+    for node, endpoint, address in known:
+        probe, resolved = quorum.probe(node, endpoint), quorum.addresses.get(endpoint.host)
         if probe is None:
             if endpoint.host not in unresolved and address not in failing:
                 untried.append((node, address))
@@ -114,45 +110,18 @@ def _by_reachability(quorum: Quorum) -> tuple[list[tuple[NodeId, str]], list[tup
             and probe.answer is not Answer.NO_ANSWER
         ):
             answering.append((node, address))
-    return answering, untried
+        if resolved and endpoint.host in unresolved:
+            former.append((node, host_and_port(resolved[0], endpoint.port)))
+    # Brokers never report that they know no leader.
+    leaderless = {each.endpoint for each in quorum.failures if each.reason in NO_LEADER_REASONS and each.endpoint}
+    reporting = sorted(address for address in leaderless if host_of(address) not in unresolved)
+    configured = [address for address in quorum.bootstrap if address not in brokers]
+    unused = failing | {address for _, _, address in known}
+    unknown = (each for each in configured if each not in unused and host_of(each) not in unresolved)
+    usable = [*answering, *_of_no_node(reporting), *untried, *_of_no_node(unknown)]
+    recorded = ((node, address) for node, _, address in known)
+    return usable, [*former, *recorded, *_of_no_node(configured)]
 
 
-def _failing(quorum: Quorum) -> set[str]:
-    """Returns where attempts fail now. A node that reports no leader does answer."""
-    return {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERING_REASONS}
-
-
-def _reporting_no_leader(quorum: Quorum) -> list[str]:
-    """Returns the controllers that report no leader, unless their name no longer resolves. Brokers never report it."""
-    unresolved = quorum.derived(_unresolved_hosts)
-    answers = {each.endpoint for each in quorum.failures if each.reason in NO_LEADER_REASONS and each.endpoint}
-    return sorted(address for address in answers if host_of(address) not in unresolved)
-
-
-def _unresolved_hosts(quorum: Quorum) -> set[str]:
-    """Returns the hosts whose names do not resolve (NXDOMAIN)."""
-    return {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_NOT_FOUND}
-
-
-def _configured(quorum: Quorum) -> list[str]:
-    """Returns the configured addresses that do not fail, are no broker's, and are not among the known ones."""
-    unresolved = quorum.derived(_unresolved_hosts)
-    known = {str(endpoint) for _, endpoint in quorum.derived(_controllers)}
-    excluded = known | quorum.derived(_brokers) | quorum.derived(_failing)
-    return [address for address in quorum.bootstrap if address not in excluded and host_of(address) not in unresolved]
-
-
-def _brokers(quorum: Quorum) -> set[str]:
-    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints} | _log_unsupported(
-        quorum
-    )
-
-
-def _last_addresses(quorum: Quorum) -> list[tuple[NodeId, str]]:
-    """Returns the addresses that names resolved to before they stopped to resolve."""
-    unresolved = quorum.derived(_unresolved_hosts)
-    return [
-        (node, host_and_port(quorum.addresses[endpoint.host][0], endpoint.port))
-        for node, endpoint in quorum.derived(_controllers)
-        if quorum.addresses.get(endpoint.host) and endpoint.host in unresolved
-    ]
+def _of_no_node(addresses: Iterable[str]) -> Iterator[_Address]:
+    return ((None, address) for address in addresses)

@@ -21,7 +21,7 @@ from rules.remedies.bootstrap_address import (
     broker_bootstrap,
     broker_ids,
     controller_bootstrap,
-    usable_controllers,
+    controller_is_usable,
 )
 from rules.rescue.voter_override import initial_controllers, registered_voters
 
@@ -185,7 +185,7 @@ def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_
         since: the metadata.version of the first Kafka whose tool reaches controllers.
     """
     brokers = quorum.derived(answering_brokers)
-    if brokers and next(usable_controllers(quorum, excluding), None) is None:
+    if brokers and not controller_is_usable(quorum, excluding):
         return "--bootstrap-server", shlex.quote(brokers[0])
     if quorum.metadata_version is not None and quorum.metadata_version < since:
         others = (node for node in quorum.derived(broker_ids) if node != excluding)

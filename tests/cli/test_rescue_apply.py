@@ -7,12 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from connectors.errors import UsageError
-from streaming.cli import app
 from streaming.rescue.apply_voters import apply_voters
 from tests.cli.killed_process import killed_at
+from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 
 NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
@@ -26,7 +26,7 @@ def node(tmp_path: Path) -> Path:
 
 
 def rescue(verb: str, folder: Path, *more: str) -> Result:
-    return CliRunner().invoke(app, ["rescue", verb, "--log-dir", str(folder), *more])
+    return kraftwatch("rescue", verb, "--log-dir", folder, *more)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

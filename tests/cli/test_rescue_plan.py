@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from streaming.cli import app
+from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
@@ -20,7 +20,7 @@ def stopped(tmp_path: Path) -> Path:
 
 def rescue_plan(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
     log_dirs = [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
-    return CliRunner().invoke(app, ["rescue", "plan", *log_dirs, *more])
+    return kraftwatch("rescue", "plan", *log_dirs, *more)
 
 
 def test_new_endpoints_pass_and_disks_warnings_and_steps_are_printed(stopped: Path) -> None:
@@ -43,11 +43,11 @@ def test_commands_name_a_copy_of_the_partition_alone(stopped: Path) -> None:
         partition.rename(stopped / f"copy-{node}")
     log_dirs = ("--log-dir", str(stopped / "copy-1"), "--log-dir", str(stopped / "copy-2"))
 
-    ended = CliRunner().invoke(app, ["rescue", "plan", *log_dirs, "--initial-controllers", NEW, "--json"])
+    ended = kraftwatch("rescue", "plan", *log_dirs, "--initial-controllers", NEW, "--json")
 
     steps = json.loads(ended.stdout)["steps"]
     again = next(one for one in steps if one.startswith("kraftwatch rescue plan"))
-    assert CliRunner().invoke(app, shlex.split(again.partition(" > ")[0])[1:]).exit_code == 0
+    assert kraftwatch(*shlex.split(again.partition(" > ")[0])[1:]).exit_code == 0
     assert sum(f"rescue apply --log-dir {stopped / 'copy-1'} " in one for one in steps) == 1
 
 

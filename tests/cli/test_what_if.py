@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from streaming.cli import app
+from tests.cli.program import kraftwatch
 from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
 
 
@@ -18,7 +18,7 @@ def stopped(tmp_path: Path) -> Path:
 
 def what_if(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
     log_dirs = [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
-    return CliRunner().invoke(app, ["what-if", *log_dirs, *more])
+    return kraftwatch("what-if", *log_dirs, *more)
 
 
 def votes(ended: Result) -> dict[int, int]:
@@ -71,8 +71,8 @@ def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
     )
     moves = ("--move", "1=c1.new:9093", "--move", "2=c2.new:9093", "--move", "3=c3.new:9093", "--json")
     assert what_if(stopped, (1, 2, 3), *moves).exit_code == 2
-    apply = ["rescue", "apply", "--log-dir", str(stopped / "node-1"), "--initial-controllers", new, "--yes"]
-    assert CliRunner().invoke(app, apply).exit_code == 0
+    applied = kraftwatch("rescue", "apply", "--log-dir", stopped / "node-1", "--initial-controllers", new, "--yes")
+    assert applied.exit_code == 0
 
     ended = what_if(stopped, (1, 2, 3), *moves)
 
@@ -132,14 +132,14 @@ def test_unknown_voters_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path / "static", {0: noops(0, 3)})
     (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=vUKL8329QBu98AEWDcwiEw\n")
 
-    ended = CliRunner().invoke(app, ["what-if", "--log-dir", str(folder), "--json"])
+    ended = kraftwatch("what-if", "--log-dir", folder, "--json")
 
     assert ended.exit_code == 3
     assert json.loads(ended.stdout)["electable"] is None
 
 
 def test_cluster_that_does_not_answer_is_not_called_static() -> None:
-    ended = CliRunner().invoke(app, ["what-if", "--cluster", "prod=127.0.0.1:1", "--timeout", "1s", "--lose", "3"])
+    ended = kraftwatch("what-if", "--cluster", "prod=127.0.0.1:1", "--timeout", "1s", "--lose", "3")
 
     assert ended.exit_code == 3
     assert ended.stdout.startswith(" UNKNOWN  prod: no leader answered: kraftwatch doctor, with the same options, ")

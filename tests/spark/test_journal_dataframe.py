@@ -1,6 +1,6 @@
 """`kraftwatch-journal` on a real Spark: a journal as batch DataFrames, and a backlog read by a query that ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.replay.decoded_row import decode_observation
 from tests.recordings import recorded_checkpoint
+from tests.spark.spark_errors import sentence_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -31,13 +32,6 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> JournalReader:
 
 def load(session: SparkSession, path: Path, **options: str) -> DataFrame:
     return session.read.format("kraftwatch-journal").options(**options).load(str(path))
-
-
-def sentence_of(failing: Callable[[], object]) -> str:
-    """Returns the last line that Spark shows of a Python error."""
-    with pytest.raises(PySparkException) as raised:
-        failing()
-    return [line for line in str(raised.value).splitlines() if "SQLSTATE" not in line and line.strip()][-1]
 
 
 def recorded(journal: JournalReader) -> list[Observation]:

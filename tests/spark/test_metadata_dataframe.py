@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from connectors.metadata.dump_log import DumpedRecord, dump_records
 from streaming.dataframes.metadata_log_source import RECORD
+from tests.spark.spark_errors import sentence_of
 from tests.unit.connectors.logdir.log_dirs import AT, noops, stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text, tinylog
 
@@ -35,14 +35,6 @@ def written(path: Path, content: bytes) -> Path:
 def load(session: SparkSession, *paths: Path, **options: object) -> DataFrame:
     reader = session.read.format("kraft-metadata").options(**{name: str(value) for name, value in options.items()})
     return reader.load([str(path) for path in paths] if len(paths) > 1 else str(paths[0]))
-
-
-def sentence_of(failing: Callable[[], object]) -> str:
-    """Returns the last line that Spark shows of a Python error."""
-    with pytest.raises(PySparkException) as raised:
-        failing()
-    lines = [line for line in str(raised.value).splitlines() if "SQLSTATE" not in line and line.strip()]
-    return lines[-1]
 
 
 def test_a_log_directory_has_a_row_for_each_record(session: SparkSession, tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ What not to do
 
 Thresholds
     hold (0 s): one observation is proof. clear (10 s). keep_firing_for (1 h): how long the alert fires after the
-    change, by the log's own timestamps; kraftwatch remembers the change for at most an hour.
+    change, by the log's own timestamps; kraftwatch remembers the newest 64 changes of the voter set.
 """
 
 from collections.abc import Iterable
 
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, plural
-from rules.model.history import Reconfiguration
+from rules.model.history import VoterChange
 from rules.model.quorum import Quorum
 from rules.remedies.remedy_commands import describe_status
 
@@ -39,8 +39,8 @@ KEEP_FIRING_FOR = Threshold(
     name="keep_firing_for",
     default=3_600.0,
     unit="s",
-    meaning="how long the alert fires after a forced change of the voter set, by the timestamps in the log. At most an "
-    "hour is remembered",
+    meaning="how long the alert fires after a forced change of the voter set, by the timestamps in the log. The newest "
+    "64 changes of the voter set are remembered",
 )
 
 
@@ -52,9 +52,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(quorum, change)
 
 
-def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
-    removed = [key for key in change.before if key not in change.after]
-    added = [key for key in change.after if key not in change.before]
+def _finding(quorum: Quorum, change: VoterChange) -> Finding:
+    removed, added = change.removed, change.added
     return Finding(
         subject=f"voter set at offset {change.offset}",
         severity=Severity.INFO,

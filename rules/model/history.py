@@ -142,30 +142,30 @@ class DoubleRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChange:
-    """A VotersRecord that followed another one in the log, as the difference of the two."""
+    """A VotersRecord that followed another one in the log."""
 
-    added: tuple[ReplicaKey, ...]
-    removed: tuple[ReplicaKey, ...]
-    moved: tuple[NodeId, ...]
+    before: tuple[ReplicaKey, ...]
+    after: tuple[ReplicaKey, ...]
+    moved: tuple[NodeId, ...] = ()
     """The voters whose endpoints changed."""
     offset: Offset
     leader_epoch: Epoch
     timestamp_ms: Millis
 
+    @property
+    def added(self) -> tuple[ReplicaKey, ...]:
+        """The voters that are only in the later set."""
+        return tuple(key for key in self.after if key not in self.before)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconfiguration:
-    """Two VotersRecords that follow each other in the log and differ by more than one voter.
+    @property
+    def removed(self) -> tuple[ReplicaKey, ...]:
+        """The voters that are only in the former set."""
+        return tuple(key for key in self.before if key not in self.after)
 
-    Kafka's own add and remove change one voter per record (KIP-853), so this change was forced, for example by disaster
-    recovery.
-    """
-
-    before: tuple[ReplicaKey, ...]
-    after: tuple[ReplicaKey, ...]
-    offset: Offset
-    leader_epoch: Epoch
-    timestamp_ms: Millis
+    @property
+    def forced(self) -> bool:
+        """Whether the sets differ by more than one voter: Kafka's own add and remove change one (KIP-853)."""
+        return len(self.added) + len(self.removed) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +210,15 @@ class RecentHistory:
     interruptions: tuple[Interruption, ...] = ()
     double_registrations: tuple[DoubleRegistration, ...] = ()
     """One for each node id."""
-    reconfigurations: tuple[Reconfiguration, ...] = ()
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     voter_changes: tuple[VoterChange, ...] = ()
     """Not limited by age: voter set changes are rare."""
+
+    @property
+    def reconfigurations(self) -> tuple[VoterChange, ...]:
+        """The changes of the voters that were forced, for example by disaster recovery."""
+        return tuple(change for change in self.voter_changes if change.forced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,14 +144,7 @@ class Log:
         match record:
             case LeaderChanged():
                 if self.origin is None:
-                    history = recent_history.with_leader_change(
-                        image.history,
-                        record,
-                        previous_leader_id=image.leader_id,
-                        previous_epoch=image.leader_epoch,
-                        previous_ms=image.newest_timestamp_ms,
-                    )
-                    image = replace(image, history=history)
+                    image = replace(image, history=recent_history.with_leader_change(image, record))
                 image = replace(image, leader_id=record.leader_id, leader_epoch=origin.leader_epoch)
                 if origin.offset == 0 and self.origin is None:
                     # The first record of a log that was never compacted.
@@ -176,9 +169,7 @@ class Log:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():
                 if self.origin is None:
-                    image = replace(
-                        image, history=recent_history.with_controller_start(image.history, record, image.controllers)
-                    )
+                    image = replace(image, history=recent_history.with_controller_start(image, record))
                 image = replace(image, controllers=with_controller(image.controllers, record, origin))
             case BrokerRegistered():
                 self.partitions.broker_registered(record.id, origin.timestamp_ms)

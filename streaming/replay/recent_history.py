@@ -3,7 +3,7 @@
 Ages are differences of the log's own time, so that a log replayed at once keeps the same entries.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -16,13 +16,13 @@ from rules.model.history import (
     Interruption,
     NodeKind,
     RecentHistory,
-    Reconfiguration,
     UncleanElections,
     VoterChange,
 )
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import Millis, NodeId, Offset, TopicId
 from rules.model.membership import BrokerRegistration, ControllerRegistration, VoterSet
 from streaming.replay.copied import copied
+from streaming.replay.image import Image
 
 REMEMBERED_MS = Millis(3_600_000)
 """The maximum age of an entry, measured from the newest record of its kind."""
@@ -40,9 +40,7 @@ OF_A_NODE = 32
 """The maximum number of starts and of interruptions of one node: they must not displace those of the others."""
 PARTITIONS = 20
 """The maximum number of partitions that are listed for one topic."""
-_Entry = TypeVar(
-    "_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | Reconfiguration | ElectedRecovered
-)
+_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Interruption | DoubleRegistration | ElectedRecovered)
 
 
 class UncleanElection(NamedTuple):
@@ -61,39 +59,25 @@ class UncleanElection(NamedTuple):
     timestamp_ms: Millis
 
 
-def with_leader_change(
-    history: RecentHistory,
-    event: LeaderChanged,
-    *,
-    previous_leader_id: NodeId | None,
-    previous_epoch: Epoch | None,
-    previous_ms: Millis | None,
-) -> RecentHistory:
-    """Adds a LeaderChangeMessage; the caller skips re-read ones.
-
-    Args:
-        previous_leader_id: the winner in the LeaderChangeMessage before, if it is known; `previous_epoch`: its epoch.
-        previous_ms: the timestamp of the newest batch of the observations before this one.
-    """
-    at = event.at
+def with_leader_change(image: Image, event: LeaderChanged) -> RecentHistory:
+    """Adds a LeaderChangeMessage to the history of the image before it; the caller skips re-read ones."""
+    at, previous_ms = event.at, image.newest_timestamp_ms
     one = copied(
         Election,
         event,
         leader_epoch=at.leader_epoch,
         offset=at.offset,
         timestamp_ms=at.timestamp_ms,
-        previous_leader_id=previous_leader_id,
-        previous_epoch=previous_epoch,
+        previous_leader_id=image.leader_id,
+        previous_epoch=image.leader_epoch,
         after_ms=None if previous_ms is None else Millis(max(0, at.timestamp_ms - previous_ms)),
     )
-    return replace(history, elections=_bounded(history.elections, one))
+    return replace(image.history, elections=_bounded(image.history.elections, one))
 
 
-def with_controller_start(
-    history: RecentHistory, event: ControllerRegistered, known: Mapping[NodeId, ControllerRegistration]
-) -> RecentHistory:
+def with_controller_start(image: Image, event: ControllerRegistered) -> RecentHistory:
     """Adds a RegisterControllerRecord: a start if its incarnation was not registered before."""
-    previous = known.get(event.id)
+    history, previous = image.history, image.controllers.get(event.id)
     if previous is not None and previous.incarnation_id == event.incarnation_id:
         return history
     of_node = [index for index, old in enumerate(history.starts) if old.id == event.id]
@@ -179,13 +163,13 @@ def with_broker(
 
 
 def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet, at: RecordPosition) -> RecentHistory:
-    """Adds a VotersRecord; one that changes several voters at once is a forced reconfiguration."""
+    """Adds a VotersRecord that changes voters or their endpoints."""
     if before is None or {*before.voters} == {*after.voters}:
         return history
     endpoints = {voter.key: voter.endpoints for voter in before.voters}
     change = VoterChange(
-        added=tuple(sorted(after.keys - before.keys)),
-        removed=tuple(sorted(before.keys - after.keys)),
+        before=tuple(sorted(before.keys)),
+        after=tuple(sorted(after.keys)),
         moved=tuple(
             sorted(one.key.id for one in after.voters if endpoints.get(one.key, one.endpoints) != one.endpoints)
         ),
@@ -193,17 +177,7 @@ def with_voters(history: RecentHistory, before: VoterSet | None, after: VoterSet
         leader_epoch=at.leader_epoch,
         timestamp_ms=at.timestamp_ms,
     )
-    history = replace(history, voter_changes=(*history.voter_changes, change)[-REMEMBERED:])
-    if len(before.keys ^ after.keys) <= 1:
-        return history
-    one = Reconfiguration(
-        before=tuple(sorted(before.keys)),
-        after=tuple(sorted(after.keys)),
-        offset=at.offset,
-        leader_epoch=at.leader_epoch,
-        timestamp_ms=at.timestamp_ms,
-    )
-    return replace(history, reconfigurations=_bounded(history.reconfigurations, one))
+    return replace(history, voter_changes=(*history.voter_changes, change)[-REMEMBERED:])
 
 
 def with_elected_recovered(history: RecentHistory, one: ElectedRecovered) -> RecentHistory:

@@ -10,7 +10,7 @@ from rules.analysis.leadership import current_leader, leaderless
 from rules.evaluate import evaluate
 from rules.finding import HOLD, Evaluation, Thresholds
 from rules.lifecycle import TrackedConditions
-from rules.model.history import Reconfiguration, Recovery, UncleanElections
+from rules.model.history import Recovery, UncleanElections, VoterChange
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource
 from rules.model.quorum import Quorum
@@ -174,7 +174,7 @@ def _longest_recovering(quorum: Quorum) -> list[Recovery]:
     return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
 
 
-def _forced_reconfiguration(one: Reconfiguration) -> parts.ForcedReconfigurationStatus:
+def _forced_reconfiguration(one: VoterChange) -> parts.ForcedReconfigurationStatus:
     before, after = (tuple(key.id for key in keys) for keys in (one.before, one.after))
     return copied(parts.ForcedReconfigurationStatus, one, at_ms=one.timestamp_ms, before=before, after=after)
 

@@ -17,7 +17,7 @@ from streaming.status.status_store import EndedRecovery
 
 GAP_MS = 30_000
 """Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
-_BY_OFFSET = ("elections", "starts", "interruptions", "voter_changes", "reconfigurations")
+_BY_OFFSET = ("elections", "starts", "interruptions", "voter_changes")
 
 
 class EventHistory:
@@ -145,11 +145,10 @@ def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
         votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
         text = f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}"
         yield entry(election, EntryKind.ELECTION, text)
-    forced = {one.offset for one in kept.reconfigurations}
     for change in kept.voter_changes:
         parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
         parts += [f"endpoint of {node} changed" for node in change.moved]
-        kind = EntryKind.FORCED_CHANGE if change.offset in forced else EntryKind.VOTER_CHANGE
+        kind = EntryKind.FORCED_CHANGE if change.forced else EntryKind.VOTER_CHANGE
         yield entry(change, kind, f"voter set changed: {and_join(parts, 8)}")
     for start in kept.starts:
         yield entry(start, EntryKind.START, f"controller {start.id} started")

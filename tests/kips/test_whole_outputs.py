@@ -92,8 +92,8 @@ def with_history(quorum: Quorum) -> Quorum:
         ),
     )
     change = VoterChange(
-        added=(key(3),),
-        removed=(key(5),),
+        before=(key(1),),
+        after=(key(1), key(3)),
         moved=(NodeId(1),),
         offset=Offset(9_003),
         leader_epoch=Epoch(6),
@@ -129,7 +129,7 @@ def in_the_middle_of_everything() -> Quorum:
     quorum = recovering(
         quorum, 7, topic=None, topic_id=TopicId("b3RoZXItdG9waWMtaWQhIQ"), leader=None, at_least=True, previous_isr=None
     )
-    return forced_change(unclean(with_history(quorum), 0, 3), before=(1, 2), after=(1, 2, 3))
+    return forced_change(unclean(with_history(quorum), 0, 3), before=(1, 4), after=(1, 2, 3))
 
 
 def of_five() -> Quorum:
@@ -278,7 +278,8 @@ def two_of_each_in_the_log() -> Quorum:
     )
     removals = removed_repeatedly(removed_repeatedly(quorum, 1, ago_s=(9, 6, 3)), 5, ago_s=(90, 60, 30, 10))
     changes = removed_repeatedly(quorum, 1, ago_s=(9, 6, 3)).history.voter_changes
-    return replace(quorum, history=replace(history, voter_changes=(*changes, *removals.history.voter_changes)))
+    forced = quorum.history.voter_changes
+    return replace(quorum, history=replace(history, voter_changes=(*forced, *changes, *removals.history.voter_changes)))
 
 
 def two_of_each_replica() -> Quorum:

@@ -16,7 +16,6 @@ from rules.model.history import (
     Interruption,
     NodeKind,
     OpenTransaction,
-    Reconfiguration,
     Recovery,
     UncleanElections,
     VoterChange,
@@ -465,30 +464,29 @@ def registered(quorum: Quorum, node: int) -> Quorum:
 
 def forced_change(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_ms: int = 60_000) -> Quorum:
     """A VotersRecord replaced one set with the other."""
-    one = Reconfiguration(
+    one = VoterChange(
         before=tuple(key(node) for node in before),
         after=tuple(key(node) for node in after),
         offset=Offset(9_000),
         leader_epoch=EPOCH,
         timestamp_ms=Millis(NOW - 300 - ago_ms),
     )
-    return replace(quorum, history=replace(quorum.history, reconfigurations=(*quorum.history.reconfigurations, one)))
+    return replace(quorum, history=replace(quorum.history, voter_changes=(*quorum.history.voter_changes, one)))
 
 
 def removed_repeatedly(quorum: Quorum, node: int, *, ago_s: tuple[int, ...]) -> Quorum:
     """A voter was removed at these times, oldest first, and was added again each time."""
     changes = [
         VoterChange(
-            added=(),
-            removed=(key(node),),
-            moved=(),
+            before=(key(node),),
+            after=(),
             offset=Offset(9_000 - 10 * ago),
             leader_epoch=EPOCH,
             timestamp_ms=Millis(NOW - 300 - 1_000 * ago),
         )
         for ago in ago_s
     ]
-    with_additions = [each for one in changes for each in (one, replace(one, added=one.removed, removed=()))]
+    with_additions = [each for one in changes for each in (one, replace(one, before=(), after=one.before))]
     return replace(quorum, history=replace(quorum.history, voter_changes=tuple(with_additions)))
 
 

@@ -174,7 +174,7 @@ def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> Non
 def test_two_forced_changes_are_two_findings() -> None:
     twice = forced_change(healthy(), before=(1, 2, 3), after=(3,))
     later = replace(twice.history.reconfigurations[0], offset=Offset(9_001))
-    both = replace(twice, history=replace(twice.history, reconfigurations=(*twice.history.reconfigurations, later)))
+    both = replace(twice, history=replace(twice.history, voter_changes=(*twice.history.voter_changes, later)))
     assert [each.subject for each in findings(both, "forced-reconfiguration")] == [
         "voter set at offset 9000",
         "voter set at offset 9001",

@@ -194,8 +194,8 @@ def test_elections_and_voter_changes() -> None:
         granting_voter_ids=(NodeId(2), NodeId(3)),
     )
     change = VoterChange(
-        added=(key(3),),
-        removed=(),
+        before=(key(1), key(2)),
+        after=(key(1), key(2), key(3)),
         moved=(NodeId(1),),
         offset=Offset(91),
         leader_epoch=Epoch(7),

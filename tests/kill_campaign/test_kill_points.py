@@ -1,22 +1,17 @@
-"""The kill campaign: its points exist in the product, its recording has alerts, its checks find what is wrong."""
+"""The kill campaign: its points exist in the product, and its checks find what is wrong."""
 
 import importlib
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from connectors.sinks.alert_json import to_line
-from rules.alert import Alert, AlertState
-from tests.kill_campaign import recording
+from rules.alert import Alert
 from tests.kill_campaign.delivery_check import ExecutedKill, SinkResult, check_file, check_people_sinks
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text
 from tests.kill_campaign.instrumentation import resolve
-from tests.kill_campaign.kill_plan import RANDOM, plan
-from tests.kill_campaign.kill_point import FILE_POINTS, KILL_POINTS, KillPoint, Role
+from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Role
 from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkService, SinkServices
 from tests.sinks.pagerduty_double import PagerdutyAlert, PagerdutyDouble
 from tests.sinks.server import HttpReply, serving
@@ -31,31 +26,6 @@ INCIDENT = "1f0c"
 @pytest.mark.parametrize("point", KILL_POINTS, ids=lambda each: each.name)
 def test_the_function_of_a_kill_point_exists(point: KillPoint) -> None:
     assert callable(resolve(importlib.import_module(point.module), point.path)[2])
-
-
-def test_a_plan_has_every_point_and_every_process() -> None:
-    kills = plan(Random(7), 100)
-
-    points = {kill.order.point for kill in kills}
-    assert {*(each.name for each in KILL_POINTS), *(each.name for each in FILE_POINTS), RANDOM} == points
-    assert {kill.order.victim for kill in kills} == set(Role)
-    assert plan(Random(7), 100) == kills
-    assert plan(Random(8), 100) != kills
-
-
-def test_alerts_of_the_recording_fire_change_and_resolve(tmp_path: Path) -> None:
-    recorded = recording.record(7, faults=30)
-    alerts = [alert for _, alert in recorded.transitions]
-    counts = Counter((alert.rule, alert.state) for alert in alerts)
-
-    assert len(alerts) > 150
-    assert len({rule for rule, _ in counts}) >= 12
-    assert sum(alert.state is AlertState.RESOLVED for alert in alerts) > 60
-    assert recorded.rows_before(0) < recorded.rows_before(100) < len(recorded.rows)
-    recording.write(recorded, tmp_path / "rows")
-    # The journal numbers the rows.
-    assert [*recording.read(tmp_path / "rows")] == [replace(row, sequence=-1) for row in recorded.rows]
-    assert recording.record(7, faults=30).rows == recorded.rows
 
 
 def written(tmp_path: Path, *alerts: Alert) -> SinkResult:
@@ -76,9 +46,9 @@ def attempt(t: float, *alerts: Alert, sink: str, reason: str = "firing", pid: in
     return Attempt(t=t, pid=pid, sink=sink, incident=INCIDENT, reason=reason, keys=keys)
 
 
-def mark(t: float, *alerts: Alert, sink: str, discarded: bool = False) -> LedgerMark:
+def mark(t: float, *alerts: Alert, sink: str) -> LedgerMark:
     keys = frozenset(key_text(each.key) for each in alerts)
-    return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}), discarded=discarded, finished=True)
+    return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}), discarded=False, finished=True)
 
 
 def kill(t: float, victim: Role = Role.DRIVER) -> ExecutedKill:
@@ -130,19 +100,6 @@ def test_a_transition_that_was_not_reported_is_lost() -> None:
 
     assert result.lost == 1
     assert any("is resolved; its newest notification is firing" in problem for problem in result.problems)
-
-
-def test_a_resolve_that_is_discarded_leaves_the_incident_open() -> None:
-    result = check(
-        PAGERDUTY,
-        [attempt(1, FIRING, sink=PAGERDUTY)],
-        [(2, "opened")],
-        marks=[mark(9, FIRING, RESOLVED, sink=PAGERDUTY, discarded=True)],
-        open_in_pagerduty=True,
-    )
-
-    assert any("discarded without a reason" in problem for problem in result.problems)
-    assert any("its newest notification is firing" in problem for problem in result.problems)
 
 
 def test_a_second_page_for_a_reported_transition_is_found() -> None:

@@ -57,6 +57,13 @@ DAY_MS = 86_400_000
 
 
 RegistrationT = TypeVar("RegistrationT", ControllerRegistration, BrokerRegistration)
+ValueT = TypeVar("ValueT")
+
+
+def present(value: ValueT | None) -> ValueT:
+    """Returns what is not None in the situation of a test."""
+    assert value is not None
+    return value
 
 
 def key(node: int, directory: str | None = None) -> ReplicaKey:
@@ -231,8 +238,17 @@ def _probe(node: int, at: Endpoint | None = None) -> tuple[str, Probe]:
 
 def with_poll(quorum: Quorum, **changes: Any) -> Quorum:
     """The newest poll has these values."""
-    assert quorum.poll is not None
-    return replace(quorum, poll=replace(quorum.poll, **changes))
+    return replace(quorum, poll=replace(present(quorum.poll), **changes))
+
+
+def with_past(quorum: Quorum, **changes: Any) -> Quorum:
+    """The recent history in the log has these values."""
+    return replace(quorum, history=replace(quorum.history, **changes))
+
+
+def with_committed(quorum: Quorum, **changes: Any) -> Quorum:
+    """The committed voter set has these values."""
+    return replace(quorum, committed=replace(present(quorum.committed), **changes))
 
 
 def with_rows(quorum: Quorum, *nodes: int, **changes: Any) -> Quorum:

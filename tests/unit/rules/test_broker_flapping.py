@@ -41,15 +41,6 @@ def read(replay: Machine, script: LogScript) -> Quorum:
     return apply(replay, [script.read()])
 
 
-@pytest.mark.parametrize(("times", "expected"), [(3, []), (4, ["warning broker 101"]), (20, ["warning broker 101"])])
-def test_a_broker_that_is_fenced_four_times_within_the_window_is_one_finding(times: int, expected: list[str]) -> None:
-    script = with_brokers(101, 102)
-    flap(script, 102, 1)
-    flap(script, 101, times)
-
-    assert lines(read(machine(), script)) == expected
-
-
 def test_the_finding_ends_when_the_fencings_leave_the_window() -> None:
     script, replay = with_brokers(101), machine()
     flap(script, 101, 5)

@@ -12,8 +12,10 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     observer,
+    present,
     registered_twice,
     voter_not_fetching,
+    with_poll,
 )
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
 
@@ -110,7 +112,6 @@ def test_a_node_id_of_two_processes_is_one_finding(quorum: Quorum, expected: lis
 def test_a_row_without_a_directory_is_no_second_process() -> None:
     """A node that answers in an older version of the request has none."""
     quorum = healthy()
-    assert quorum.poll is not None
-    (own,) = (row for row in quorum.poll.voters if row.key.id == 2)
+    (own,) = (row for row in present(quorum.poll).voters if row.key.id == 2)
     without = replace(own, key=ReplicaKey(id=own.key.id))
-    assert lines(replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, without)))) == []
+    assert lines(with_poll(quorum, observers=(*present(quorum.poll).observers, without))) == []

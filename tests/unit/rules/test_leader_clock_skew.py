@@ -4,16 +4,14 @@ import pytest
 
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, leaders_clock, with_poll, with_rows
+from tests.unit.rules.situation import findings, healthy, leaders_clock, present, with_poll, with_rows
 
 RULE = "leader-clock-skew"
 
 
 def offset_ms(quorum: Quorum) -> int:
     """How far the clocks of the healthy quorum differ already."""
-    assert quorum.poll is not None
-    assert quorum.poll.leader is not None
-    return (quorum.poll.leader.last_fetch_ms or 0) - quorum.poll.observed_at_ms
+    return (present(present(quorum.poll).leader).last_fetch_ms or 0) - present(quorum.poll).observed_at_ms
 
 
 def with_skew(skew_ms: int) -> Quorum:

@@ -233,10 +233,6 @@ def test_age_by_the_evidence_may_grow_faster_than_time() -> None:
     assert tracker.at(4, finding(age_s=45)) == ["firing warning +0 due +4"]
 
 
-def test_old_condition_fires_at_the_first_finding() -> None:
-    assert ConditionTracker().at(0, finding(age_s=4_000)) == ["firing warning +0 due +0"]
-
-
 def test_condition_fires_after_hold_although_the_log_clock_stalls() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding(age_s=5))
@@ -420,13 +416,6 @@ def test_time_at_a_lower_severity_does_not_count_after_the_severity_has_risen() 
     assert tracker.at(35, finding()) == [], "a warning again, after info for a second and critical for a second"
     assert tracker.at(44.9, finding()) == []
     assert tracker.at(45, finding()) == ["firing warning +0 due +45"]
-
-
-def test_alerts_of_all_conditions_of_one_evaluation_are_returned() -> None:
-    tracker = firing()
-    tracker.at(31, finding(), finding(subject="y"))
-    tracker.at(51, finding(subject="y"))
-    assert tracker.at(61, finding(subject="y")) == ["firing warning +31 due +61", "resolved warning +0 due +61"]
 
 
 def test_an_alert_has_the_finding_and_the_quorum_of_its_evaluation() -> None:

@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     not_observed_for,
+    present,
     recovering,
     row,
     shut_down,
@@ -35,6 +36,8 @@ from tests.unit.rules.situation import (
     unknown_reasons,
     voter_not_fetching,
     with_broker,
+    with_past,
+    with_poll,
     with_rows,
 )
 
@@ -63,9 +66,8 @@ def test_an_open_transaction_has_no_age_without_a_time_of_the_log() -> None:
 
 def test_a_transaction_without_a_name() -> None:
     quorum = in_transaction(healthy(), for_ms=61_000)
-    assert quorum.open_transaction is not None
     (finding,) = findings(
-        replace(quorum, open_transaction=replace(quorum.open_transaction, name=None)), "open-transaction"
+        replace(quorum, open_transaction=replace(present(quorum.open_transaction), name=None)), "open-transaction"
     )
     assert finding.summary.startswith(
         "A metadata transaction has been open since 2026-09-21 14:12:18 UTC. It begins at offset 9000"
@@ -88,7 +90,7 @@ def test_a_broker_that_registered_again_and_is_not_ready_is_starting(
         restarted=restarted,
         ended_offset=None if ended is None else Offset(ended),
     )
-    quorum = replace(FENCED, history=replace(FENCED.history, interruptions=(one,)))
+    quorum = with_past(FENCED, interruptions=(one,))
     (finding,) = findings(quorum, "broker-fenced")
 
     assert ("it has registered again and is still starting, or has failed since." in finding.summary) is starting
@@ -154,10 +156,9 @@ def test_a_broker_that_catches_up_is_unknown() -> None:
 def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(first: bool) -> None:
     """The leader also lists the old directory for 300 s, in any order (LeaderState.observerStates)."""
     quorum = healthy()
-    assert quorum.poll is not None
-    old, now = (row(key(101, "oldDisk"), fetched_ago_ms=120_000),), quorum.poll.observers
+    old, now = (row(key(101, "oldDisk"), fetched_ago_ms=120_000),), present(quorum.poll).observers
     observers = (*old, *now) if first else (*now, *old)
-    assert finding_lines(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
+    assert finding_lines(with_poll(quorum, observers=observers)) == []
 
 
 @pytest.mark.kip("D142", "E095")
@@ -176,8 +177,7 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
     alive_for_ms: int | None, elected_ago_ms: int | None, fires: bool
 ) -> None:
     quorum = healthy()
-    newest = quorum.newest_timestamp_ms
-    assert newest is not None
+    newest = present(quorum.newest_timestamp_ms)
     since = None if alive_for_ms is None else Millis(newest - alive_for_ms)
     brokers = with_broker(quorum, 103).brokers
     late = replace(brokers[NodeId(103)], alive_since_timestamp_ms=since)
@@ -185,7 +185,7 @@ def test_a_broker_that_the_leader_does_not_list_is_unknown_for_thirty_seconds_an
     if elected_ago_ms is not None:
         (won,) = elected(healthy(), 3).history.elections
         won = replace(won, leader_epoch=EPOCH, timestamp_ms=Millis(newest - elected_ago_ms))
-        quorum = replace(quorum, history=replace(quorum.history, elections=(won,)))
+        quorum = with_past(quorum, elections=(won,))
     assert finding_lines(quorum) == (["warning observer-lagging: broker 103"] if fires else [])
     assert unknown_reasons(quorum, "observer-lagging") == (
         [] if fires else [("broker 103", "the leader does not list it as an observer yet")]
@@ -265,7 +265,7 @@ def test_if_controllers_register_only_recorded_starts_explain_elections(started:
 def test_a_start_before_the_elections_explains_none() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
     starts = tuple(controller_start(node, offset=9_000) for node in (1, 2))
-    assert finding_lines(replace(quorum, history=replace(quorum.history, starts=starts))) == [CHURN]
+    assert finding_lines(with_past(quorum, starts=starts)) == [CHURN]
 
 
 @pytest.mark.kip("D060")
@@ -308,7 +308,7 @@ def test_evidence_names_the_votes_of_the_newest_elections() -> None:
     quorum = elected(healthy(), *range(1, 19), every_ms=1_000)
     oldest, *others = quorum.history.elections
     known = (oldest, *(replace(one, granting_voter_ids=(NodeId(1), NodeId(3))) for one in others))
-    (finding,) = findings(replace(quorum, history=replace(quorum.history, elections=known)), "epoch-churn")
+    (finding,) = findings(with_past(quorum, elections=known), "epoch-churn")
 
     listed: Any = finding.evidence["elections"]
     assert [one["leader"] for one in listed] == [*range(3, 19)]
@@ -321,7 +321,7 @@ def test_evidence_names_the_votes_of_the_newest_elections() -> None:
 def test_consecutive_epochs_leave_no_epoch_without_a_leader() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2)
     in_a_row = tuple(replace(one, leader_epoch=Epoch(37 + place)) for place, one in enumerate(quorum.history.elections))
-    (finding,) = findings(replace(quorum, history=replace(quorum.history, elections=in_a_row)), "epoch-churn")
+    (finding,) = findings(with_past(quorum, elections=in_a_row), "epoch-churn")
     assert finding.evidence["epochs_without_a_leader"] == 0
 
 
@@ -346,7 +346,7 @@ def test_jump_is_found_after_an_election_that_is_none() -> None:
     quorum = epoch_jumped(healthy(), 20)
     (won,) = quorum.history.elections
     first = replace(won, leader_epoch=Epoch(19), previous_epoch=None, after_ms=None)
-    both = replace(quorum, history=replace(quorum.history, elections=(first, won)))
+    both = with_past(quorum, elections=(first, won))
     assert [each.subject for each in findings(both, "epoch-churn")] == ["epoch 40"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.recent_history import OF_A_NODE
-from tests.unit.rules.situation import controller_start, findings, healthy, restarting
+from tests.unit.rules.situation import controller_start, findings, healthy, present, restarting, with_past, with_poll
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
 
 RULE = "node-restarting"
@@ -48,15 +48,6 @@ def read(replay: Machine, script: LogScript) -> Quorum:
     return apply(replay, [script.read()])
 
 
-@pytest.mark.parametrize(("times", "expected"), [(2, []), (3, ["warning controller 2"]), (9, ["warning controller 2"])])
-def test_a_controller_that_restarts_three_times_within_the_window_is_one_finding(
-    times: int, expected: list[str]
-) -> None:
-    script = with_nodes(1, 2, 3)
-    restart(script, 2, times)
-    assert lines(read(machine(), script)) == expected
-
-
 @pytest.mark.parametrize(("ago_ms", "fires"), [(900_000, True), (900_001, False)])
 def test_the_finding_ends_when_the_node_has_not_started_for_the_window(ago_ms: int, fires: bool) -> None:
     quorum = restarting(healthy(), 2, 3)
@@ -70,15 +61,15 @@ def test_a_late_start_neither_ends_the_finding_nor_counts_the_first_ones_again()
     times = (1_500_000, 1_400_000, 1_300_000, 700_000, 300)
     starts = tuple(controller_start(2, ago_ms=ago) for ago in times)
     quorum = healthy()
-    (finding,) = findings(replace(quorum, history=replace(quorum.history, starts=starts[:4])), RULE)
+    (finding,) = findings(with_past(quorum, starts=starts[:4]), RULE)
     assert finding.evidence["starts_within_the_window"] == 4
-    assert lines(replace(quorum, history=replace(quorum.history, starts=starts))) == ["warning controller 2"]
+    assert lines(with_past(quorum, starts=starts)) == ["warning controller 2"]
 
 
 def test_only_the_starts_within_the_window_are_counted() -> None:
     starts = tuple(controller_start(2, ago_ms=1_000 * ago) for ago in (3_000, 400, 300, 200))
     quorum = healthy()
-    (finding,) = findings(replace(quorum, history=replace(quorum.history, starts=starts)), RULE)
+    (finding,) = findings(with_past(quorum, starts=starts), RULE)
     assert finding.evidence["starts_within_the_window"] == 3
 
 
@@ -208,9 +199,8 @@ def test_of_the_starts_of_a_node_the_oldest_are_forgotten() -> None:
 def test_the_text_says_what_the_quorum_loses(voters: int, loses: bool) -> None:
     quorum = restarting(healthy(), 2, 4)
     if voters == 1:
-        assert quorum.poll is not None
-        rows = tuple(row for row in quorum.poll.voters if row.key.id != 2)
-        quorum = replace(quorum, poll=replace(quorum.poll, voters=rows))
+        rows = tuple(row for row in present(quorum.poll).voters if row.key.id != 2)
+        quorum = with_poll(quorum, voters=rows)
     (finding,) = findings(quorum, RULE)
     assert ("Each time the quorum has one voter less." in finding.summary) is loses
     assert finding.evidence["failed_nodes"] == [2]

@@ -11,7 +11,7 @@ from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severi
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Access
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import healthy, not_observed_for, static
+from tests.unit.rules.situation import healthy, not_observed_for, present, static, with_poll
 
 pytestmark = pytest.mark.kip("A097", "B050", "E012")
 
@@ -32,8 +32,7 @@ def polls_only(quorum: Quorum) -> Quorum:
 
 
 def without_leader_row(quorum: Quorum) -> Quorum:
-    assert quorum.poll is not None
-    return replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
+    return with_poll(quorum, voters=present(quorum.poll).voters[:2])
 
 
 @pytest.mark.parametrize("needs", [(), *((need,) for need in Need), tuple(Need)])

@@ -26,6 +26,7 @@ from tests.unit.rules.situation import (
     leaderless,
     name_not_found,
     not_observed_for,
+    present,
     probed,
     refuses,
     resolver_fails,
@@ -37,6 +38,7 @@ from tests.unit.rules.situation import (
     voter_not_fetching,
     with_broker,
     with_certificates,
+    with_committed,
     with_views,
 )
 from tests.unit.rules.test_voter_disk_replaced import replaced
@@ -145,25 +147,6 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
     }
 
 
-@pytest.mark.parametrize("rule", ["voter-lagging", "no-leader", "failure-tolerance"])
-def test_a_start_names_why_a_controller_may_not_stay_up_and_where_to_look(rule: str) -> None:
-    down = voter_not_fetching(refuses(healthy(5 if rule == "voter-lagging" else 3), 2), 2)
-    (finding,) = findings(leaderless(refuses(down, 1), 3) if rule == "no-leader" else down, rule)
-    starts = [at for at, step in enumerate(finding.remedy) if step.startswith("# Start controller")]
-    assert finding.remedy[starts[-1] + 1] == WHY_NOT_UP
-    for word in (
-        "server.log",
-        "journalctl",
-        "kubectl logs",
-        "full disk",
-        "damaged log",
-        "port in use",
-        "log directory",
-    ):
-        assert word in WHY_NOT_UP
-    assert finding.remedy.count(WHY_NOT_UP) == 1
-
-
 @pytest.mark.kip("E076")
 def test_the_remedy_names_the_endpoints() -> None:
     (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
@@ -225,11 +208,8 @@ def test_votes_that_an_uncommitted_change_of_the_voters_needs_are_named() -> Non
 
 def test_a_change_of_the_voters_that_was_committed_after_the_newest_poll_is_not_called_uncommitted() -> None:
     earlier = leaderless(removing(healthy(), 1), 3)
-    assert earlier.committed is not None
-    assert earlier.poll is not None
-    assert earlier.poll.high_watermark is not None
-    committed = replace(earlier.committed, offset=earlier.poll.high_watermark)
-    (finding,) = findings(replace(earlier, committed=committed), "no-leader")
+    committed = with_committed(earlier, offset=present(present(earlier.poll).high_watermark))
+    (finding,) = findings(committed, "no-leader")
     assert "may not be committed" not in finding.summary
 
 

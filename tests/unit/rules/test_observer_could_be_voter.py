@@ -15,6 +15,7 @@ from tests.unit.rules.situation import (
     history,
     key,
     observer,
+    present,
     removed,
     unknown,
     unknown_reasons,
@@ -89,9 +90,8 @@ def test_evidence_of_an_observer_whose_newest_sample_has_no_lag() -> None:
 def test_a_voter_whose_addition_is_pending_is_not_reported() -> None:
     """The voters in DescribeQuorum are the leader's latest set, which may not be committed yet."""
     quorum = observer(healthy(), 4)
-    assert quorum.poll is not None
-    joining = next(row for row in quorum.poll.observers if row.key.id == 4)
-    assert findings(replace(quorum, poll=replace(quorum.poll, voters=(*quorum.poll.voters, joining))), RULE) == []
+    joining = next(row for row in present(quorum.poll).observers if row.key.id == 4)
+    assert findings(with_poll(quorum, voters=(*present(quorum.poll).voters, joining)), RULE) == []
 
 
 @pytest.mark.kip("A069", "D123")
@@ -128,8 +128,7 @@ def test_an_observer_that_stops_fetching_is_unknown() -> None:
 def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
     """A new leader lists an observer only from its first fetch on, and does not know its earlier progress."""
     quorum = observer(healthy(), 4)
-    assert quorum.poll is not None
-    elected = replace(quorum, poll=replace(quorum.poll, observers=quorum.poll.observers[:2]))
+    elected = with_poll(quorum, observers=present(quorum.poll).observers[:2])
     assert unknown_reasons(elected, RULE) == [(f"observer {key(4)}", f"the leader does not list observer {key(4)} yet")]
     long_ago = replace(quorum.histories[key(4)], last_seen_at_ms=Millis(NOW - 300_000))
     gone = replace(elected, histories={**elected.histories, key(4): long_ago})

@@ -10,12 +10,9 @@ from rules.model.identifiers import Millis, NodeId, TopicId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
-    finding_lines,
     findings,
     healthy,
-    not_observed_for,
     recovering,
-    unknown,
     unknown_reasons,
     with_broker,
 )
@@ -156,12 +153,6 @@ def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
     assert "then restart it" in not_joining.remedy[-1]
     (single,) = findings(recovering(healthy(), 0, replicas=(102,)), RULE)
     assert "kafka-reassign-partitions.sh" in single.remedy[-1]
-
-
-def test_result_is_unknown_without_the_log() -> None:
-    not_observed = not_observed_for(recovering(FENCED_101, 0), log_ms=11_000, poll_ms=None)
-    assert finding_lines(not_observed) == ["warning monitor-blind: quorum"]
-    assert (RULE, None) in unknown(not_observed)
 
 
 @pytest.mark.kip("B046")

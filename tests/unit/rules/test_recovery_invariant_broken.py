@@ -5,7 +5,7 @@ import pytest
 from rules.model.history import ElectedRecovered
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, TOPIC, finding_lines, findings, healthy, recovering, unknown
+from tests.unit.rules.situation import NOW, TOPIC, finding_lines, findings, healthy, recovering, with_past
 
 pytestmark = pytest.mark.kip("B005", "B009", "B024", "B037", "B040", "B042", "B043", "B051", "K047")
 
@@ -51,12 +51,6 @@ def test_partitions_of_one_topic_are_one_finding() -> None:
     assert finding.summary.startswith("3 partitions of topic orders")
 
 
-def test_result_is_unknown_if_the_log_was_not_read_recently() -> None:
-    quorum = replace(recovering(healthy(), 0, isr=(102, 101)), log_seen_at_ms=Millis(NOW - 14_000))
-    assert findings(quorum, RULE) == []
-    assert (RULE, None) in unknown(quorum)
-
-
 def elected_recovered(ago_ms: int) -> Quorum:
     """The record that made broker 101 leader of orders-0 instead of 102 also ended the recovery, this long ago."""
     assert healthy().newest_timestamp_ms is not None
@@ -69,7 +63,7 @@ def elected_recovered(ago_ms: int) -> Quorum:
         offset=Offset(9_700),
         timestamp_ms=Millis(NOW - 300 - ago_ms),
     )
-    return replace(healthy(), history=replace(healthy().history, elected_recovered=(ended,)))
+    return with_past(healthy(), elected_recovered=(ended,))
 
 
 @pytest.mark.parametrize(("ago_ms", "fires"), [(0, True), (3_600_000, True), (3_600_001, False)])

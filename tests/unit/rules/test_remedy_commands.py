@@ -32,6 +32,7 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     name_not_found,
+    present,
     probed,
     refuses,
     registered_elsewhere,
@@ -51,13 +52,14 @@ def configuration_only() -> Quorum:
 
 def with_second_listener(quorum: Quorum, node: int) -> Quorum:
     """A controller has a second listener, in the voter set and in its registration."""
-    assert quorum.committed is not None
     both = (endpoint(node), replace(endpoint(node, port=19094), listener="SECOND"))
-    voters = tuple(replace(one, endpoints=both) if one.key.id == node else one for one in quorum.committed.voters)
+    voters = tuple(
+        replace(one, endpoints=both) if one.key.id == node else one for one in present(quorum.committed).voters
+    )
     registered = replace(quorum.controllers[NodeId(node)], endpoints=both)
     return replace(
         quorum,
-        committed=replace(quorum.committed, voters=voters),
+        committed=replace(present(quorum.committed), voters=voters),
         controllers={**quorum.controllers, NodeId(node): registered},
     )
 

@@ -22,6 +22,7 @@ from tests.unit.rules.situation import (
     snapshots,
     unknown_reasons,
     view,
+    with_past,
     with_views,
 )
 
@@ -178,7 +179,7 @@ def test_an_election_every_two_hours_does_not_hide_that_no_snapshot_is_taken() -
     fired = {}
     for second in range(0, 6 * 3_600, 60):
         election = replace(won, timestamp_ms=Millis(won.timestamp_ms - second % 7_200 * 1_000))
-        quorum = replace(broken, history=replace(broken.history, elections=(election,)))
+        quorum = with_past(broken, elections=(election,))
         if lines := alerts.at(quorum, second):
             fired[second] = lines
     assert fired == {60: [f"firing {RULE}"]}, "it fires once and does not resolve"

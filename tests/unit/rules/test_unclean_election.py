@@ -12,6 +12,7 @@ from tests.unit.rules.situation import (
     healthy,
     recovering,
     unclean,
+    with_past,
 )
 
 pytestmark = pytest.mark.kip("B002", "B003", "B005", "B010", "B048")
@@ -28,7 +29,7 @@ def test_election_during_a_gap_fires_for_ten_minutes_after_the_log_is_read_again
     (one,) = quorum.history.unclean
     read_ms = Millis(one.last_timestamp_ms + 7_200_000 - ago_ms)
     read = replace(one, read_timestamp_ms=read_ms)
-    assert finding_lines(replace(quorum, history=replace(quorum.history, unclean=(read,)))) == expected
+    assert finding_lines(with_past(quorum, unclean=(read,))) == expected
 
 
 def test_partitions_of_another_topic_that_recover_are_not_counted() -> None:
@@ -40,7 +41,7 @@ def test_topic_is_reported_for_ten_minutes_after_the_newest_of_its_elections() -
     quorum = unclean(healthy(), 0, 1)
     (one,) = quorum.history.unclean
     long_since = replace(one, first_timestamp_ms=Millis(one.last_timestamp_ms - 3_000_000))
-    assert finding_lines(replace(quorum, history=replace(quorum.history, unclean=(long_since,)))) == FIRES
+    assert finding_lines(with_past(quorum, unclean=(long_since,))) == FIRES
 
 
 def test_several_elections_of_one_topic_are_one_finding() -> None:
@@ -79,7 +80,7 @@ def test_one_election_of_another_replica_among_those_of_last_leaders_is_critical
     quorum = unclean(healthy(), 0, 1)
     (one,) = quorum.history.unclean
     mixed = replace(one, last_leaders=1, most_replicas=3, leaders=(NodeId(102), NodeId(103)))
-    (finding,) = findings(replace(quorum, history=replace(quorum.history, unclean=(mixed,))), RULE)
+    (finding,) = findings(with_past(quorum, unclean=(mixed,)), RULE)
 
     assert finding.severity is Severity.CRITICAL
     assert "Brokers 102 and 103 were elected; in sync before and not elected: 101." in finding.summary

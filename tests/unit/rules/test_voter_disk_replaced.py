@@ -17,10 +17,13 @@ from tests.unit.rules.situation import (
     history,
     key,
     observer,
+    present,
     removed,
     unknown,
     unknown_reasons,
     voter_not_fetching,
+    with_committed,
+    with_poll,
 )
 
 pytestmark = pytest.mark.kip(
@@ -77,11 +80,8 @@ def test_remedy_waits_for_a_lagging_replica() -> None:
 @pytest.mark.kip("A051")
 def test_no_finding_when_the_new_directory_is_a_voter() -> None:
     done = half_done()
-    assert done.committed is not None
     voters = [replace(healthy().committed.voters[1], key=NEW)]  # type: ignore[union-attr]
-    assert (
-        findings(replace(done, committed=replace(done.committed, voters=(*done.committed.voters, *voters))), RULE) == []
-    )
+    assert findings(with_committed(done, voters=(*present(done.committed).voters, *voters)), RULE) == []
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,13 @@ def test_no_replacement(quorum: Quorum) -> None:
 def test_first_directory_id_of_a_voter_without_one_is_no_replacement() -> None:
     """In a static quorum the voter set and the polls have no directory ids."""
     quorum = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
-    assert quorum.committed is not None
-    assert quorum.poll is not None
     known, nameless = key(2), ReplicaKey(id=NodeId(2))
-    voters = tuple(replace(one, key=nameless) if one.key == known else one for one in quorum.committed.voters)
-    rows = tuple(replace(row, key=nameless) if row.key == known else row for row in quorum.poll.voters)
+    voters = tuple(replace(one, key=nameless) if one.key == known else one for one in present(quorum.committed).voters)
+    rows = tuple(replace(row, key=nameless) if row.key == known else row for row in present(quorum.poll).voters)
     quorum = replace(
         quorum,
-        committed=replace(quorum.committed, voters=voters),
-        poll=replace(quorum.poll, voters=rows),
+        committed=replace(present(quorum.committed), voters=voters),
+        poll=replace(present(quorum.poll), voters=rows),
         histories={nameless if each == known else each: one for each, one in quorum.histories.items()},
     )
     assert findings(quorum, RULE) == []
@@ -134,12 +132,11 @@ def test_replacement_that_stops_fetching_is_unknown() -> None:
 def test_leader_change_does_not_make_a_voter_not_fetching() -> None:
     """All fetch times are -1, and an observer has another directory of a live voter."""
     quorum = observer(healthy(), 2, directory="newDirOf2")
-    assert quorum.poll is not None
     voters = tuple(
         row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None)
-        for row in quorum.poll.voters
+        for row in present(quorum.poll).voters
     )
-    assert findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE) == []
+    assert findings(with_poll(quorum, voters=voters), RULE) == []
 
 
 def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
@@ -212,9 +209,8 @@ def test_summary_tells_how_many_further_failures_the_quorum_tolerates(voters: in
 
 def test_old_voter_that_no_poll_saw_fetch_never_fetched() -> None:
     quorum = replaced()
-    assert quorum.poll is not None
-    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in quorum.poll.voters)
+    voters = tuple(replace(row, last_fetch_ms=None) if row.key.id == 2 else row for row in present(quorum.poll).voters)
     (finding,) = findings(
-        replace(quorum, poll=replace(quorum.poll, voters=voters), histories={NEW: quorum.histories[NEW]}), RULE
+        replace(quorum, poll=replace(present(quorum.poll), voters=voters), histories={NEW: quorum.histories[NEW]}), RULE
     )
     assert finding.evidence["old_last_fetched"] == "never"

@@ -1,7 +1,5 @@
 """A voter whose log ends before records that it acknowledged: critical until it has caught up, then a warning."""
 
-from dataclasses import replace
-
 import pytest
 
 from rules.finding import Severity
@@ -13,8 +11,10 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     log_regressed,
+    present,
     removed,
     static,
+    with_poll,
 )
 
 pytestmark = pytest.mark.kip("A004", "D093")
@@ -59,7 +59,6 @@ def test_without_a_log_end_now_it_has_not_caught_up() -> None:
 
 def test_an_old_poll_leaves_it_unknown() -> None:
     quorum = log_regressed(healthy(), 2)
-    assert quorum.poll is not None
-    old = replace(quorum, poll=replace(quorum.poll, observed_at_ms=Millis(quorum.now_ms - 60_000)))
+    old = with_poll(quorum, observed_at_ms=Millis(quorum.now_ms - 60_000))
     assert (RULE, None) in {(one.rule, one.subject) for one in evaluation_of(old).unknown}
-    assert quorum.poll.high_watermark == Offset(10_000)
+    assert present(quorum.poll).high_watermark == Offset(10_000)

@@ -20,6 +20,7 @@ from tests.unit.rules.situation import (
     leaderless,
     not_observed_for,
     observer,
+    present,
     refuses,
     registered,
     removed,
@@ -29,6 +30,7 @@ from tests.unit.rules.situation import (
     unknown,
     voter_not_fetching,
     voters_lagging,
+    with_past,
     with_poll,
 )
 
@@ -62,9 +64,8 @@ def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:
 
 def moving(quorum: Quorum, node: int) -> Quorum:
     """Returns the quorum with a new endpoint of this voter that the leader uses and that is not committed."""
-    assert quorum.poll is not None
-    nodes = {**quorum.poll.nodes, NodeId(node): (endpoint(node, port=19093),)}
-    return replace(quorum, poll=replace(quorum.poll, nodes=nodes))
+    nodes = {**present(quorum.poll).nodes, NodeId(node): (endpoint(node, port=19093),)}
+    return with_poll(quorum, nodes=nodes)
 
 
 @pytest.mark.kip("A103", "A021")
@@ -111,7 +112,7 @@ def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in
 def test_removals_of_different_voters_and_of_replaced_disks_are_no_repeated_ones() -> None:
     changes = [removed_repeatedly(healthy(), node, ago_s=(600, 300)).history.voter_changes for node in (1, 2, 3)]
     merged = tuple(one for each in changes for one in each)
-    assert findings(replace(healthy(), history=replace(healthy().history, voter_changes=merged)), ID) == []
+    assert findings(with_past(healthy(), voter_changes=merged), ID) == []
 
 
 def test_repeated_removals_name_the_directories_that_share_the_node_id() -> None:
@@ -174,7 +175,7 @@ def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> Non
 def test_two_forced_changes_are_two_findings() -> None:
     twice = forced_change(healthy(), before=(1, 2, 3), after=(3,))
     later = replace(twice.history.reconfigurations[0], offset=Offset(9_001))
-    both = replace(twice, history=replace(twice.history, voter_changes=(*twice.history.voter_changes, later)))
+    both = with_past(twice, voter_changes=(*twice.history.voter_changes, later))
     assert [each.subject for each in findings(both, "forced-reconfiguration")] == [
         "voter set at offset 9000",
         "voter set at offset 9001",

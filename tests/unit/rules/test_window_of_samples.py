@@ -35,6 +35,9 @@ SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
         # Caught up now is not enough: every sample of the window must be.
         ((ABOVE_LIMIT, ABOVE_LIMIT, CAUGHT_UP), Readiness.CATCHING_UP),
         ((FAR, FAR, LESS_FAR), Readiness.CATCHING_UP),
+        # The newest counts against the oldest, and not against those between them.
+        ((FAR, sample(50, 5_000), LESS_FAR), Readiness.CATCHING_UP),
+        ((LESS_FAR, sample(95, 9_500), FAR), Readiness.LAGGING),
         ((FAR, FAR, FAR), Readiness.LAGGING),
         ((LESS_FAR, FAR, FAR), Readiness.LAGGING),
         ((NEVER, NEVER, NEVER), Readiness.LAGGING),

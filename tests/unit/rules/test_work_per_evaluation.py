@@ -20,7 +20,7 @@ from rules.model.identifiers import NodeId, Offset
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules import situation
-from tests.unit.rules.situation import healthy, key
+from tests.unit.rules.situation import healthy, key, present, with_poll
 
 THRESHOLDS = thresholds_for({})
 FEW, MANY = 150, 300
@@ -53,10 +53,9 @@ def all_voters(count: int) -> range:
 def with_observers(quorum: Quorum, count: int, *, lag_ms: int = 0) -> Quorum:
     keys = [key(node) for node in range(10_001, 10_001 + count)]
     rows = tuple(situation.row(one, lag_ms=lag_ms) for one in keys)
-    assert quorum.poll is not None
     return replace(
         quorum,
-        poll=replace(quorum.poll, observers=rows),
+        poll=replace(present(quorum.poll), observers=rows),
         histories={**quorum.histories, **{one: situation.history(one) for one in keys}},
     )
 
@@ -75,10 +74,14 @@ def with_controllers(quorum: Quorum, count: int) -> Quorum:
 
 def with_silent_voters(quorum: Quorum, nodes: Iterable[int]) -> Quorum:
     silent = {key(node) for node in nodes}
-    assert quorum.poll is not None
-    rows = (situation.row(row.key, fetched_ago_ms=60_000) if row.key in silent else row for row in quorum.poll.voters)
+    rows = (
+        situation.row(row.key, fetched_ago_ms=60_000) if row.key in silent else row
+        for row in present(quorum.poll).voters
+    )
     histories = {one: situation.history(one, lags=(30_000,) * 30, silent=True, end=9_000) for one in silent}
-    return replace(quorum, poll=replace(quorum.poll, voters=tuple(rows)), histories={**quorum.histories, **histories})
+    return replace(
+        quorum, poll=replace(present(quorum.poll), voters=tuple(rows)), histories={**quorum.histories, **histories}
+    )
 
 
 def with_views_of_an_old_epoch(count: int) -> Quorum:
@@ -91,9 +94,8 @@ def with_views_of_an_old_epoch(count: int) -> Quorum:
 
 def with_replaced_disks(count: int) -> Quorum:
     quorum = with_silent_voters(healthy(count), range(1, count // 2))
-    assert quorum.poll is not None
     rows = tuple(situation.row(key(node, directory="new")) for node in range(1, count // 2))
-    return replace(quorum, poll=replace(quorum.poll, observers=rows))
+    return with_poll(quorum, observers=rows)
 
 
 SITUATIONS: dict[str, Callable[[int], Quorum]] = {

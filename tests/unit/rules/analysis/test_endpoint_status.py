@@ -14,6 +14,7 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     name_not_found,
+    present,
     probed,
     refuses,
     resolver_fails,
@@ -70,9 +71,8 @@ def test_outcome_of_the_newest_probe(quorum: Quorum, outcome: str) -> None:
 
 def test_voter_without_a_recorded_endpoint_is_unknown() -> None:
     quorum = healthy()
-    assert quorum.committed is not None
-    first, *others = quorum.committed.voters
-    without = replace(quorum.committed, voters=(replace(first, endpoints=()), *others))
+    first, *others = present(quorum.committed).voters
+    without = replace(present(quorum.committed), voters=(replace(first, endpoints=()), *others))
     status, *_ = endpoint_statuses(replace(quorum, committed=without), quorum.poll, THRESHOLDS)
     assert (status.endpoint, status.unknown_reason) == (None, "the VotersRecord names no endpoint for it")
 
@@ -81,17 +81,17 @@ def test_voter_without_a_recorded_endpoint_is_unknown() -> None:
 def test_refusal_counts_against_a_voter_that_fetched_half_a_second_after_it(probe_ago_ms: int, stale: bool) -> None:
     """The poll, 200 ms ago, shows a fetch at its own time: a poll may take half a second."""
     quorum = refuses(healthy(), 1, ago_ms=probe_ago_ms)
-    assert quorum.poll is not None
-    assert NOW - quorum.poll.observed_at_ms == 200
+    assert NOW - present(quorum.poll).observed_at_ms == 200
     status, *_ = endpoint_statuses(quorum, quorum.poll, THRESHOLDS)
     assert (EndpointFault.REFUSED_WHILE_FETCHING in status.faults) is stale
 
 
 def test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down() -> None:
     quorum = refuses(healthy(), 1, ago_ms=3_000)
-    assert quorum.poll is not None
-    rows = tuple(row(key(1), fetched_ago_ms=5_000) if each.key == key(1) else each for each in quorum.poll.voters)
-    poll = replace(quorum.poll, voters=rows)
+    rows = tuple(
+        row(key(1), fetched_ago_ms=5_000) if each.key == key(1) else each for each in present(quorum.poll).voters
+    )
+    poll = replace(present(quorum.poll), voters=rows)
     status, *_ = endpoint_statuses(replace(quorum, poll=poll), poll, THRESHOLDS)
     assert status.faults == ()
     assert "it is not known yet whether the voter still fetches" in (status.unknown_reason or "")
@@ -100,8 +100,7 @@ def test_voter_that_fetched_before_the_refusal_and_not_since_may_be_down() -> No
 def test_fetch_after_a_refusal_may_be_known_from_a_poll_before_an_election() -> None:
     """A new leader does not know when the others fetched; the polls before its election do."""
     quorum = refuses(healthy(), 1)
-    assert quorum.poll is not None
-    rows = tuple(replace(row, last_fetch_ms=None) if row.key == key(1) else row for row in quorum.poll.voters)
-    elected = replace(quorum.poll, voters=rows)
+    rows = tuple(replace(row, last_fetch_ms=None) if row.key == key(1) else row for row in present(quorum.poll).voters)
+    elected = replace(present(quorum.poll), voters=rows)
     status, *_ = endpoint_statuses(replace(quorum, poll=elected), elected, THRESHOLDS)
     assert status.faults == (EndpointFault.REFUSED_WHILE_FETCHING,)

@@ -6,18 +6,16 @@ import pytest
 
 from rules.analysis.replica_lag import (
     Liveness,
-    Readiness,
     fetch_age_ms,
     lag_ms,
     liveness,
-    readiness,
     same_replica,
     since_last_fetch_ms,
 )
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.quorum import LagSample, Quorum
-from tests.unit.rules.situation import LOG_END, NOW, finding_lines, healthy, key, row, voter_not_fetching
+from tests.unit.rules.situation import LOG_END, NOW, healthy, key, present, row
 
 POLLED_AT_MS = NOW - 200
 
@@ -25,9 +23,8 @@ POLLED_AT_MS = NOW - 200
 def only_reported_by_an_earlier_leader(sampled_ago_ms: int, fetch_age_ms: int) -> Quorum:
     """The new leader does not know when voter 2 fetched; the earlier leader's last answer is this old."""
     quorum = healthy()
-    assert quorum.poll is not None
     unknown = replace(row(key(2)), last_fetch_ms=None, last_caught_up_ms=None)
-    voters = tuple(unknown if each.key == key(2) else each for each in quorum.poll.voters)
+    voters = tuple(unknown if each.key == key(2) else each for each in present(quorum.poll).voters)
     at = Millis(POLLED_AT_MS - sampled_ago_ms)
     samples = (
         LagSample(observed_at_ms=Millis(at - 5_000), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(0)),
@@ -35,7 +32,9 @@ def only_reported_by_an_earlier_leader(sampled_ago_ms: int, fetch_age_ms: int) -
         LagSample(observed_at_ms=Millis(POLLED_AT_MS), lag=None, lag_ms=None, fetch_age_ms=None),
     )
     known = replace(quorum.histories[key(2)], samples=samples)
-    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories={**quorum.histories, key(2): known})
+    return replace(
+        quorum, poll=replace(present(quorum.poll), voters=voters), histories={**quorum.histories, key(2): known}
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,24 +59,10 @@ def test_the_age_of_an_earlier_answer_is_added_to_the_age_that_it_reported(
 @pytest.mark.parametrize(("behind", "age"), [(0, 0), (100, 0), (101, None)])
 def test_after_the_leaders_clock_was_set_back_the_end_of_a_log_shows_who_follows(behind: int, age: int | None) -> None:
     """Kafka keeps a replica's later times (LeaderState.ReplicaState), also if it has failed since."""
-    poll = healthy().poll
-    assert poll is not None
+    poll = present(healthy().poll)
     frozen = Millis(NOW + 3_600_000)
     replica = replace(row(key(2), end=LOG_END - behind), last_fetch_ms=frozen, last_caught_up_ms=frozen)
     assert (fetch_age_ms(poll, replica), lag_ms(poll, replica)) == (age, age)
-
-
-def test_a_voter_that_fails_after_the_leaders_clock_was_set_back_is_found() -> None:
-    quorum = voter_not_fetching(healthy(), 2, for_ms=60_000)
-    assert quorum.poll is not None
-    frozen = Millis(NOW + 3_600_000)
-    voters = tuple(
-        each if each.key.id == 3 else replace(each, last_fetch_ms=frozen, last_caught_up_ms=frozen)
-        for each in quorum.poll.voters
-    )
-    assert finding_lines(replace(quorum, poll=replace(quorum.poll, voters=voters))) == [
-        "warning failure-tolerance: quorum"
-    ]
 
 
 @pytest.mark.kip("A097")
@@ -89,8 +74,7 @@ def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
 
 
 def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_known() -> None:
-    poll = healthy().poll
-    assert poll is not None
+    poll = present(healthy().poll)
     leader, follower = poll.leader, row(key(2), lag_ms=700, fetched_ago_ms=300)
     assert leader is not None
     assert (fetch_age_ms(poll, leader), lag_ms(poll, leader)) == (0, 0)
@@ -100,30 +84,6 @@ def test_the_leader_fetches_and_has_caught_up_and_without_its_row_nothing_is_kno
     without = replace(poll, voters=tuple(each for each in poll.voters if each is not leader))
     assert without.leader is None
     assert (fetch_age_ms(without, follower), lag_ms(without, follower)) == (None, None)
-
-
-def lag_samples(*lags: int) -> tuple[LagSample, ...]:
-    return tuple(
-        LagSample(observed_at_ms=Millis(NOW + at), lag=lag, lag_ms=Millis(60_000), fetch_age_ms=Millis(0))
-        for at, lag in enumerate(lags)
-    )
-
-
-@pytest.mark.parametrize(
-    ("lags", "expected"),
-    [
-        ((9, 8, 7), Readiness.CATCHING_UP),
-        ((9, 5, 7), Readiness.CATCHING_UP),
-        ((7, 9, 8), Readiness.LAGGING),
-        ((7, 7, 7), Readiness.LAGGING),
-        ((9, 8), Readiness.UNKNOWN),
-    ],
-)
-def test_a_lag_shrinks_if_the_newest_sample_of_the_window_is_below_the_oldest(
-    lags: tuple[int, ...], expected: Readiness
-) -> None:
-    assert readiness(lag_samples(*lags), limit_ms=Millis(1_000), window=3) is expected
-    assert readiness(lag_samples(99, *lags), limit_ms=Millis(1_000), window=len(lags)) is not Readiness.READY
 
 
 @pytest.mark.kip("A097")

@@ -86,13 +86,6 @@ def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
         assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("count", [4, 5])
-def test_every_larger_quorum_in_every_numbering_agrees_with_the_oracle(count: int) -> None:
-    for nodes in product(EACH_NODE, repeat=count):
-        assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
-
-
 @settings(max_examples=500)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 5), st.booleans()), min_size=4, max_size=5))
 def test_larger_quorums_of_any_log_ends_agree_with_the_oracle(nodes: list[Node]) -> None:

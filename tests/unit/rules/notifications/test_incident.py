@@ -22,31 +22,20 @@ def stale(subject: str, *, cluster: str = "alpha", resolved: bool = False) -> Al
     )
 
 
-def test_alerts_of_one_rule_in_one_cluster_are_one_incident() -> None:
-    grouper = IncidentGrouper(RULES)
-    assert incident_of(grouper, stale("voter 1")) == incident_of(grouper, stale("voter 2"))
-
-
-def test_a_cause_and_its_consequence_are_one_incident_in_either_order() -> None:
-    tolerance = alert("quorum", rule="failure-tolerance", cluster_id="id of alpha")
-    for first, second in ((stale("voter 1"), tolerance), (tolerance, stale("voter 1"))):
-        grouper = IncidentGrouper(RULES)
-        assert incident_of(grouper, first) == incident_of(grouper, second)
-
-
-def test_a_fenced_broker_and_the_unclean_election_that_it_causes_are_one_incident() -> None:
-    """Its alert becomes critical because of the election: that is the same fault, and not another page."""
-    rules = ("unclean-election", "partition-stuck-recovering", "broker-fenced")
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ("stale-voter-endpoint", "failure-tolerance"),
+        # The alert about the broker becomes critical because of the election: the same fault, and not another page.
+        ("unclean-election", "partition-stuck-recovering", "broker-fenced"),
+        # A controller with another cluster's disk, or one that is cut off: its view is wrong, and it does not fetch.
+        ("stale-voter-endpoint", "views-disagree"),
+        ("failure-tolerance", "views-disagree"),
+        ("voter-lagging", "views-disagree"),
+    ],
+)
+def test_a_cause_and_its_consequence_are_one_incident_in_either_order(rules: tuple[str, ...]) -> None:
     alerts = [alert("a subject", rule=rule, cluster_id="id of alpha") for rule in rules]
-    for order in (alerts, alerts[::-1]):
-        grouper = IncidentGrouper(RULES)
-        assert len({incident_of(grouper, each) for each in order}) == 1
-
-
-@pytest.mark.parametrize("other", ["stale-voter-endpoint", "failure-tolerance", "voter-lagging"])
-def test_a_voter_that_takes_no_part_in_the_quorum_and_why_are_one_incident(other: str) -> None:
-    """A controller with another cluster's disk, or one that is cut off: its view is wrong, and it does not fetch."""
-    alerts = [alert("a subject", rule=rule, cluster_id="id of alpha") for rule in (other, "views-disagree")]
     for order in (alerts, alerts[::-1]):
         grouper = IncidentGrouper(RULES)
         assert len({incident_of(grouper, each) for each in order}) == 1

@@ -137,15 +137,6 @@ def test_a_resolved_cause_explains_no_firing_alert() -> None:
     assert sink.step(stale(1, resolved=True), after_ms=UPDATE_INTERVAL_MS) == ["changed warning: quorum voter2 +voter1"]
 
 
-def test_a_consequence_is_held_back_while_its_cause_is_firing_and_sent_if_it_outlives_it() -> None:
-    sink = SimulatedSink()
-    cause, consequence = alert("cluster", rule="no-leader"), alert("broker 5", rule="broker-fenced")
-    assert sink.step(cause, consequence) == ["firing critical: +cluster"]
-    assert sink.step(alert("cluster", rule="no-leader", resolved=True), after_ms=MINUTE) == [
-        "changed critical: +broker 5 +cluster"
-    ]
-
-
 def test_incident_whose_cause_resolved_stays_open_while_a_milder_consequence_fires() -> None:
     sink = SimulatedSink()
     sink.step(alert("cluster", rule="no-leader"))

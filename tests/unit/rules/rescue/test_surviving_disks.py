@@ -7,7 +7,7 @@ import pytest
 from rules.model.identifiers import Epoch, Offset
 from rules.model.membership import Voter, VoterSet
 from rules.rescue.node_decisions import StoppedDisk, disk_survival, overrides_in
-from tests.unit.rules.situation import endpoint, key
+from tests.unit.rules.situation import endpoint, key, present
 
 pytestmark = pytest.mark.kip("A008", "A009", "A040", "D049", "E051", "E078")
 
@@ -79,12 +79,10 @@ def test_damaged_disk_counts_as_a_missing_one() -> None:
     """Records after the damage may be committed, and on neither the other disk nor the missing third one."""
     damaged = replace(disk(1, 10), intact=False)
 
-    found = disk_survival([damaged, disk(2, 40)])
-    assert found is not None
+    found = present(disk_survival([damaged, disk(2, 40)]))
     assert [one.id for one in found.damaged] == [1]
     assert not found.holds_all_committed
-    three = disk_survival([damaged, disk(2, 40), disk(3, 41)])
-    assert three is not None
+    three = present(disk_survival([damaged, disk(2, 40), disk(3, 41)]))
     assert three.holds_all_committed
 
 

@@ -23,6 +23,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import daily_audit
 from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit
 from tests.eventually import eventually
+from tests.unit.rules.situation import present
 
 NOW = 1_800_000_000_000
 FAILED = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
@@ -143,6 +144,5 @@ def test_a_running_audit_ends_with_the_job(job: Job, monkeypatch: pytest.MonkeyP
     with job.daily_audit() as audit:
         eventually(lambda: audit.process is not None, within_s=30)
 
-    assert audit.process is not None
-    assert audit.process.wait(timeout=30) < 0
+    assert present(audit.process).wait(timeout=30) < 0
     assert job.found == {}

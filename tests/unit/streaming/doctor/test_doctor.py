@@ -76,6 +76,16 @@ def remedy(found: list[CheckResult], subject: str) -> str:
     return "\n".join(line for one in found if one.subject == subject for line in one.remedy)
 
 
+def job(tmp_path: Path, **keys: Any) -> Config:
+    clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
+    return checked({"clusters": clusters, "checkpoint": str(tmp_path / "checkpoint"), **keys}, "test")
+
+
+def failed_checkpoint(folder: Path) -> list[str]:
+    """Returns the messages of the failed checks of this machine, with this checkpoint."""
+    return [one.message for one in check_host(job(folder, checkpoint=str(folder))) if one.status is CheckStatus.FAILS]
+
+
 def test_healthy_cluster_has_no_warning() -> None:
     found = results(HEALTHY)
     assert bad(found) == []
@@ -166,14 +176,7 @@ def test_expiring_client_certificate_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
-    config = checked(
-        {
-            "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
-            "checkpoint": str(tmp_path / "checkpoint"),
-            "sinks": [f"jsonl:{tmp_path / 'alerts.jsonl'}", f"jsonl:{tmp_path / 'nowhere' / 'alerts.jsonl'}"],
-        },
-        "test",
-    )
+    config = job(tmp_path, sinks=[f"jsonl:{tmp_path / name}" for name in ("alerts.jsonl", "nowhere/alerts.jsonl")])
     machine = {one.subject: one for one in check_host(config)}
     assert machine["java"].status is CheckStatus.OK
     assert machine[str(tmp_path / "checkpoint")].status is CheckStatus.OK
@@ -209,7 +212,7 @@ def test_folder_of_a_relay_that_this_user_may_not_enter_is_reported(
 
     topic = check_result("relay", "observations", "topic", CheckStatus.FAILS, "no broker answers")
     relay = {"bootstrap": ["k1:9092"], "topic": "observations", "folder": str(tmp_path)}
-    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "relay": relay}, "test")
+    config = job(tmp_path, relay=relay)
     monkeypatch.setattr("streaming.doctor.topic_checks._readable", lambda *_: topic)
     monkeypatch.setattr(Path, "exists", refused)
 
@@ -222,18 +225,10 @@ def test_folder_of_a_relay_that_this_user_may_not_enter_is_reported(
 
 def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
-    clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
-    config = checked({"clusters": clusters, "checkpoint": str(tmp_path), "sinks": ["console"]}, "test")
-    assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
+    assert failed_checkpoint(tmp_path) == [
         f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or run "
         f"`kraftwatch checkpoint repair --checkpoint {tmp_path}`"
     ]
-
-
-def failed_checkpoint(folder: Path) -> list[str]:
-    """Returns the messages of the failed checks of this machine, with this checkpoint."""
-    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": str(folder)}, "test")
-    return [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
 
 
 def test_damaged_database_is_reported_with_the_repair(tmp_path: Path) -> None:
@@ -245,8 +240,7 @@ def test_damaged_database_is_reported_with_the_repair(tmp_path: Path) -> None:
 
 
 def test_store_that_does_not_answer_is_reported_beside_the_other_checks(tmp_path: Path) -> None:
-    clusters, place = [{"name": "prod", "bootstrap": ["c1:9093"]}], "postgresql://me@127.0.0.1:1/none?sslmode=disable"
-    config = checked({"clusters": clusters, "checkpoint": str(tmp_path / "new"), "store": place}, "test")
+    config = job(tmp_path, store="postgresql://me@127.0.0.1:1/none?sslmode=disable")
     failed = [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
 
     assert recorded_ids(config) == {}
@@ -293,16 +287,8 @@ def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Pat
     token = tmp_path / "token"
     token.write_text("do-not-print-me")
     token.chmod(0o644)
-    config = checked(
-        {
-            "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
-            "listen": "0.0.0.0:9847",
-            "listen_token_file": token,
-        },
-        "test",
-    )
 
-    file, page = check_exposure(config, None)
+    file, page = check_exposure(job(tmp_path, listen="0.0.0.0:9847", listen_token_file=token), None)
 
     assert (file.status, file.subject, file.remedy) == (
         CheckStatus.WARNING,
@@ -317,11 +303,10 @@ def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Pat
 
 
 def test_checkpoint_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
-    keys = {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": str(tmp_path)}
-    found = {}
+    config, found = job(tmp_path, checkpoint=str(tmp_path)), {}
     for mode in (0o750, 0o700):
         tmp_path.chmod(mode)
-        found[mode] = [each for each in check_host(checked(keys, "test")) if each.name == "exposure"]
+        found[mode] = [each for each in check_host(config) if each.name == "exposure"]
 
     (warning,) = found[0o750]
     assert (warning.status, warning.remedy) == (CheckStatus.WARNING, (f"chmod 700 {tmp_path}",))
@@ -383,11 +368,6 @@ def test_two_sections_of_one_cluster_fail() -> None:
         "b",
         "it is cluster id, as cluster a is: every alert would be sent twice",
     )
-
-
-def job(tmp_path: Path, **keys: Any) -> Config:
-    clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
-    return checked({"clusters": clusters, "checkpoint": str(tmp_path / "checkpoint"), **keys}, "test")
 
 
 def sink_results(tmp_path: Path, *sinks: Any) -> list[tuple[str, str]]:

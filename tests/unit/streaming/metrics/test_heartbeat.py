@@ -13,6 +13,7 @@ from streaming.config import checked
 from streaming.metrics import heartbeat
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
 from tests.eventually import eventually
+from tests.unit.rules.situation import present
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
 
@@ -30,8 +31,7 @@ def test_heartbeats_are_sent_while_the_job_is_healthy(service: HeartbeatService)
     with Heartbeat(lambda: schedule(service), is_healthy=lambda: True) as heart:
 
         def several() -> None:
-            counts = heart.counts
-            assert counts is not None
+            counts = present(heart.counts)
             assert (counts.sent > 2, counts.failed, counts.last_sent_at_ms is not None) == (True, 0, True)
 
         eventually(several, within_s=20)
@@ -91,8 +91,7 @@ def test_failing_url_is_counted_and_logged_once_without_the_url(
     ):
 
         def refused() -> None:
-            assert heart.counts is not None
-            assert heart.counts.failed > 2
+            assert present(heart.counts).failed > 2
 
         eventually(refused, within_s=20)
     messages = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
@@ -110,15 +109,13 @@ def test_failing_url_is_counted_and_logged_once_without_the_url(
     ids=["refused", "no such name", "no address", "no URL"],
 )
 def test_unreachable_url_has_a_reason_without_a_part_of_the_url(url: str) -> None:
-    why = request_url(Secret(text=url))
-    assert why is not None
+    why = present(request_url(Secret(text=url)))
     assert SECRET not in why
     assert "no-such" not in why
 
 
 def test_url_file_that_does_not_exist_is_a_reason(tmp_path: Path) -> None:
-    why = request_url(Secret(file=tmp_path / "gone"))
-    assert why is not None
+    why = present(request_url(Secret(file=tmp_path / "gone")))
     assert "no such file" in why
 
 

@@ -30,7 +30,7 @@ from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.situation import NOW, endpoint, failing, healthy, voter_not_fetching
+from tests.unit.rules.situation import NOW, endpoint, failing, healthy, present, voter_not_fetching
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader, samples
 
 
@@ -148,8 +148,7 @@ def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_presen
 
     for turned_s_ago, longest_s in ((0, 8.5), (40, 8.5)):
         write_loop(tmp_path, pid=1, turned_s_ago=turned_s_ago, longest_stall_s=longest_s)
-        shown = reader(running.samples())("gatherer_loop_stall_seconds")
-        assert shown is not None
+        shown = present(reader(running.samples())("gatherer_loop_stall_seconds"))
         assert shown >= max(turned_s_ago, longest_s), "a frozen loop does not hide its stall"
 
 

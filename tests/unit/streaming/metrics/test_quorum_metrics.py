@@ -24,12 +24,14 @@ from tests.unit.rules.situation import (
     name_not_found,
     not_observed_for,
     observer,
+    present,
     recovering,
     stalled,
     static,
     voter_not_fetching,
     voters_lagging,
     with_certificates,
+    with_poll,
 )
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
 from tests.unit.streaming.status.statuses import NO_OBSERVATION, replica
@@ -87,9 +89,8 @@ def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     assert adding("number_of_voters") == removing("number_of_voters") == 3, "the committed ones"
 
     quorum = healthy(3)
-    assert quorum.poll is not None
-    nodes = {**quorum.poll.nodes, NodeId(2): (endpoint(2, port=19093),)}
-    moving = replace(quorum, poll=replace(quorum.poll, nodes=nodes))
+    nodes = {**present(quorum.poll).nodes, NodeId(2): (endpoint(2, port=19093),)}
+    moving = with_poll(quorum, nodes=nodes)
     assert [reader(MetricsFixture(tmp_path / "moving").batch(moving).samples())(name) for name in pending] == [0, 0, 1]
 
 
@@ -112,9 +113,8 @@ def test_voter_that_does_not_fetch_lowers_the_tolerance_and_has_a_lag(tmp_path: 
 def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) -> None:
     """With its clock the other rows are compared: without it, who fetches is not known."""
     quorum = healthy(3)
-    assert quorum.poll is not None
-    rows = tuple(row for row in quorum.poll.voters if row.key.id != quorum.poll.leader_id)
-    read = reader(MetricsFixture(tmp_path).batch(replace(quorum, poll=replace(quorum.poll, voters=rows))).samples())
+    rows = tuple(row for row in present(quorum.poll).voters if row.key.id != present(quorum.poll).leader_id)
+    read = reader(MetricsFixture(tmp_path).batch(with_poll(quorum, voters=rows)).samples())
 
     assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
 
@@ -319,8 +319,7 @@ def test_commit_waits_for_the_voter_that_completes_the_majority() -> None:
 @pytest.mark.kip("A042", "D026", "D111")
 def test_commit_latency_is_exported(tmp_path: Path) -> None:
     before = replace(healthy(3), now_ms=Millis(NOW - 1_000))
-    assert before.poll is not None
-    before = replace(before, poll=replace(before.poll, observed_at_ms=Millis(before.poll.observed_at_ms - 1_000)))
+    before = with_poll(before, observed_at_ms=Millis(present(before.poll).observed_at_ms - 1_000))
     read = reader(
         MetricsFixture(tmp_path).batch(before).batch(voters_lagging(healthy(3), 1, 2, for_ms=8_000)).samples()
     )

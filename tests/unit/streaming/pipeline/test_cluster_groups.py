@@ -25,6 +25,7 @@ from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal, decoded
+from tests.unit.rules.situation import present
 from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of
 
 GROUP = 5
@@ -205,8 +206,7 @@ def test_clusters_whose_states_are_lost_with_a_damaged_value_begin_again_and_rep
     names = [name for name in cluster_names(3_000) if group_of(name) == GROUP][:3]
     group = quiet_group(names)
     group.batch(seconds(names, 0, 3))
-    assert group.state.value is not None
-    damaged = group.state.value = group.state.value[:-1]
+    damaged = group.state.value = present(group.state.value)[:-1]
     Step._cache.clear()
     group.output.clear()
 
@@ -225,8 +225,7 @@ def test_a_damaged_value_concerns_no_cluster_of_another_group() -> None:
     (own, *_), (other, *_) = ([name for name in names if (group_of(name) == GROUP) is same] for same in (True, False))
     group = quiet_group([own, other])
     group.batch(seconds([own], 0, 3))
-    assert group.state.value is not None
-    group.state.value = group.state.value[:-1]
+    group.state.value = present(group.state.value)[:-1]
 
     group.batch(seconds([own], 3, 4))
 

@@ -23,6 +23,7 @@ from streaming.pipeline.schema import group_of, pack, pack_states, unpack_states
 from streaming.pipeline.step import Step
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
+from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import failed, poll, replica
 
 NOW = 1_800_000_000_000
@@ -217,8 +218,7 @@ def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new
     for _ in range(8):
         cluster.batch(leaderless())
     assert cluster.alerts() == [("no-leader", "quorum", "firing")]
-    assert cluster.state.blob is not None
-    damaged = cluster.state.blob = cluster.state.blob[:-1]
+    damaged = cluster.state.blob = present(cluster.state.blob)[:-1]
     cluster.batch(leaderless())
 
     assert cluster.alerts() == [("data-contract-broken", "every-state-can-be-read", "firing")]
@@ -235,8 +235,7 @@ def test_a_damaged_state_is_kept_in_quarantine_and_the_cluster_starts_with_a_new
 def test_a_state_of_which_nothing_can_be_read_ends_no_query(end: int) -> None:
     cluster = OneCluster()
     cluster.batch(leaderless())
-    assert cluster.state.blob is not None
-    cluster.state.blob = cluster.state.blob[:end]
+    cluster.state.blob = present(cluster.state.blob)[:end]
     for _ in range(8):
         cluster.batch(leaderless())
 
@@ -247,8 +246,7 @@ def test_a_state_of_another_version_is_refused() -> None:
     """An operator's mistake, by which nothing is lost."""
     cluster = OneCluster()
     cluster.batch(leaderless())
-    assert cluster.state.blob is not None
-    cluster.state.blob = cluster.state.blob[:3] + b"\xff" + cluster.state.blob[4:]
+    cluster.state.blob = present(cluster.state.blob)[:3] + b"\xff" + present(cluster.state.blob)[4:]
 
     with pytest.raises(UsageError, match="run the kraftwatch that wrote it"):
         cluster.batch(leaderless())

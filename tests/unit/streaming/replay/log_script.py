@@ -277,3 +277,10 @@ class LogScript:
         ]
         size = max(1, -(-len(whole) // chunks))
         return [self.row(*whole[start : start + size]) for start in range(0, len(whole), size)]
+
+
+def begun() -> tuple[LogScript, Machine]:
+    """Returns a log that begins with the election of controller 1, and a machine that has read nothing of it."""
+    script = LogScript()
+    script.leader(1)
+    return script, machine()

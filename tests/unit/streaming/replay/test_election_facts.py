@@ -11,7 +11,14 @@ from rules.model.monitoring import Invariant
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    again,
+    apply,
+    begun,
+    ids,
+    machine,
+)
 
 pytestmark = pytest.mark.kip("A054", "A055", "A070", "A087", "D052", "D055", "D145", "K007")
 
@@ -102,8 +109,7 @@ def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invar
 @pytest.mark.kip("A070")
 @pytest.mark.parametrize("one_observation", [True, False])
 def test_a_voters_record_after_the_leader_change_of_its_epoch_is_legal(one_observation: bool) -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b", "3-c")
     first = script.read()
     script.leader(2, epoch=2)

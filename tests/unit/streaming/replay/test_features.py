@@ -5,15 +5,21 @@ import pytest
 from connectors.observations.log_event import LogEvent
 from rules.model.identifiers import NodeId
 from rules.model.membership import FeatureRange
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine
+from tests.unit.rules.situation import present
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    again,
+    apply,
+    begun,
+    machine,
+)
 
 OLD = (FeatureRange(name="metadata.version", lowest=7, highest=29),)
 NEW = (FeatureRange(name="metadata.version", lowest=7, highest=30),)
 
 
 def test_a_feature_level_is_set_raised_and_removed() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.feature("metadata.version", 29)
     script.feature("group.version", 1)
     assert apply(replay, [script.read()]).features == {"metadata.version": 29, "group.version": 1}
@@ -47,8 +53,7 @@ def test_supported_features_keep_the_time_of_their_first_registration(role: str)
 
 
 def test_a_snapshot_keeps_since_when_features_are_supported() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     records: list[LogEvent] = [
         script.controller(1, features=OLD),
         script.broker(5, features=OLD),
@@ -64,6 +69,5 @@ def test_a_snapshot_keeps_since_when_features_are_supported() -> None:
     assert quorum.controllers[NodeId(1)].features_since_timestamp_ms == first
     assert quorum.brokers[NodeId(5)].features_since_timestamp_ms == first
     assert quorum.brokers[NodeId(6)].features == NEW
-    upgraded = quorum.brokers[NodeId(6)].features_since_timestamp_ms
-    assert upgraded is not None
+    upgraded = present(quorum.brokers[NodeId(6)].features_since_timestamp_ms)
     assert upgraded > first, "at least since the snapshot"

@@ -9,11 +9,13 @@ from connectors.observations.observation import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS
+from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
     again,
     apply,
+    begun,
     endpoint,
     machine,
     poll,
@@ -63,8 +65,7 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     extra, first = (Endpoint(listener=name, host="c1", port=port) for name, port in (("EXTRA", 9094), ("FIRST", 9093)))
     script.write(VotersReplaced(at=script.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
     quorum = apply(replay, [script.read()])
-    assert quorum.committed is not None
-    assert quorum.committed.voters[0].endpoints == (extra, first), "no registration is known yet"
+    assert present(quorum.committed).voters[0].endpoints == (extra, first), "no registration is known yet"
 
     ordered = (replace(first, protocol="SASL_SSL"), replace(extra, protocol="SSL"))
     script.write(ControllerRegistered(at=script.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
@@ -72,9 +73,8 @@ def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
     node = NodeEndpoints(id=NodeId(1), endpoints=(extra, first))
     quorum = apply(again(replay.to_bytes()), [script.row(poll(replica("1"), nodes=(node,)))])
     assert quorum.committed is not None
-    assert quorum.poll is not None
-    assert quorum.committed.voters[0].endpoints == (first, extra)
-    assert quorum.poll.nodes[NodeId(1)] == (first, extra)
+    assert present(quorum.committed).voters[0].endpoints == (first, extra)
+    assert present(quorum.poll).nodes[NodeId(1)] == (first, extra)
     assert [each.protocol for each in quorum.controllers[NodeId(1)].endpoints] == ["SASL_SSL", "SSL"], "in the state"
 
 
@@ -88,10 +88,8 @@ def test_endpoints_are_in_the_order_of_the_nodes_own_registration_else_of_the_lo
     nodes = tuple(NodeEndpoints(id=NodeId(node), endpoints=(b, a)) for node, (a, b) in enumerate(listeners, 1))
     quorum = apply(replay, [script.read(), script.row(poll(replica("1"), nodes=nodes))])
 
-    assert quorum.committed is not None
-    assert quorum.poll is not None
-    committed = {each.key.id: each.endpoints for each in quorum.committed.voters}
-    for found in (committed, quorum.poll.nodes):
+    committed = {each.key.id: each.endpoints for each in present(quorum.committed).voters}
+    for found in (committed, present(quorum.poll).nodes):
         assert ["".join(each.listener for each in found[NodeId(node)]) for node in (1, 2, 3)] == ["AB", "BA", "AB"]
 
 
@@ -104,8 +102,7 @@ def test_a_leader_view_that_is_not_repeated_expires() -> None:
 
 def test_a_leader_view_is_no_evidence_of_the_leader() -> None:
     """Rules compare the views; none of them sets or clears the leader."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     quorum = apply(replay, [script.read(), script.row(replace(view(2, leader=2, epoch=9)))])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
     assert quorum.invariant_violations == ()
@@ -133,8 +130,7 @@ def test_endpoints_that_the_leaders_snapshot_has_and_the_log_lacks_were_overridd
     end_offset: int, of_snapshot: tuple[str, ...], port: int
 ) -> None:
     """A rescue writes them into a snapshot that ends where the log ends, and no record into the log (KIP-1347)."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.kraft(1)
     script.noops(1)
     script.voters("1-a", "2-b")
@@ -147,8 +143,7 @@ def test_endpoints_that_the_leaders_snapshot_has_and_the_log_lacks_were_overridd
     same = script.row(view(1, log=replace(LOG, snapshot=snapshot)))
     quorum = apply(again(replay.to_bytes()), [overridden, same])
 
-    assert quorum.committed is not None
-    assert {str(each.key): each.endpoints for each in quorum.committed.voters} == {
+    assert {str(each.key): each.endpoints for each in present(quorum.committed).voters} == {
         name: (endpoint(int(name[0]), port),) for name in ("1-a", "2-b")
     }
     assert [one.moved for one in quorum.history.voter_changes] == [(1, 2)] * (port == 9999)

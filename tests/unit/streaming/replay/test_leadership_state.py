@@ -5,7 +5,15 @@ import pytest
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, Reason
 from streaming.replay.leadership_state import LEADERLESS_REPORT_MS, LOWER_MS, UNCONFIRMED_MS, Leadership
-from tests.unit.streaming.replay.log_script import LogScript, apply, failed, machine, poll, replica
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    apply,
+    begun,
+    failed,
+    machine,
+    poll,
+    replica,
+)
 
 pytestmark = pytest.mark.kip("A041", "D021", "D052", "D087", "D088", "D102", "D103", "K044")
 
@@ -48,8 +56,7 @@ def test_high_watermark_decreases_to_the_highest_of_three_answers_of_ten_seconds
 
 @pytest.mark.parametrize("lower", [80, 99])
 def test_a_lower_answer_to_a_fetch_of_the_log_does_not_count_alone(lower: int) -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.noops(99)
     apply(replay, [script.read()])
 

@@ -7,7 +7,6 @@ from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import again, apply, key, machine, poll
 
-START_S = 1_000
 CLOCK_S = 77_000
 """The leader's clock is ahead of the gatherer's."""
 

@@ -7,15 +7,15 @@ from connectors.observations.observation import EndpointProbed, NodeEndpoints
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.membership import Voter
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
-from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS, WINDOW_MS
 from streaming.replay.probe_state import LOST_MS, PROBE_MS
+from tests.unit.rules.situation import present
 from tests.unit.streaming.replay.log_script import (
     START,
     LogScript,
     again,
     apply,
+    begun,
     endpoint,
     failed,
     key,
@@ -101,8 +101,7 @@ def test_the_endpoints_of_the_nodes_are_those_of_the_newest_poll() -> None:
     ]
     quorum = apply(replay, rows)
 
-    assert quorum.poll is not None
-    assert quorum.poll.nodes == {1: (endpoint(1, 9193),)}
+    assert present(quorum.poll).nodes == {1: (endpoint(1, 9193),)}
 
 
 def test_time_does_not_go_back_with_an_older_row() -> None:
@@ -168,8 +167,7 @@ def test_a_replica_that_polls_no_longer_list_is_kept_for_an_hour() -> None:
     ids=["directory of a voter", "after a day", "of a removed voter", "of no voter"],
 )
 def test_a_former_directory_of_a_voter_is_kept_for_a_day(voters: list[str], after_ms: int, kept: bool) -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     if "3-c" not in voters:
         script.voters("1-a", "2-old")
     rows = [script.read(), script.row(poll(replica("1-a"), replica("2-old")))]
@@ -199,8 +197,7 @@ def test_the_high_watermark_never_decreases_within_an_epoch() -> None:
 
 @pytest.mark.kip("D044")
 def test_there_is_no_leader_if_a_majority_of_addresses_reports_none_and_one_node_says_so() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     assert apply(replay, [script.read(), script.row(failed(Reason.NO_LEADER, "c1:9093"))]).leader_id == 1
     assert apply(replay, [script.row(failed(Reason.TIMED_OUT, "c2:9093"))]).leader_id == 1
     assert apply(replay, [script.row(failed(Reason.REFUSED, "c3:9093"))]).leader_id is None
@@ -216,22 +213,13 @@ def test_a_refused_probe_is_no_report_that_there_is_no_leader() -> None:
 
 
 def test_refused_connections_alone_keep_the_leader_and_a_fetch_proves_one() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     first = script.read()
     refused = [script.row(failed(Reason.REFUSED, f"c{node}:9093")) for node in (1, 2, 3)]
     assert apply(replay, [first, *refused]).leader_id == 1
     assert apply(replay, [script.row(failed(Reason.NOT_READY, "c1:9093"))]).leader_id is None
     script.noops(1)
     assert apply(replay, [script.read()]).leader_id == 1
-
-
-def test_reports_of_no_leader_that_are_not_repeated_expire() -> None:
-    replay = Machine(ClusterSettings(name="test", bootstrap=("c1:9093",)))
-    script = LogScript()
-    quorum = apply(replay, [script.row(poll(leader=1)), script.row(failed(Reason.NO_LEADER))])
-    assert quorum.leader_id is None
-    assert apply(replay, [script.row(failed(Reason.TIMED_OUT), after_ms=61_000)]).leader_id == 1
 
 
 def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_endpoint() -> None:
@@ -300,8 +288,7 @@ def test_only_the_first_of_several_gaps_without_an_answer_in_between_is_no_obser
 
 
 def test_the_probe_of_an_endpoint_that_its_voter_has_left_is_dropped() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b")
     apply(replay, [script.row(probed(2, endpoint(2), "10.0.0.2")), script.read()])
     script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193))))
@@ -311,8 +298,7 @@ def test_the_probe_of_an_endpoint_that_its_voter_has_left_is_dropped() -> None:
 
 
 def test_the_addresses_of_a_voters_name_are_kept_for_longer_than_its_probe() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b")
     apply(replay, [script.row(probed(2, endpoint(2), "10.0.0.2")), script.read()])
     script.noops(1)
@@ -321,8 +307,7 @@ def test_the_addresses_of_a_voters_name_are_kept_for_longer_than_its_probe() -> 
 
 
 def test_probes_of_endpoints_that_are_no_longer_listed_are_dropped() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b")
     looks = [script.row(probed(1, endpoint(1), "10.0.0.1")), script.row(probed(2, endpoint(2), "10.0.0.2"))]
     quorum = apply(replay, [*looks, script.read()])
@@ -353,8 +338,7 @@ def test_a_probe_is_kept_while_a_poll_lists_its_endpoint_or_no_voter_set_is_know
 
 
 def test_a_probe_of_an_unlisted_name_that_never_resolved_is_dropped() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a")
     assert apply(replay, [script.row(probed(6, endpoint(6))), script.read()]).probes == {}
 
@@ -373,8 +357,7 @@ def test_the_cluster_id_is_that_of_the_first_poll_that_reports_it() -> None:
 
 
 def test_an_ipv6_endpoint_has_brackets_and_its_addresses_have_none() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)
     script.write(VotersReplaced(at=script.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
     quorum = apply(replay, [script.read(), script.row(probed(1, where, "fd00::1")), script.row(poll(leader=1))])

@@ -1,37 +1,28 @@
 """Recent history: elections, starts, forced reconfigurations, and the time of the last commit."""
 
-import json
-import zlib
-from dataclasses import replace
-
 import pytest
 
 from connectors.observations.log_event import ControllerRegistered, VotersReplaced
-from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
-from streaming.replay.machine import Machine
 from streaming.replay.recent_history import REMEMBERED, REMEMBERED_MS
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, endpoint, key, machine, poll, replica, voter
+from tests.unit.rules.situation import present
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    apply,
+    begun,
+    endpoint,
+    key,
+    machine,
+    poll,
+    replica,
+    voter,
+)
 
 pytestmark = pytest.mark.kip("A019", "A021", "A055", "B048", "D045", "D060", "D145", "E078", "K010", "K033", "K045")
 
 
-def test_an_election_is_recorded_once_with_the_logs_time() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    first = script.read()
-    won_at = script.now_ms
-    script.leader(2, epoch=4)
-    rows = [first, script.read()]
-    quorum = apply(replay, [*rows, *rows])
-
-    assert [(one.leader_id, one.leader_epoch, one.offset) for one in quorum.history.elections] == [(1, 1, 0), (2, 4, 1)]
-    assert quorum.history.elections[1].timestamp_ms == won_at
-
-
 def test_a_controller_start_is_a_new_incarnation() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.controller(2)
     again_at = script.at()
     script.write(ControllerRegistered(at=again_at, id=NodeId(2), incarnation_id="i2", endpoints=(endpoint(2, port=1),)))
@@ -41,22 +32,9 @@ def test_a_controller_start_is_a_new_incarnation() -> None:
     assert [(one.id, one.offset) for one in quorum.history.starts] == [(2, 1), (2, 3)]
 
 
-def test_only_a_change_of_several_voters_is_a_forced_reconfiguration() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    for voters in (("1-a", "2-b", "3-c"), ("1-a", "2-b"), ("1-a", "2-b", "3-c")):
-        script.voters(*voters)
-    assert apply(replay, [script.read()]).history.reconfigurations == ()
-
-    script.voters("2-b")
-    (jump,) = apply(replay, [script.read()]).history.reconfigurations
-    assert (jump.before, jump.after, jump.offset) == ((key("1-a"), key("2-b"), key("3-c")), (key("2-b"),), 4)
-
-
 def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> None:
     """KIP-853 adds or removes one voter at a time, so a record that exchanges one was forced."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b", "3-c")
     script.write(VotersReplaced(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193), voter("3-c"))))
     assert apply(replay, [script.read()]).history.reconfigurations == ()
@@ -68,8 +46,7 @@ def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> 
 
 @pytest.mark.kip("A076", "D136")
 def test_every_voter_change_is_kept_as_a_difference() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     for voters in (("1-a", "2-b"), ("1-a", "2-b", "3-c"), ("1-a", "2-b", "3-c"), ("2-b", "3-d")):
         script.voters(*voters)
         apply(replay, [script.read(after_ms=100_000_000)])
@@ -85,8 +62,7 @@ def test_every_voter_change_is_kept_as_a_difference() -> None:
 
 
 def test_voters_of_a_recorded_change_are_in_the_order_of_their_ids() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "9-i", "10-j")
     script.voters("1-a", "8-h", "11-k")
     history = apply(replay, [script.read()]).history
@@ -100,8 +76,7 @@ def test_voters_of_a_recorded_change_are_in_the_order_of_their_ids() -> None:
 
 
 def test_history_is_bounded_in_time_and_in_number() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     apply(replay, [script.read(after_ms=REMEMBERED_MS)])
     for epoch in range(2, 2 + REMEMBERED):
         script.leader(1, epoch)
@@ -138,68 +113,17 @@ def test_time_since_which_the_high_watermark_is_unchanged() -> None:
     assert (quorum.high_watermark, quorum.high_watermark_since_ms) == (None, elected.observed_at_ms)
 
 
-def test_an_open_transaction_is_in_the_quorum_until_it_ends() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.begin()
-    script.broker(101)
-    opened = apply(replay, [script.read()]).open_transaction
-    assert opened is not None
-    assert (opened.name, opened.since_offset, opened.records) == ("t", 1, 1)
-    assert opened.since_timestamp_ms < script.now_ms
-
-    script.end()
-    assert apply(replay, [script.read()]).open_transaction is None
-
-
 def test_only_the_records_that_wait_for_its_end_are_those_of_an_open_transaction() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.begin()
     script.noops(2)
     script.broker(101)
     script.voters("1-a")
-    opened = apply(replay, [script.read()]).open_transaction
-    assert opened is not None
+    opened = present(apply(replay, [script.read()]).open_transaction)
     assert opened.records == 1
 
 
 def test_an_open_transaction_is_not_in_the_quorum_while_history_is_replayed() -> None:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.begin()
     assert apply(replay, [script.read(behind=5)]).open_transaction is None
-
-
-def with_history() -> Machine:
-    script, replay = LogScript(), machine()
-    script.leader(1)
-    script.controller(2)
-    script.voters("1-a", "2-b", "3-c")
-    script.voters("1-a")
-    script.begin()
-    apply(replay, [script.read(), script.row(poll(replica("1-a")))])
-    return replay
-
-
-def test_history_survives_a_restart() -> None:
-    replay = with_history()
-    quorum = replay.quorum()
-    assert all(
-        (quorum.history.elections, quorum.history.starts, quorum.history.reconfigurations, quorum.open_transaction)
-    )
-    assert again(replay.to_bytes()).quorum() == quorum
-
-
-def test_a_blob_without_history_is_read() -> None:
-    replay = with_history()
-    blob = replay.to_bytes()
-    length = int.from_bytes(blob[:4], "big")
-    document = json.loads(zlib.decompress(blob[4 : 4 + length]))
-    del document["log"]["image"]["history"]
-    del document["leadership"]["high_watermark_since_ms"]
-    older = zlib.compress(json.dumps(document).encode())
-
-    quorum = again(len(older).to_bytes(4, "big") + older + blob[4 + length :]).quorum()
-
-    assert quorum == replace(replay.quorum(), history=RecentHistory(), high_watermark_since_ms=None)

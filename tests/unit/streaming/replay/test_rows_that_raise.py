@@ -14,11 +14,11 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import TrackedConditions
-from rules.model.identifiers import Epoch, Millis
+from rules.model.identifiers import Epoch
 from rules.model.monitoring import ContractViolation, Reason
 from streaming.replay.cluster_monitor import EVENTS_TOGETHER, ROWS_TOGETHER, ClusterMonitor, RefusedRow
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.contract_violations import APPLIES, DECODES, EVALUATES, ContractViolations
+from streaming.replay.contract_violations import APPLIES, ContractViolations
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica, voter
@@ -28,8 +28,6 @@ THRESHOLDS = thresholds_for({})
 ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
 WITHOUT_ONE_RULE = {rule: numbers for rule, numbers in THRESHOLDS.items() if rule != "no-leader"}
 """No rule can be evaluated: the evaluation of any state raises."""
-ONE_RULE_FAILS = {**THRESHOLDS, "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})}
-"""The rule voter-lagging raises: its other thresholds are missing."""
 
 
 @dataclass
@@ -136,19 +134,6 @@ def test_state_and_alerts_are_those_without_the_rows_that_raise(bad: set[int], c
         assert stored.violation(APPLIES).rows == len(bad)
         assert {alert.subject for alert in alerts if alert.rule == "data-contract-broken"} == {APPLIES}
     assert state_without_violations(stored.monitor) == state_without_violations(without)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.sets(st.integers(0, len(ROWS) - 1), max_size=12), st.lists(st.integers(0, len(ROWS)), max_size=6))
-def test_batching_changes_nothing_of_what_failed(bad: set[int], cuts: list[int]) -> None:
-    rows = [raising(row) if number in bad else row for number, row in enumerate(ROWS)]
-    whole, parts = Stored(), Stored()
-    alerts, failures = whole.observe(rows)
-    in_parts = [parts.observe(rows[start:end]) for start, end in pairwise(sorted({0, len(rows), *cuts}))]
-
-    assert tuple(alert for more, _ in in_parts for alert in more) == alerts
-    assert tuple(one for _, more in in_parts for one in more) == failures
-    assert values(parts.monitor) == values(whole.monitor)
 
 
 def test_the_reason_names_type_and_place_and_quotes_no_content() -> None:
@@ -350,16 +335,3 @@ def test_large_rows_are_not_kept_until_many_came(monkeypatch: pytest.MonkeyPatch
 
     assert not [one for row in large for one in monitor.apply((row,)).failed]
     assert stored == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("contract", [APPLIES, EVALUATES, DECODES])
-def test_failures_of_one_contract_are_one_violation_that_counts(contract: str) -> None:
-    violations = ContractViolations()
-    for second in range(3):
-        violations.failed(contract, "x", sequence=second, now_ms=Millis(1_000 * second))
-
-    (one,) = violations.violations
-    assert (one.rows, one.first_at_ms, one.last_at_ms, one.sequence) == (3, 0, 2_000, 2)
-    assert not violations.is_new(contract, "x", Millis(3_000))
-    assert violations.is_new(contract, "y", Millis(3_000))
-    assert violations.is_new(contract, "x", Millis(62_000))

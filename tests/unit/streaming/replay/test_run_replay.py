@@ -31,7 +31,6 @@ from streaming.replay import stored_topics
 from streaming.replay.machine import Machine
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
 from tests.unit.connectors.metadata.metadata_bytes import tinylog, tinysnapshot
-from tests.unit.connectors.metadata.unusual_records import mutated_batches
 from tests.unit.streaming.replay.log_script import again, machine
 
 TOPICS = [TopicId(f"{name:_<{22}}") for name in ("orders", "payments", "audit")]
@@ -317,22 +316,6 @@ def test_files_that_kafka_wrote_are_replayed_alike(file: Any, snapshot: bool) ->
     replays.apply(decoded(file()[0], snapshot=snapshot))
     replays.check()
     assert sum(len(topic.partitions) for topic in replays.by_run.log.partitions.topics.values()) > 1_000
-
-
-@pytest.mark.parametrize(("file", "snapshot"), [(tinylog, False), (tinysnapshot, True)])
-def test_mutated_batches_that_kafka_wrote_are_replayed_alike(file: Any, snapshot: bool) -> None:
-    replays = Replays()
-    if snapshot:
-        began = SnapshotBegan(
-            at=RecordPosition(offset=Offset(0), leader_epoch=Epoch(4), timestamp_ms=Millis(0), snapshot=True),
-            end_offset=Offset(90),
-            epoch=Epoch(4),
-            last_contained_timestamp_ms=Millis(1),
-        )
-        replays.apply(DecodedEvents([began]))
-    for payload in mutated_batches(file()[0], count=40):
-        replays.apply(decoded(payload, snapshot=snapshot))
-    replays.check()
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))

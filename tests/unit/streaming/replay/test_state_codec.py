@@ -10,15 +10,23 @@ from streaming.replay import state_codec, stored_topics
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.machine import Machine
 from tests.description import describe
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
+from tests.unit.streaming.replay.log_script import (
+    LogScript,
+    again,
+    apply,
+    begun,
+    failed,
+    machine,
+    poll,
+    replica,
+)
 from tests.unit.streaming.replay.memory_pages import MemoryPages
 
 pytestmark = pytest.mark.kip("K048")
 
 
 def replayed() -> Machine:
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     script.voters("1-a", "2-b")
     script.broker(101, fenced=False)
     script.begin()
@@ -83,26 +91,6 @@ def test_access_is_that_of_the_current_configuration() -> None:
     assert back.quorum().access == access
 
 
-def test_partitions_are_stored_in_pages_and_restored_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_topics, "SMALL_PAGE", 0)
-    pages = MemoryPages()
-    stored = Machine(ClusterSettings(name="test"), pages=pages)
-    script = LogScript()
-    script.leader(1)
-    script.partition("orders", 0, 101, 102)
-    apply(stored, [script.read()])
-    blob = stored.to_bytes()
-    assert pages.contents
-
-    back = Machine.from_bytes(blob, ClusterSettings(name="test"), pages=pages)
-    assert back.log.partitions.topics == stored.log.partitions.topics
-    script.change("orders", 0, isr=(102,))
-    before = len(pages.contents)
-    apply(back, [script.read()])
-    back.to_bytes()
-    assert len(pages.contents) > before, "a changed page is stored there again"
-
-
 def refusal(blob: bytes, cluster_id: str | None = None) -> str:
     with pytest.raises(UsageError) as refused:
         Machine.from_bytes(blob, ClusterSettings(name="test", cluster_id=cluster_id))
@@ -131,8 +119,7 @@ def test_a_complete_blob_with_other_content_is_refused(inside: bytes) -> None:
 
 def test_an_idle_quorum_is_a_small_blob() -> None:
     """Nine replicas polled for ten minutes, forty brokers, 1,000 partitions: a micro-batch rewrites these bytes."""
-    script, replay = LogScript(), machine()
-    script.leader(1)
+    script, replay = begun()
     for node in range(40):
         script.broker(100 + node, fenced=False)
     script.topic("orders")

@@ -10,7 +10,7 @@ from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
-from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, ids, machine
 
 pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
 
@@ -27,22 +27,6 @@ def with_orders() -> LogScript:
 def of_orders(quorum: Quorum) -> UncleanElections:
     (one,) = quorum.history.unclean
     return one
-
-
-@pytest.mark.kip("B002", "B005")
-def test_unclean_elections_are_one_entry_per_topic() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(101,), elr=(103,), leader=101)
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    first = script.now_ms
-    rows = [script.read()]
-    script.change("orders", 2, isr=(103,), leader=103, recovering=True)
-    one = of_orders(apply(replay, [*rows, script.read()]))
-
-    assert (one.topic, one.elections, one.partitions, one.leaders) == ("orders", 2, (0, 2), ids(102, 103))
-    assert one.passed_over == ids(101, 102, 103), "in sync or eligible, and not elected"
-    assert (one.first_timestamp_ms, one.last_timestamp_ms) == (first, first + 1_000)
-    assert one.last_offset == script.offset - 1
 
 
 @pytest.mark.kip("B048")
@@ -207,13 +191,6 @@ def test_elections_of_a_topic_are_summed_only_if_they_follow_each_other_soon(
     assert remembered[-1].last_timestamp_ms - remembered[0].first_timestamp_ms == later_ms
 
 
-def test_clean_elections_and_recoveries_are_not_recorded() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102, 103), leader=102)
-    script.change("orders", 0, isr=(102, 103, 101), recovering=False)
-    assert apply(replay, [script.read()]).history.unclean == ()
-
-
 @pytest.mark.parametrize(("leader", "recorded"), [(103, True), (102, False)], ids=["another leader", "the same one"])
 def test_a_recovery_that_ends_with_another_leader_is_recorded(leader: int, recorded: bool) -> None:
     script, replay = with_orders(), machine()
@@ -271,3 +248,25 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     later = of_orders(apply(replay, [script.read()]))
     assert (later.topic, later.elections, later.partitions, later.leaders) == (last, 1, (30,), ids(103))
     assert later.first_timestamp_ms == later.last_timestamp_ms
+
+
+@pytest.mark.kip("B045")
+def test_a_replica_added_by_a_reassignment_is_marked_as_added() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.now_ms = added = START + 60_000
+    script.change("orders", 0, replicas=(101, 102, 104))
+    script.now_ms += 5_000
+    script.change("orders", 0, leader=102)
+    (recovery,) = apply(replay, [script.read()]).recovering
+    assert (recovery.added, recovery.added_timestamp_ms) == ((104,), added)
+    script.change("orders", 0, replicas=(101, 102))
+    assert apply(again(replay.to_bytes()), [script.read()]).recovering[0].added == ()
+
+
+def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> None:
+    script, replay = with_orders(), machine()
+    script.change("orders", 0, isr=(102,), elr=(), last_known_elr=(103,), leader=102, recovering=True)
+    script.write(ElrCleared(at=script.at(), topic="orders"))
+    (recovery,) = apply(replay, [script.read()]).recovering
+    assert recovery.partition_epoch == 2

@@ -35,7 +35,6 @@ from streaming.status.live import LiveCluster, QueryTarget
 from streaming.status.recording import (
     ReplayedJournal,
     SettingsOf,
-    has_journal,
     open_journal,
     recorded_state,
     replay_recording,
@@ -43,7 +42,7 @@ from streaming.status.recording import (
 from streaming.status.recording import replayed as replayed_rows
 from streaming.status.status_tables import status_table
 from tests.unit.connectors.logdir.log_dirs import leader_change, noops
-from tests.unit.rules.situation import key, row
+from tests.unit.rules.situation import key, present, row
 
 AT = 1_790_000_000_000
 PLACE = "c1.test:9093"
@@ -206,9 +205,7 @@ def live_cluster() -> LiveCluster:
 
 
 def query_began_ms(live: LiveCluster) -> Millis:
-    since = live.state().queried_since_ms
-    assert since is not None
-    return since
+    return present(live.state().queried_since_ms)
 
 
 def test_query_without_an_answer_is_not_complete() -> None:
@@ -313,8 +310,7 @@ def test_journal_as_of_a_point_in_time(
 
     quorum = one.machine.quorum()
     assert quorum.last_offset == last_offset
-    assert quorum.poll is not None
-    assert quorum.poll.leader_epoch == epoch
+    assert present(quorum.poll).leader_epoch == epoch
     assert one.newest_ms == quorum.now_ms
 
 
@@ -376,11 +372,3 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
     assert calls == ["read"], "once"
     live.apply(observed(polled(9), wall_ms() + 5_000))
     assert live.state().source == "live"
-
-
-def test_query_without_a_journal_and_without_an_answer_has_no_source(tmp_path: Path) -> None:
-    assert not has_journal(tmp_path)
-    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS))
-    live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
-
-    assert live.state().source == "none"

@@ -129,19 +129,6 @@ def test_log_directory_has_no_replicas_and_no_recovering_partitions(stopped: Pat
     assert cluster_status(state).recovering == ()
 
 
-def test_candidate_epoch_is_read_from_quorum_state(tmp_path: Path) -> None:
-    folder = stopped_quorum(tmp_path) / "node-1"
-    write_quorum_state(
-        folder, leaderId=-1, leaderEpoch=9, votedId=1, votedDirectoryId="AaorEeDFTeqhbYUKWjaZFw", data_version=1
-    )
-
-    fields = status(folder)
-
-    assert (fields["leader_id"], fields["leader_epoch"]) == (None, 9)
-    assert fields["log_dir"]["quorum_state"]["voted_id"] == 1
-    assert fields["log_dir"]["last_epoch"] == 1
-
-
 @pytest.mark.kip("D021", "D104")
 @pytest.mark.parametrize(
     ("voted", "shown"),

@@ -15,7 +15,7 @@ from streaming.status.cluster_status import ClusterStatus, FindingStatus
 from streaming.status.health import quorum_unobserved
 from streaming.status.status_parts import TopicRecovery
 from streaming.status.status_store import ENDED_RECOVERIES_KEPT, StatusStore
-from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for
+from tests.unit.rules.situation import all_refuse, failing, healthy, not_observed_for, present
 from tests.unit.streaming.status.statuses import NO_OBSERVATION
 
 NOW = 1_795_150_862_345
@@ -41,8 +41,7 @@ def test_topic_that_is_no_longer_recovering_is_an_ended_recovery() -> None:
     store = StatusStore(["prod"])
     store.put_status(recovering("a", "b"), at_ms=Millis(NOW))
     store.put_status(recovering("b", at=NOW + 1_000), at_ms=Millis(NOW + 1_000))
-    newest = store.newest("prod")
-    assert newest is not None
+    newest = present(store.newest("prod"))
     assert [(one.topic, one.since_ms, one.ended_ms) for one in newest.ended_recoveries] == [
         ("a", NOW - 5_000, NOW + 1_000)
     ]
@@ -52,8 +51,7 @@ def test_ended_recoveries_are_kept_the_newest_ones() -> None:
     store = StatusStore(["prod"])
     for number in range(ENDED_RECOVERIES_KEPT + 3):
         store.put_status(recovering(f"t{number}"), at_ms=Millis(NOW))
-    newest = store.newest("prod")
-    assert newest is not None
+    newest = present(store.newest("prod"))
     assert [one.topic for one in newest.ended_recoveries] == [
         f"t{number}" for number in range(2, ENDED_RECOVERIES_KEPT + 2)
     ]
@@ -65,8 +63,7 @@ def test_a_topic_that_was_deleted_while_it_was_recovering_is_ended_although_its_
     store.put_status(first, at_ms=Millis(NOW))
     recoveries = (replace(first.recoveries[0], topic_id="id of the topic that was created again"),)
     store.put_status(replace(first, recoveries=recoveries), at_ms=Millis(NOW))
-    newest = store.newest("prod")
-    assert newest is not None
+    newest = present(store.newest("prod"))
     assert [one.topic_id for one in newest.ended_recoveries] == ["id-a"]
 
 
@@ -75,8 +72,7 @@ def test_topic_that_a_status_names_no_longer_because_of_its_limit_has_not_ended(
     store = StatusStore(["prod"])
     store.put_status(recovering("a", "b"), at_ms=Millis(NOW))
     store.put_status(replace(recovering("b", "c"), recovering_partitions=3), at_ms=Millis(NOW))
-    newest = store.newest("prod")
-    assert newest is not None
+    newest = present(store.newest("prod"))
     assert newest.ended_recoveries == ()
 
 
@@ -84,8 +80,7 @@ def test_status_without_a_log_ends_no_recovery() -> None:
     store = StatusStore(["prod"])
     store.put_status(recovering("a"), at_ms=Millis(NOW))
     store.put_status(replace(recovering(), recovering_partitions=None), at_ms=Millis(NOW))
-    newest = store.newest("prod")
-    assert newest is not None
+    newest = present(store.newest("prod"))
     assert newest.ended_recoveries == ()
 
 

@@ -19,6 +19,7 @@ from streaming.web.application import JobLiveness, health_endpoints
 from streaming.web.page_access import PageAccess
 from streaming.web.server import Server
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.rules.situation import present
 
 LOOPBACK = ("127.0.0.1", 0)
 TOKEN = "canary-token-5f2c"
@@ -106,8 +107,7 @@ def test_page_is_served_with_the_certificate_and_plain_http_is_not_answered(trus
 
 
 def test_older_tls_is_refused(trusted: CertificateAuthority) -> None:
-    context = PageAccess(certfile=Path(trusted.issue("page"))).tls()
-    assert context is not None
+    context = present(PageAccess(certfile=Path(trusted.issue("page"))).tls())
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 

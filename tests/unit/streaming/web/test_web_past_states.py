@@ -33,6 +33,7 @@ from streaming.web.past_states import PastStates
 from streaming.web.server import Server
 from tests.eventually import eventually
 from tests.recordings import recorded_checkpoint
+from tests.unit.rules.situation import present
 
 NAMES = ("prod", "staging")
 WITHIN_S = 60
@@ -50,8 +51,7 @@ class PastPage:
     def __init__(self, checkpoint: Path, *, access: PageAccess | None = None) -> None:
         self.checkpoint = checkpoint
         self.reader = JournalReader(checkpoint / "journal")
-        span = journal_span(self.reader)
-        assert span is not None
+        span = present(journal_span(self.reader))
         self.first_ms, self.last_ms = span
         self.past = PastStates(checkpoint / "journal", monitored)
         store = StatusStore(NAMES)
@@ -134,8 +134,7 @@ def test_schema_is_that_of_the_present_state_and_alerts_are_those_of_the_time(pa
 
 
 def test_every_answer_is_the_same_whatever_was_asked_before(checkpoint: Path, page: PastPage) -> None:
-    cluster = monitored("prod")
-    assert cluster is not None
+    cluster = present(monitored("prod"))
     shares = (0.5, 0.1, 0.9, 0.3, 0.95, 0.5)
     again = PastReplay(checkpoint / "journal", cluster)
     for share in shares:
@@ -187,8 +186,7 @@ def test_present_pages_are_served_while_past_states_are_replayed(checkpoint: Pat
     """The process that replays is stopped, so every past state never ends."""
     with PastPage(checkpoint) as page:
         page.state("prod", page.last_ms)
-        process = page.past._process
-        assert process is not None
+        process = present(page.past._process)
         os.kill(process.pid, signal.SIGSTOP)
         done = threading.Event()
         began = time.monotonic()
@@ -208,8 +206,7 @@ def test_present_pages_are_served_while_past_states_are_replayed(checkpoint: Pat
 def test_replay_that_died_is_started_again(checkpoint: Path) -> None:
     with PastPage(checkpoint) as page:
         page.state("prod", page.last_ms)
-        process = page.past._process
-        assert process is not None
+        process = present(page.past._process)
         process.kill()
         process.wait()
         answer = page.state("prod", page.last_ms - 1)

@@ -2,24 +2,7 @@
 
 import pytest
 
-from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
-
-
-def test_each_broken_contract_is_one_finding_in_stable_order() -> None:
-    quorum = with_contract_violation(
-        with_contract_violation(healthy(), "secrets-are-blanked", grave=True), "every-record-decodes", rows=3
-    )
-
-    assert finding_lines(quorum) == [
-        "warning data-contract-broken: every-record-decodes",
-        "critical data-contract-broken: secrets-are-blanked",
-    ]
-    assert finding_lines(quorum) == finding_lines(
-        with_contract_violation(
-            with_contract_violation(healthy(), "every-record-decodes"), "secrets-are-blanked", grave=True
-        )
-    )
-
+from tests.unit.rules.situation import findings, healthy, with_contract_violation
 
 AUDIT = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"
 BUG = "# Report the place that the example names as a bug of kraftwatch: other rows and rules are not affected"

@@ -294,16 +294,6 @@ def test_a_candidate_that_registers_after_another_election_explains_nothing() ->
     assert [one["explained_by_a_restart"] for one in listed] == [False, False, False, False, False, True]
 
 
-@pytest.mark.kip("D041")
-def test_epochs_without_a_leader_are_in_the_evidence() -> None:
-    (finding,) = findings(elected(healthy(), 1, 2, 1, 2), "epoch-churn")
-    assert finding.evidence["epochs_without_a_leader"] == 3
-    assert finding.summary == (
-        "Too many leader elections: 4 within 15 min. Restarts of controllers explain 0 elections. "
-        "Won: 2 by controller 1 and 2 by controller 2. Nothing is committed during an election."
-    )
-
-
 def test_evidence_names_the_votes_of_the_newest_elections() -> None:
     quorum = elected(healthy(), *range(1, 19), every_ms=1_000)
     oldest, *others = quorum.history.elections

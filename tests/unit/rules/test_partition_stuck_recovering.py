@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
@@ -91,18 +91,6 @@ def test_broker_in_controlled_shutdown_is_not_expected_to_join() -> None:
     assert finding.severity is Severity.WARNING
 
 
-def test_one_finding_per_topic_with_the_highest_severity_of_its_partitions() -> None:
-    quorum = recovering(recovering(FENCED_101, 2, 0, replicas=(101, 102)), 1, replicas=(102,), for_ms=100_000)
-    other = recovering(quorum, 0, topic="payments", topic_id=TopicId("cGF5bWVudHMtdG9waWMtLQ"), replicas=(102,))
-    first, second = findings(other, RULE)
-    assert (first.subject, first.severity) == ("topic orders", Severity.WARNING)
-    assert (second.subject, second.severity) == ("topic payments", Severity.INFO)
-    assert first.evidence["partitions_recovering"] == 3
-    partitions = first.evidence["partitions"]
-    assert isinstance(partitions, list)
-    assert [each["partition"] for each in partitions if isinstance(each, dict)] == [0, 1, 2]
-
-
 def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     (finding,) = findings(recovering(FENCED_101, 0, for_ms=75_000), RULE)
     assert finding.condition_age_ms == 75_000
@@ -113,15 +101,6 @@ def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
 def test_age_from_a_snapshot_is_a_minimum() -> None:
     (finding,) = findings(recovering(FENCED_101, 0, at_least=True), RULE)
     assert "since before 2026-09-21 14:12:04 UTC" in finding.summary
-
-
-def test_evidence_names_the_records_that_may_be_lost_without_a_count() -> None:
-    (known,) = findings(recovering(FENCED_101, 0, previous_isr=(101,)), RULE)
-    assert known.evidence["may_be_lost"] == (
-        "records that only broker 101 acknowledged (ISR or ELR before the election)"
-    )
-    (unknown_isr,) = findings(recovering(FENCED_101, 0, previous_isr=None), RULE)
-    assert "the previous ISR is unknown" in str(unknown_isr.evidence["may_be_lost"])
 
 
 def test_partitions_beyond_the_limit_are_counted_and_not_listed() -> None:

@@ -19,7 +19,6 @@ from rules.remedies.remedy_commands import (
     describe_status,
     describe_topic,
     remove_controller,
-    unless_it_joins,
     with_legend,
 )
 from tests.unit.rules.situation import (
@@ -36,7 +35,6 @@ from tests.unit.rules.situation import (
     probed,
     refuses,
     registered_elsewhere,
-    upgraded,
     with_broker,
 )
 
@@ -215,17 +213,6 @@ def test_broker_is_used_if_the_tool_does_not_reach_controllers(
 
 def test_controller_that_denies_the_monitor_is_used() -> None:
     assert controller_bootstrap(failing(configuration_only(), Reason.DENIED, "c1.test:9093")) == "c1.test:9093"
-
-
-@pytest.mark.parametrize(("supported", "joins"), [(27, False), (28, True), (30, True)])
-def test_controller_that_may_join_by_itself_is_not_added_by_hand(supported: int, joins: bool) -> None:
-    """controller.quorum.auto.join.enable came with Kafka 4.2, whose metadata.version is 28."""
-    steps = unless_it_joins(upgraded(healthy(), supported, 2), NodeId(2))
-    assert [step.startswith("# If controller.quorum.auto.join.enable is true on controller 2, ") for step in steps] == (
-        [True] if joins else []
-    )
-    assert unless_it_joins(upgraded(healthy(), supported, 1), NodeId(2)) == (), "another controller's version"
-    assert unless_it_joins(healthy(), NodeId(9)) == (), "its version is not known"
 
 
 def test_removed_controller_does_not_serve_the_command() -> None:

@@ -240,11 +240,6 @@ def test_two_certificates_of_three_that_expired_are_critical() -> None:
     assert stale(with_certificates(healthy(), faults)) == [f"critical voter {node}: certificate" for node in (1, 2)]
 
 
-def test_time_out_from_outside_is_not_unknown() -> None:
-    quorum = probed(healthy(), 1, connection=Connection.TIMED_OUT, answer=Answer.NOT_ASKED)
-    assert (RULE, "voter 1") not in unknown(replace(quorum, vantage=Vantage.OUTSIDE))
-
-
 @pytest.mark.kip("E014", "E072", "E091")
 @pytest.mark.parametrize(
     ("voters", "unresolved", "severity"),

@@ -44,13 +44,6 @@ def test_topic_is_reported_for_ten_minutes_after_the_newest_of_its_elections() -
     assert finding_lines(with_past(quorum, unclean=(long_since,))) == FIRES
 
 
-def test_several_elections_of_one_topic_are_one_finding() -> None:
-    (finding,) = findings(unclean(healthy(), *range(7)), RULE)
-    assert finding.summary.startswith(
-        "7 unclean leader elections for topic orders, the newest at 2026-09-21 14:12:34 UTC. Broker 102 was elected"
-    )
-
-
 def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
     (finding,) = findings(unclean(healthy(), 0, topic=None), RULE)
     assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"

@@ -64,19 +64,6 @@ def test_no_other_rule_reports_the_replacement() -> None:
     assert finding_lines(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
-@pytest.mark.kip("A068")
-def test_remedy_waits_for_a_lagging_replica() -> None:
-    (finding,) = findings(replaced(lag=9_000), RULE)
-    assert [step.split()[1] for step in finding.remedy] == [
-        "Check",
-        "Wait",
-        "--bootstrap-controller",
-        "On",
-        "--bootstrap-controller",
-    ]
-    assert any(step.startswith("# Wait until") for step in findings(half_done(lag=9_000), RULE)[0].remedy)
-
-
 @pytest.mark.kip("A051")
 def test_no_finding_when_the_new_directory_is_a_voter() -> None:
     done = half_done()

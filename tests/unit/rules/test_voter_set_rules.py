@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
+from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.quorum import LagSample, Quorum
 from tests.unit.rules.situation import (
     NOW,
@@ -154,13 +154,6 @@ def test_a_pending_change_fires_only_if_it_can_be_evaluated(quorum: Quorum, firi
     ] == firing
 
 
-def test_a_forced_change_names_the_voters_that_it_removed_and_added() -> None:
-    changed = forced_change(healthy(), before=(1, 2, 3), after=(3, 4))
-    (finding,) = findings(changed, "forced-reconfiguration")
-    assert finding.evidence["removed"] == [str(key(1)), str(key(2))]
-    assert finding.evidence["added"] == [str(key(4))]
-
-
 def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> None:
     (removing_one,) = findings(
         forced_change(healthy(), before=(1, 2, 3, 4, 5), after=(1, 2, 3)), "forced-reconfiguration"
@@ -170,16 +163,6 @@ def test_remedy_of_a_forced_change_depends_on_whether_it_removed_voters() -> Non
         "# Keep controllers 4 and 5 off until their disks are formatted again: they still hold the former voter set"
     )
     assert adding_two.remedy[1] == "# Check that every voter of the new set is meant to be a voter"
-
-
-def test_two_forced_changes_are_two_findings() -> None:
-    twice = forced_change(healthy(), before=(1, 2, 3), after=(3,))
-    later = replace(twice.history.reconfigurations[0], offset=Offset(9_001))
-    both = with_past(twice, voter_changes=(*twice.history.voter_changes, later))
-    assert [each.subject for each in findings(both, "forced-reconfiguration")] == [
-        "voter set at offset 9000",
-        "voter set at offset 9001",
-    ]
 
 
 @pytest.mark.parametrize(

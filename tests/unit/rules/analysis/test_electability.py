@@ -166,16 +166,6 @@ def test_each_candidates_votes_are_those_of_a_comparison_with_every_voter(voters
 # From a quorum.
 
 
-def test_voters_that_lag_by_a_poll_count_as_level_with_the_leader() -> None:
-    """Between two polls the leader appends a NoOp that the others have not fetched yet."""
-    behind = {key(node): situation.history(key(node), end=situation.LOG_END - 2) for node in (1, 2)}
-    quorum = replace(healthy(), histories={**healthy().histories, **behind})
-    found = {
-        each.key: each.position for each in voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
-    }
-    assert set(found.values()) == {(situation.EPOCH, situation.LOG_END)}
-
-
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
     quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
     first = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]

@@ -69,14 +69,6 @@ def test_outcome_of_the_newest_probe(quorum: Quorum, outcome: str) -> None:
     assert probe_outcome(endpoint_statuses(quorum, quorum.poll, THRESHOLDS)[0]) == outcome
 
 
-def test_voter_without_a_recorded_endpoint_is_unknown() -> None:
-    quorum = healthy()
-    first, *others = present(quorum.committed).voters
-    without = replace(present(quorum.committed), voters=(replace(first, endpoints=()), *others))
-    status, *_ = endpoint_statuses(replace(quorum, committed=without), quorum.poll, THRESHOLDS)
-    assert (status.endpoint, status.unknown_reason) == (None, "the VotersRecord names no endpoint for it")
-
-
 @pytest.mark.parametrize(("probe_ago_ms", "stale"), [(700, False), (701, True)])
 def test_refusal_counts_against_a_voter_that_fetched_half_a_second_after_it(probe_ago_ms: int, stale: bool) -> None:
     """The poll, 200 ms ago, shows a fetch at its own time: a poll may take half a second."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.sinks.sink_config import MessageLinks
 from streaming.cli import app
-from streaming.config import Config, load
+from streaming.config import Config
 from streaming.config.validation_sentences import PATTERN_SENTENCES, models_in
 from tests.cli.foreign_checkpoint import owned_by_another_user
 
@@ -246,14 +246,6 @@ def test_every_pattern_of_the_configuration_has_its_sentence() -> None:
     patterns = {getattr(each, "pattern", None) for field in fields for each in field.metadata} - {None}
     assert len(patterns) > 5
     assert patterns == {*PATTERN_SENTENCES}
-
-
-def test_printed_example_is_a_valid_configuration(tmp_path: Path) -> None:
-    path = tmp_path / "example.yaml"
-    path.write_text(CliRunner().invoke(app, ["config", "example"]).stdout)
-
-    assert [section.name for section in load(path).clusters] == ["prod", "staging"]
-    assert json.loads(CliRunner().invoke(app, ["config", "schema"]).stdout)["title"] == "kraftwatch"
 
 
 def test_check_warns_about_an_open_page_and_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:

@@ -21,16 +21,12 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
-    name_not_found,
     not_observed_for,
-    observer,
     present,
     recovering,
     stalled,
-    static,
     voter_not_fetching,
     voters_lagging,
-    with_certificates,
     with_poll,
 )
 from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader
@@ -94,22 +90,6 @@ def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     assert [reader(MetricsFixture(tmp_path / "moving").batch(moving).samples())(name) for name in pending] == [0, 0, 1]
 
 
-def test_controller_that_is_no_voter_is_a_possible_voter_and_an_observer(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(observer(healthy(3), 4)).samples())
-
-    assert (read("number_of_voters"), read("number_of_observers"), read("number_of_possible_voters")) == (3, 3, 1)
-    assert read("is_observer", node_id="4", directory_id=key(4).directory_id) == 1
-
-
-def test_voter_that_does_not_fetch_lowers_the_tolerance_and_has_a_lag(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(voter_not_fetching(healthy(3), 2, end=9_000)).samples())
-
-    replica = {"node_id": "2", "directory_id": key(2).directory_id, "role": "voter"}
-    assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (1, 2, 0)
-    assert (read("replica_lag_records", **replica), read("replica_lag_seconds", **replica)) == (1_000, 120)
-    assert read("findings", rule="failure-tolerance", severity="warning") == 1
-
-
 def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) -> None:
     """With its clock the other rows are compared: without it, who fetches is not known."""
     quorum = healthy(3)
@@ -117,23 +97,6 @@ def test_poll_without_the_leaders_row_shows_no_voter_as_offline(tmp_path: Path) 
     read = reader(MetricsFixture(tmp_path).batch(with_poll(quorum, voters=rows)).samples())
 
     assert (read("number_of_offline_voters"), read("voters_fetching"), read("failure_tolerance")) == (None,) * 3
-
-
-def test_endpoint_whose_name_does_not_resolve_is_0(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(name_not_found(healthy(3), 1)).samples())
-
-    assert read("voter_endpoint_ok", node_id="1", directory_id=key(1).directory_id) == 0
-    assert read("voter_endpoint_ok", node_id="2", directory_id=key(2).directory_id) == 1
-
-
-def test_expiry_of_each_certificate_is_a_time(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(with_certificates(healthy(3), days={1: 10.0})).samples())
-    without = reader(MetricsFixture(tmp_path).batch(healthy(3)).samples())
-
-    name = "certificate_expiration_timestamp_seconds"
-    assert read(name, node_id="1") == NOW / 1000 + 864_000
-    assert read(name, node_id="2") == NOW / 1000 + 300 * 86_400
-    assert without(name, node_id="1") is None
 
 
 def test_thousands_of_recovering_partitions_are_one_sample(tmp_path: Path) -> None:
@@ -196,14 +159,6 @@ def test_cluster_with_an_old_status_keeps_only_its_staleness(tmp_path: Path) -> 
     read = reader(running.samples())
     assert read("number_of_voters") is None
     assert (read("staleness_seconds"), read("status_age_seconds")) == (61.1, 61)
-
-
-@pytest.mark.kip("A030")
-def test_static_quorum_has_no_pending_voters_and_no_ignored_static_voters(tmp_path: Path) -> None:
-    read = reader(MetricsFixture(tmp_path).batch(static(healthy(3))).samples())
-
-    assert (read("ignored_static_voters"), read("number_of_voters")) == (0, 3)
-    assert read("uncommitted_voter_change") is None
 
 
 def test_quorum_without_an_observation_has_no_metrics(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.decoded_row import DecodedRow
 from streaming.replay.state_codec import VERSION
 from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica
-from tests.unit.streaming.replay.memory_pages import MemoryPages
 from tests.unit.streaming.replay.stored_state import stored_values
 
 pytestmark = pytest.mark.kip("K048")
@@ -78,17 +77,6 @@ def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[in
     assert stored_values(one.machine) == stored_values(whole.machine)
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["new", "restored"])
-def test_partitions_are_kept_in_the_pages_of_the_cluster(stored: bool) -> None:
-    pages = MemoryPages()
-    one = ClusterMonitor.restored(
-        monitor().to_bytes() if stored else None,
-        ClusterSettings(name="test", bootstrap=ADDRESSES, thresholds=THRESHOLDS),
-        pages=pages,
-    )
-    assert one.machine.pages is pages
-
-
 def refusal(blob: bytes) -> str:
     with pytest.raises(UsageError) as refused:
         monitor(blob)
@@ -120,21 +108,6 @@ def overridden(override: Thresholds, blob: bytes | None = None) -> ClusterMonito
             name="test", bootstrap=ADDRESSES, thresholds=with_overrides(THRESHOLDS, {"no-leader": override})
         ),
     )
-
-
-@pytest.mark.parametrize("cuts", [[], [40], [30, 60, 90]])
-def test_overridden_severity_is_part_of_the_replay(cuts: list[int]) -> None:
-    blob: bytes | None = None
-    alerts: list[Alert] = []
-    for start, end in pairwise([0, *cuts, len(ROWS)]):
-        watched = overridden(Thresholds(severity=Severity.INFO), blob)
-        alerts += watched.apply(ROWS[start:end]).alerts
-        blob = watched.to_bytes()
-
-    assert [(alert.rule, alert.state, alert.severity) for alert in alerts] == [
-        ("no-leader", AlertState.FIRING, Severity.INFO),
-        ("no-leader", AlertState.RESOLVED, Severity.INFO),
-    ]
 
 
 def test_alert_of_a_rule_that_is_turned_off_resolves_and_does_not_fire_again() -> None:

@@ -13,7 +13,6 @@ from streaming.replay.machine import Machine
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import (
     LogScript,
-    again,
     apply,
     begun,
     ids,
@@ -32,18 +31,6 @@ def won(script: LogScript, leader: int, epoch: int, *, voters: tuple[int, ...], 
 
 def elections(quorum: Quorum) -> tuple[Election, ...]:
     return quorum.history.elections
-
-
-@pytest.mark.kip("A055")
-def test_votes_of_an_election_are_kept_across_a_restart() -> None:
-    script, replay = LogScript(), machine()
-    won(script, 2, 1, voters=(1, 2, 3), votes=(2, 3))
-    apply(replay, [script.read()])
-
-    (election,) = elections(again(replay.to_bytes()).quorum())
-
-    assert (election.voter_ids, election.granting_voter_ids) == (ids(1, 2, 3), ids(2, 3))
-    assert replay.quorum().invariant_violations == ()
 
 
 @pytest.mark.kip("K007")

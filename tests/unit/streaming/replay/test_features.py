@@ -18,19 +18,6 @@ OLD = (FeatureRange(name="metadata.version", lowest=7, highest=29),)
 NEW = (FeatureRange(name="metadata.version", lowest=7, highest=30),)
 
 
-def test_a_feature_level_is_set_raised_and_removed() -> None:
-    script, replay = begun()
-    script.feature("metadata.version", 29)
-    script.feature("group.version", 1)
-    assert apply(replay, [script.read()]).features == {"metadata.version": 29, "group.version": 1}
-
-    script.feature("metadata.version", 30)
-    script.feature("group.version", 0)
-    quorum = apply(again(replay.to_bytes()), [script.read()])
-    assert quorum.features == {"metadata.version": 30}
-    assert quorum.metadata_version == 30
-
-
 @pytest.mark.parametrize("role", ["controller", "broker"])
 def test_supported_features_keep_the_time_of_their_first_registration(role: str) -> None:
     """A restart with the same version registers the same features, and changes nothing."""

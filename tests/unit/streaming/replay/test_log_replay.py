@@ -30,13 +30,6 @@ pytestmark = pytest.mark.kip(
 )
 
 
-def test_a_whole_log_without_kraft_version_is_a_static_quorum() -> None:
-    script, replay = begun()
-
-    assert replay.quorum().kraft_version is None
-    assert apply(replay, [script.read()]).kraft_version == 0
-
-
 def test_a_log_without_its_first_records_and_without_kraft_version_has_an_unknown_one() -> None:
     script, replay = LogScript(), machine()
     script.noops(500)

@@ -76,22 +76,6 @@ def test_state_is_replaced_only_at_the_footer() -> None:
     assert (removal.key, removal.removed_at_ms) == (key("3-c"), quorum.now_ms), "no record in the log is newer"
 
 
-@pytest.mark.kip("B031")
-def test_snapshot_records_have_its_last_contained_offset_and_time() -> None:
-    script, replay = started()
-    script.noops(400)
-    contained_at = script.now_ms
-    quorum = apply(replay, snapshot(script, 1))
-
-    (recovery,) = quorum.recovering
-    assert (recovery.since_offset, recovery.since_timestamp_ms, recovery.at_least) == (501, contained_at, True)
-    assert (recovery.previous_isr, recovery.previous_elr) == (None, None)
-    assert recovery.topic == "orders"
-    assert (present(quorum.committed).offset, present(quorum.committed).timestamp_ms) == (501, contained_at)
-    assert quorum.brokers[NodeId(102)].alive_since_timestamp_ms == contained_at
-    assert quorum.newest_timestamp_ms == contained_at
-
-
 def test_a_snapshot_keeps_polls_probes_and_failures() -> None:
     script, replay = started()
     failing = apply(replay, [script.row(failed(Reason.REFUSED, "c3:9093", ObservationSource.QUORUM))])

@@ -48,13 +48,12 @@ def test_a_restored_machine_equals_the_stored_one() -> None:
 
 
 def test_the_current_configuration_replaces_that_of_the_blob() -> None:
-    back = Machine.from_bytes(
-        replayed().to_bytes(), ClusterSettings(name="renamed", bootstrap=("x:1",), vantage=Vantage.OUTSIDE)
-    )
-    quorum = back.quorum()
+    access = Access(secured=True, principal="User:kraftwatch")
+    settings = ClusterSettings(name="renamed", bootstrap=("x:1",), vantage=Vantage.OUTSIDE, access=access)
+    quorum = Machine.from_bytes(replayed().to_bytes(), settings).quorum()
 
     assert (quorum.cluster, quorum.bootstrap, quorum.vantage) == ("renamed", ("x:1",), Vantage.OUTSIDE)
-    assert quorum.cluster_id == "cluster-id"
+    assert (quorum.access, quorum.cluster_id) == (access, "cluster-id")
 
 
 def test_the_configured_cluster_id_is_kept_where_the_state_knows_none() -> None:
@@ -83,12 +82,6 @@ def test_a_snapshot_that_was_half_read_is_continued_with_its_own_partitions(monk
     apply(back, [second])
     assert [topic.name for topic in back.log.partitions.topics.values()] == ["pay"]
     assert [*back.log.partitions.topics["id-of-pay"].partitions] == [0]  # type: ignore[index]
-
-
-def test_access_is_that_of_the_current_configuration() -> None:
-    access = Access(secured=True, principal="User:kraftwatch")
-    back = Machine.from_bytes(replayed().to_bytes(), ClusterSettings(name="test", access=access))
-    assert back.quorum().access == access
 
 
 def refusal(blob: bytes, cluster_id: str | None = None) -> str:

@@ -10,7 +10,7 @@ from rules.model.history import UncleanElections
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import EPISODE_MS, PARTITIONS, REMEMBERED_MS, TOPICS
-from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, ids, machine
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
 
 pytestmark = pytest.mark.kip("B002", "B004", "B005", "B010", "B036", "B039", "B048")
 
@@ -27,18 +27,6 @@ def with_orders() -> LogScript:
 def of_orders(quorum: Quorum) -> UncleanElections:
     (one,) = quorum.history.unclean
     return one
-
-
-@pytest.mark.kip("B048")
-def test_a_second_unclean_election_while_recovering_counts_and_a_returning_leader_does_not() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.change("orders", 0, leader=-1)
-    script.change("orders", 0, leader=102)
-    assert of_orders(apply(replay, [script.read()])).elections == 1
-    # The record does not repeat the recovery state (PartitionChangeBuilder).
-    script.change("orders", 0, isr=(103,), leader=103)
-    assert of_orders(apply(again(replay.to_bytes()), [script.read()])).elections == 2
 
 
 def test_an_isr_without_any_replica_in_sync_before_counts_without_a_leader() -> None:
@@ -191,18 +179,6 @@ def test_elections_of_a_topic_are_summed_only_if_they_follow_each_other_soon(
     assert remembered[-1].last_timestamp_ms - remembered[0].first_timestamp_ms == later_ms
 
 
-@pytest.mark.parametrize(("leader", "recorded"), [(103, True), (102, False)], ids=["another leader", "the same one"])
-def test_a_recovery_that_ends_with_another_leader_is_recorded(leader: int, recorded: bool) -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    end = script.change("orders", 0, isr=(102, 103), leader=leader, recovering=False)
-    found = apply(replay, [script.read()]).history.elected_recovered
-
-    assert [(one.topic, one.partition, one.previous_leader, one.leader, one.offset) for one in found] == [
-        ("orders", 0, 102, leader, end.at.offset)
-    ] * recorded
-
-
 def test_a_recovery_that_ends_with_a_reassignment_is_no_election() -> None:
     script, replay = with_orders(), machine()
     script.change("orders", 0, isr=(102,), leader=102, recovering=True)
@@ -248,20 +224,6 @@ def test_many_unclean_elections_do_not_fill_the_state() -> None:
     later = of_orders(apply(replay, [script.read()]))
     assert (later.topic, later.elections, later.partitions, later.leaders) == (last, 1, (30,), ids(103))
     assert later.first_timestamp_ms == later.last_timestamp_ms
-
-
-@pytest.mark.kip("B045")
-def test_a_replica_added_by_a_reassignment_is_marked_as_added() -> None:
-    script, replay = with_orders(), machine()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    script.now_ms = added = START + 60_000
-    script.change("orders", 0, replicas=(101, 102, 104))
-    script.now_ms += 5_000
-    script.change("orders", 0, leader=102)
-    (recovery,) = apply(replay, [script.read()]).recovering
-    assert (recovery.added, recovery.added_timestamp_ms) == ((104,), added)
-    script.change("orders", 0, replicas=(101, 102))
-    assert apply(again(replay.to_bytes()), [script.read()]).recovering[0].added == ()
 
 
 def test_clearing_the_last_known_elr_alone_is_a_change_of_the_partition() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
 from connectors.errors import StoreError, UsageError
-from connectors.observations.observation import Observation, QuorumPolled
+from connectors.observations.observation import Observation
 from connectors.sinks.alert_json import iso
 from connectors.store.collection import SilenceStore
 from connectors.store.journal_writer import JournalWriter
@@ -21,7 +21,6 @@ from streaming.cli import app
 from streaming.cli.config_from_options import RecordedJob
 from streaming.cli.options import RecordedOptions
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from streaming.report.incident_report import IncidentReport, make_report
 from streaming.status.recording import open_journal
 from streaming.web.templating import asset, digest
@@ -200,23 +199,3 @@ def test_invalid_options_are_reported_in_one_sentence(arguments: list[str], says
     done = CliRunner().invoke(app, ["report", *arguments])
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)
-
-
-def test_report_of_a_journal_with_a_row_that_cannot_be_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One poll raises while it is applied, as a bug of the replay would."""
-    applied = Machine._apply_poll
-
-    def raising(machine: Machine, event: QuorumPolled) -> None:
-        applied(machine, event)
-        if machine.now_ms == AT + 30_000:
-            raise TypeError("a bug")
-
-    recording(tmp_path / "journal")
-    plain = written(tmp_path)
-    monkeypatch.setattr(Machine, "_apply_poll", raising)
-    made = written(tmp_path)
-
-    assert "critical no-leader, quorum: No leader since" in made.html
-    assert "controller 1 was elected, epoch 1" in made.html
-    assert "data-contract-broken · every-row-can-be-applied" in made.html
-    assert "data-contract-broken · every-row-can-be-applied" not in plain.html

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, CertificateFault
 from rules.model.quorum import Quorum
 from streaming.status.what_if import Change, controllers_of_quorum, what_if
-from tests.scripts.test_scripts import SCRIPTS, ScriptRun, blocks
 from tests.unit.rules.situation import (
     healthy,
     name_not_found,
@@ -96,26 +94,6 @@ def test_golden_alerts_agree(case: str) -> None:
     assert alerts_of(quorum)
     for alert in alerts_of(quorum):
         assert_agrees(quorum, alert)
-
-
-def test_alerts_of_the_scripts_agree() -> None:
-    compared = [compared_alerts(script) for script in SCRIPTS if "voter-endpoint" in script.read_text()]
-    assert sum(compared) > 0
-
-
-def compared_alerts(script: Path) -> int:
-    """Runs a script, and compares after each command that lets time pass; returns how many alerts there were."""
-    run, count = ScriptRun(), 0
-    for above, _ in blocks(script.read_text()):
-        for command in above:
-            if command and not command.startswith("#"):
-                list(run.run(command))
-            if command.startswith("tick"):
-                quorum = run.started_monitor().machine.quorum()
-                for alert in alerts_of(quorum):
-                    assert_agrees(quorum, alert)
-                    count += 1
-    return count
 
 
 def test_certificates_that_only_the_monitor_may_not_accept_make_the_answer_unknown() -> None:

@@ -89,28 +89,6 @@ def test_all_voter_sets_of_a_log_directory_are_counted(stopped: Path) -> None:
     assert shown == [f"{count} on this disk, the latest at offset 36" for count in (4, 8)]
 
 
-@pytest.mark.kip("E076")
-def test_initial_controllers_of_a_brokers_disk(stopped: Path) -> None:
-    assert status(stopped / "node-101")["initial_controllers"] == (
-        "1@127.0.0.1:28223:AaorEeDFTeqhbYUKWjaZFw,"
-        "2@127.0.0.1:26108:wPvHPGZoRSmdGaO9smPpMQ,"
-        "3@127.0.0.1:25578:Q6ZWoxLOS3O_aT7VKTK-sg"
-    )
-
-
-@pytest.mark.kip("E051")
-def test_committed_records_are_unknown_beyond_the_snapshot(stopped: Path) -> None:
-    ends = {node: status(stopped / f"node-{node}") for node in (1, 2, 3)}
-
-    assert [fields["log_dir"]["log_end_offset"] for fields in ends.values()] == [61, 61, 57], (
-        "each disk has its own end"
-    )
-    assert {fields["high_watermark"] for fields in ends.values()} == {None}
-    committed = "which records are committed: one disk does not show whether a majority of voters holds"
-    assert ends[2]["missing"][0].startswith(f"{committed} records from offset 37 on")
-    assert ends[1]["missing"][0].startswith(f"{committed} its records")
-
-
 def test_rules_that_need_an_answer_are_unknown_without_a_finding(stopped: Path) -> None:
     state = state_of(replay_log_dir(stopped / "node-1"))
 
@@ -120,13 +98,6 @@ def test_rules_that_need_an_answer_are_unknown_without_a_finding(stopped: Path) 
     assert checked["exit_code"] == 3
     assert checked["findings"] == []
     assert {one.rule for one in state.evaluation.unknown} >= {"failure-tolerance", "voter-lagging"}
-
-
-def test_log_directory_has_no_replicas_and_no_recovering_partitions(stopped: Path) -> None:
-    state = state_of(replay_log_dir(stopped / "node-1"))
-
-    assert cluster_status(state).replicas == ()
-    assert cluster_status(state).recovering == ()
 
 
 @pytest.mark.kip("D021", "D104")

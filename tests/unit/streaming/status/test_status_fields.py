@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.history import Election, RecentHistory, VoterChange
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -14,21 +13,17 @@ from tests.unit.rules.situation import (
     all_refuse,
     endpoint,
     failing,
-    forced_change,
     healthy,
     key,
     leaderless,
     name_not_found,
     not_observed_for,
-    observer,
     present,
     recovering,
     refuses,
     registered_elsewhere,
     resolver_fails,
     row,
-    static,
-    unclean,
     voter_not_fetching,
     with_broker,
     with_poll,
@@ -129,17 +124,6 @@ def test_the_lag_in_time_is_that_of_the_voter_with_the_shortest_log() -> None:
     assert (fields["max_follower_lag"], fields["max_follower_lag_time_ms"]) == (34, 15)
 
 
-def test_max_follower_lag_counts_an_unknown_log_end_offset_as_minus_one() -> None:
-    quorum = healthy(3)
-    unheard = replace(row(key(2), end=None), last_fetch_ms=None, last_caught_up_ms=None)
-    rows = (present(quorum.poll).voters[0], unheard, present(quorum.poll).voters[2])
-
-    fields = status(with_poll(quorum, voters=rows))
-
-    assert fields["max_follower_lag"] == LOG_END + 1
-    assert fields["max_follower_lag_time_ms"] is None
-
-
 @pytest.mark.parametrize(
     "outage",
     [
@@ -159,69 +143,10 @@ def test_max_follower_lag_is_null_without_a_leader_or_a_current_poll(outage: Cal
     assert fields["voters_fetching"] is None, "both are of the same poll"
 
 
-@pytest.mark.kip("A096", "A106")
-def test_possible_voters_committed_voters_and_failure_tolerance() -> None:
-    waiting = observer(healthy(3), 4)
-
-    fields = status(waiting)
-
-    assert [one["id"] for one in fields["could_be_voters"]] == [4]
-    assert [one["id"] for one in fields["registrations_without_voter"]] == [4]
-    assert [one["id"] for one in fields["committed_voters"]["voters"]] == [1, 2, 3]
-    assert fields["pending_voters"] == {"added": [], "removed": [], "moved": []}
-    assert (fields["voters"], fields["votes_needed"], fields["voters_fetching"]) == (3, 2, 3)
-    assert (fields["failures_tolerated"], fields["failures_left"], fields["electable"]) == (1, 1, True)
-
-
-@pytest.mark.kip("A012", "A055")
-def test_elections_and_voter_changes() -> None:
-    election = Election(
-        leader_id=NodeId(2),
-        leader_epoch=Epoch(7),
-        offset=Offset(90),
-        timestamp_ms=Millis(0),
-        voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
-        granting_voter_ids=(NodeId(2), NodeId(3)),
-    )
-    change = VoterChange(
-        before=(key(1), key(2)),
-        after=(key(1), key(2), key(3)),
-        moved=(NodeId(1),),
-        offset=Offset(91),
-        leader_epoch=Epoch(7),
-        timestamp_ms=Millis(5),
-    )
-    quorum = replace(healthy(), history=RecentHistory(elections=(election,), voter_changes=(change,)))
-
-    shown = status(quorum)
-
-    assert shown["elections"] == [
-        {
-            "leader_id": 2,
-            "leader_epoch": 7,
-            "voter_ids": [1, 2, 3],
-            "granting_voter_ids": [2, 3],
-            "offset": 90,
-            "at": "1970-01-01T00:00:00.000Z",
-        },
-    ]
-    (changed,) = shown["voter_changes"]
-    assert changed["added"] == [{"id": 3, "directory_id": key(3).directory_id}]
-    assert (changed["removed"], changed["moved"], changed["leader_epoch"], changed["offset"]) == ([], [1], 7, 91)
-
-
 @pytest.mark.kip("A025", "K008")
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
-
-
-@pytest.mark.kip("A103")
-def test_uncommitted_endpoint_of_a_voter_is_pending() -> None:
-    quorum = healthy(3)
-    nodes = {**present(quorum.poll).nodes, NodeId(2): (endpoint(2, port=19093),)}
-    moving = with_poll(quorum, nodes=nodes)
-    assert status(moving)["pending_voters"] == {"added": [], "removed": [], "moved": [2]}
 
 
 @pytest.mark.parametrize(
@@ -242,58 +167,6 @@ def test_verdict_and_faults_of_an_endpoint(
 
     assert (of_2["id"], of_2["recorded"]) == (2, "c2.test:9093")
     assert (of_2["verdict"], of_2["flaws"]) == (verdict, flaws)
-
-
-def test_static_quorum_has_no_committed_voters_and_no_recorded_endpoints() -> None:
-    fields = status(static(healthy(3)))
-
-    assert fields["committed_voters"] is None
-    assert fields["pending_voters"] is None
-    assert fields["endpoints"] == []
-    assert (fields["voters"], fields["votes_needed"]) == (3, 2)
-
-
-def test_unknown_fields_are_null_and_not_zero() -> None:
-    fields = status(replace(healthy(3), last_offset=None, poll=None, committed=None, leader_id=None))
-
-    for name in ("recovering_partitions", "brokers", "voters", "max_follower_lag", "electable", "leader_id"):
-        assert fields[name] is None, name
-
-
-@pytest.mark.kip("D099")
-def test_replicas_are_in_the_order_of_kafka_metadata_quorum() -> None:
-    fields = replication(voter_not_fetching(healthy(3), 1, for_ms=60_000, end=9_000))
-
-    assert [(one["node_id"], one["status"]) for one in fields["replicas"]] == [
-        (3, "Leader"),
-        (1, "Follower"),
-        (2, "Follower"),
-        (101, "Observer"),
-        (102, "Observer"),
-    ]
-    of_1 = fields["replicas"][1]
-    assert (of_1["lag"], of_1["lag_time_ms"], of_1["fetch_age_ms"]) == (1_000, 60_000, 60_000)
-    assert (of_1["liveness"], of_1["committed_voter"], of_1["endpoint"]) == ("silent", True, "c1.test:9093")
-
-
-def test_recovering_partitions_name_alive_replicas_and_previous_isr() -> None:
-    stuck = recovering(recovering(healthy(3), 1, for_ms=5_000), 0, for_ms=75_000, replicas=(101, 103))
-
-    fields = partitions(stuck)
-
-    longest, other = fields["recovering"]
-    assert (longest["topic"], longest["partition"], longest["for_ms"]) == ("orders", 0, 75_000)
-    assert longest["replicas_alive"] == [101], "broker 103 is not registered"
-    assert longest["previous_isr"] == [101]
-    assert other["for_ms"] == 5_000
-
-
-def test_findings_are_in_the_order_of_severity() -> None:
-    damaged = forced_change(unclean(voter_not_fetching(healthy(3), 2), 0), before=(1, 2, 3, 4, 5), after=(1, 2, 3))
-
-    fields = [one["severity"] for one in status(damaged)["findings"]]
-    assert fields[-1] == "info"
-    assert fields == sorted(fields, key=["critical", "warning", "info"].index)
 
 
 @pytest.mark.kip("D089")

@@ -1,13 +1,10 @@
 """The tables that `status`, `replication` and `partitions` print."""
 
-import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status import status_tables
 from streaming.status.build_status import cluster_status
@@ -16,40 +13,17 @@ from tests.unit.rules.situation import (
     key,
     leaderless,
     name_not_found,
-    not_observed_for,
     observer,
     recovering,
     refuses,
-    registered_elsewhere,
-    static,
     voter_not_fetching,
 )
-from tests.unit.streaming.status import statuses
 from tests.unit.streaming.status.statuses import state_of
 from tests.unit.streaming.status.test_status_fields import in_the_kips_sample
 
 pytestmark = pytest.mark.kip(
     "A098", "A106", "A108", "D097", "D098", "D099", "D100", "E071", "E076", "K014", "K018", "K037"
 )
-
-SITUATIONS = {
-    "healthy": healthy(3),
-    "stale": name_not_found(healthy(3), 1, 2),
-    "leaderless": leaderless(healthy(3), 1),
-    "static": static(healthy(3)),
-    "recovering": recovering(healthy(3), 0, 1),
-    "observer": observer(healthy(3), 4),
-    "nothing seen": Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)),
-}
-
-
-@pytest.mark.parametrize("name", SITUATIONS)
-@pytest.mark.parametrize("what", ["status", "replication", "partitions"])
-def test_every_situation_has_json_and_a_table(name: str, what: str) -> None:
-    fields = getattr(statuses, what)(SITUATIONS[name])
-
-    assert json.loads(json.dumps(fields, allow_nan=False)) == fields
-    assert "prod" in printed(SITUATIONS[name], what)
 
 
 def printed(quorum: Quorum, what: str = "status", *, width: int = 220, **more: Any) -> str:
@@ -59,16 +33,6 @@ def printed(quorum: Quorum, what: str = "status", *, width: int = 220, **more: A
     with console.capture() as capture:
         console.print(getattr(status_tables, f"{what}_table")(cluster_status(state)))
     return capture.get()
-
-
-def test_status_table_begins_with_health_and_finding() -> None:
-    shown = printed(name_not_found(healthy(3), 2))
-
-    assert shown.splitlines()[0].startswith(" WARNING  prod")
-    assert shown.splitlines()[1] == "  warning stale-voter-endpoint · voter 2 · fires once it has lasted 30 s"
-    (of_2,) = (line for line in shown.splitlines() if "c2.test:9093" in line and " stale " in line)
-    assert "the name does not resolve (NXDOMAIN)" in of_2
-    assert "3 of 3 voters are active, 2 votes needed: 1 more may fail" in shown
 
 
 @pytest.mark.kip("E007")
@@ -83,12 +47,6 @@ def test_election_without_leader_counts_voters_that_refuse_connections_as_down()
     assert "a leader could be elected\n" in trimmed(printed(refuses(healthy(3), 1, 3))), (
         "the leader reports that they fetch: they have only moved"
     )
-
-
-def test_status_table_shows_the_age_of_a_recorded_state() -> None:
-    old = not_observed_for(healthy(3), log_ms=90_000, poll_ms=90_000)
-
-    assert "recorded state, 1 min 30 s old" in printed(old, recorded_ago_ms=90_000)
 
 
 def test_status_table_names_a_command_that_takes_the_same_options() -> None:
@@ -155,20 +113,6 @@ def test_the_sample_in_kip_595_is_printed_with_its_numbers() -> None:
         ["3", "234124", "10", "Observer", "12", "ms"],
         ["4", "234130", "4", "Observer", "15", "ms"],
     ]
-
-
-def test_registered_endpoint_is_shown_only_where_it_differs() -> None:
-    assert "Registered at" not in printed(healthy(3))
-    assert "c2.test:19093" in printed(registered_elsewhere(healthy(3), 2))
-
-
-def test_unknown_rules_with_one_reason_are_one_line() -> None:
-    shown = " ".join(printed(replace(healthy(3), last_offset=None)).split())
-
-    (before, _) = shown.split("nothing of the metadata log has been read yet")
-    _, _, rules = before.rpartition(" unknown ")
-    assert rules.startswith("broker-fenced, ")
-    assert rules.endswith(" more: ")
 
 
 def trimmed(text: str) -> str:

@@ -136,12 +136,6 @@ def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
     assert "connections are refused by 1,2" in line
 
 
-def test_recorded_state_names_the_rule_to_explain() -> None:
-    shown = printed_status(leaderless(refuses(healthy(), 1, 2), 3), recorded_ago_ms=60_000)
-    assert "kraftwatch explain no-leader" in shown
-    assert "explain RULE" not in shown
-
-
 def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
     nothing = state_of(replace(healthy(), poll=None, log_seen_at_ms=None), live=False)
     assert "what to do: kraftwatch doctor, with the same options" in check_text(nothing).plain
@@ -150,12 +144,6 @@ def test_status_and_check_where_nothing_answers_name_the_doctor() -> None:
         console.print(status_table(cluster_status(nothing)))
     assert "what to do: kraftwatch doctor, with the same options" in shown.get()
     assert "kraftwatch doctor" not in printed_status(healthy())
-
-
-def test_check_says_that_its_state_is_recorded() -> None:
-    state = state_of(healthy(), recorded_ago_ms=60_000, live=False)
-    assert (check_json(state)["source"], check_json(state)["age_ms"]) == ("journal", 60_000)
-    assert "recorded state, 1 min old" in check_text(state).plain
 
 
 @given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))

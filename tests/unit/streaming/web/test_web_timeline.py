@@ -86,30 +86,20 @@ def test_firing_alert_extends_to_now() -> None:
     assert (span.to_ms, span.open, line.x(span.from_ms) + line.width(span)) == (TO, True, 100.0)
 
 
-def test_controllers_clock_that_is_ahead_is_subtracted() -> None:
-    line = timeline(
-        view(
-            elections=(election(NOON_MS + 300_000),),
-            newest_timestamp_ms=Millis(NOON_MS + 300_000),
-            log_seen_at_ms=NOON_MS,
-        ),
-        FROM,
-        TO,
-    )
-    assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (300_000, NOON_MS)
-
-
-def test_idle_log_does_not_shift_the_timeline() -> None:
-    line = timeline(
-        view(
-            elections=(election(NOON_MS),),
-            newest_timestamp_ms=NOON_MS,
-            log_seen_at_ms=Millis(NOON_MS + 300_000),
-        ),
-        FROM,
-        TO,
-    )
-    assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (0, NOON_MS)
+@pytest.mark.parametrize(
+    ("newest_ms", "seen_ms", "elected_ms", "ahead_ms"),
+    [
+        (NOON_MS + 300_000, NOON_MS, NOON_MS + 300_000, 300_000),
+        # An idle log.
+        (NOON_MS, NOON_MS + 300_000, NOON_MS, 0),
+    ],
+)
+def test_controllers_clock_that_is_ahead_is_subtracted(
+    newest_ms: int, seen_ms: int, elected_ms: int, ahead_ms: int
+) -> None:
+    times: dict[str, Any] = {"newest_timestamp_ms": Millis(newest_ms), "log_seen_at_ms": Millis(seen_ms)}
+    line = timeline(view(elections=(election(elected_ms),), **times), FROM, TO)
+    assert (line.ahead_ms, line.lanes[0].marks[0].at_ms) == (ahead_ms, NOON_MS)
 
 
 def test_ended_and_open_recoveries_are_spans() -> None:

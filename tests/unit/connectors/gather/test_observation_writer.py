@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter, RedactedBatches, redacted_batches
+from connectors.gather.observation_writer import ObservationWriter, redacted_batches
 from connectors.metadata.record_framing import NOOP
 from connectors.observations.observation import (
     BrokenContract,
@@ -124,10 +124,6 @@ def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
     writer.write_records(records, redacted_batches(records.batches))
 
 
-def snapshot_batches(batches: bytes) -> RedactedBatches:
-    return redacted_batches(batches)
-
-
 def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
     writer: ObservationWriter, publisher: RecordedRows
 ) -> None:
@@ -152,7 +148,7 @@ def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
 def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
     batches = batch(config_record("planted")) + batch(NOOP, base=1)
     write_records(writer, committed(batches))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, snapshot_batches(batches))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, redacted_batches(batches))
 
     for row, _ in publisher.rows:
         assert b"planted" not in row.payload
@@ -366,7 +362,7 @@ def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
     write_records(writer, committed(batch(NOOP, base=7), base=7))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, snapshot_batches(batch(NOOP)))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, redacted_batches(batch(NOOP)))
     writer.write_failure(failed(Reason.DENIED))
     records, piece, failure = (row for row, _ in publisher.rows)
 

@@ -1,9 +1,6 @@
 """Which rows are published at once, and which with the next periodic publication."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-
-import pytest
 
 from connectors.errors import JournalError
 from connectors.gather.publisher import Publisher
@@ -24,13 +21,6 @@ class RecordedJournal:
     def publish(self) -> int:
         self.published.append(len(self.rows))
         return len(self.rows)
-
-
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    loop = EventLoop()
-    yield loop
-    loop.close()
 
 
 def row(at_ms: int, cluster: str = "a") -> Observation:

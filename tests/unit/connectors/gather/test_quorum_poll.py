@@ -220,25 +220,6 @@ def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) 
 
 
 @pytest.mark.kip("D087")
-def test_a_leader_that_a_fetch_reports_is_polled_instead_of_the_one_that_answered_last(loop: EventLoop) -> None:
-    scripts = {C1: leader_response, C2: follower_response, C3: leader_response}
-    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
-    nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
-    poll = QuorumPoll(controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
-
-    async def main() -> None:
-        loop.spawn(poll.run())
-        await loop.sleep(0.25)
-        assert controllers.queried[-2:] == [C1, C1]
-        nodes.leader = C3
-        await loop.sleep(0.1)
-
-    loop.run(main)
-
-    assert controllers.queried[-1] == C3
-
-
-@pytest.mark.kip("D087")
 def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
     def queried(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
         output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
@@ -283,6 +264,7 @@ def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLo
     assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)
 
 
+@pytest.mark.kip("D087")
 def test_the_leader_is_polled_first_although_another_node_answered_before(loop: EventLoop) -> None:
     """A broker forwards the request to a leader: its answer is later, and it may know an older one."""
     output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, {C1: leader_response, C2: leader_response})

@@ -33,7 +33,7 @@ from streaming.replay.probe_state import ProbeState
 from streaming.replay.stored_topics import PageStore, deflated, table_references
 
 MAGIC = b"kww"
-VERSION = 2
+VERSION = 3
 _HEADER_BYTES = len(MAGIC) + 1
 
 

@@ -14,7 +14,7 @@ from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear
 from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Invariant, Reason
 from rules.model.quorum import Poll, Quorum, Replica
-from rules.rule_evaluator import RuleEvaluator, moving_numbers
+from rules.rule_evaluator import Comparisons, RuleEvaluator, Terms, moving_numbers
 from tests.unit.rules import situation
 from tests.unit.rules.situation import LOG_END, endpoint, healthy, key, present, with_poll
 
@@ -136,6 +136,31 @@ def test_evaluations_equal_those_of_all_rules_at_every_time(name: str, seed: int
     assert_equal_evaluations(name, seed)
 
 
+NOW = 0
+"""The position of `now_ms` among the moving numbers."""
+AGES = [
+    pytest.param("healthy", 10_000, id="poll_age or answer_age"),
+    pytest.param("healthy", 30_000, id="probe_age or view_age"),
+]
+
+
+@pytest.mark.parametrize(("name", "limit_ms"), AGES)
+def test_a_forgotten_age_threshold_is_found(name: str, limit_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The property above can fail: here the comparisons of one age with its threshold are not recorded."""
+    add = Comparisons.add
+
+    def forgetful(comparisons: Comparisons, terms: Terms, bound: int, *, lowest: bool) -> None:
+        is_age = any(position == NOW for position, _ in terms)
+        if not is_age or abs(bound) not in (limit_ms, limit_ms + 1):
+            add(comparisons, terms, bound, lowest=lowest)
+
+    monkeypatch.setattr(Comparisons, "add", forgetful)
+
+    with pytest.raises(AssertionError, match="step"):
+        for seed in range(200):
+            assert_equal_evaluations(name, seed)
+
+
 def a_second_later(quorum: Quorum) -> Quorum:
     """Returns the same quorum with every observation repeated later: offsets and times moved."""
     later = 1_000
@@ -185,6 +210,18 @@ def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
         assert evaluator.evaluate(quorum) is first
 
 
+def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> None:
+    evaluator = RuleEvaluator(THRESHOLDS)
+    quorum = healthy()
+    first = evaluator.evaluate(quorum)
+    assert quorum.poll is not None
+    at_the_limit = replace(quorum, now_ms=Millis(quorum.poll.observed_at_ms + 10_000), log_seen_at_ms=quorum.now_ms)
+
+    assert evaluator.evaluate(at_the_limit) is first
+    past = evaluator.evaluate(replace(at_the_limit, now_ms=Millis(at_the_limit.now_ms + 1)))
+    assert ("failure-tolerance", None) in {(each.rule, each.subject) for each in past.unknown}
+
+
 def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated: list[str] = []
 
@@ -206,6 +243,36 @@ def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch
 
     assert evaluated == ["open-transaction"], "the finding about the fenced broker tells no age"
     assert {each.rule for each in second.findings} == {"broker-fenced", "open-transaction"}
+
+
+def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def even(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+        if quorum.now_ms // 1_000 % 2 == 0:
+            yield Finding(rule="new", subject="second", severity=Severity.INFO, summary="even", evidence={}, remedy=())
+
+    def recent(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+        for node, broker in quorum.brokers.items():
+            since = broker.alive_since_timestamp_ms
+            if since is not None and quorum.newest_timestamp_ms is not None:
+                age = quorum.newest_timestamp_ms - since
+                if 3_601_000 < age <= 3_604_000:
+                    yield Finding(
+                        rule="new", subject=f"{node}", severity=Severity.INFO, summary="recent", evidence={}, remedy=()
+                    )
+
+    for rule in (even, recent):
+        new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=rule)
+        monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
+        thresholds = thresholds_for({})
+        evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
+        for _ in range(10):
+            quorum = a_second_later(quorum)
+            evaluation = evaluator.evaluate(quorum)
+            assert evaluation == evaluate(quorum, thresholds)
+            summaries.add(len([each for each in evaluation.findings if each.rule == "new"]))
+        assert len(summaries) == 2, "the rule has a finding at some times only"
 
 
 def test_a_rule_that_fails_is_reported_at_every_evaluation() -> None:

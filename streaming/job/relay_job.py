@@ -70,7 +70,10 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         stack.enter_context(private_files())
         stop = stack.enter_context(SignalFlag(*STOP))
         stack.enter_context(folder.held())
-        source = require_source(folder, CheckpointSource(kind=RELAY, relay=_new_name()))
+        wanted = CheckpointSource(kind=RELAY, relay=_new_name())
+        source = require_source(folder, wanted)
+        # The file of an older tree has no name, and two relays without one would count as one.
+        source = source if source.relay else wanted
         folder.check_observations()
         logs_to_files = False
         while not stop.is_set():

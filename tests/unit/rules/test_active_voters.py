@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from rules.analysis.voter_status import VoterActivity, voter_statuses
-from rules.evaluate import RULES, results_of, thresholds_for
+from rules.evaluate import RULES, evaluate, results_of, thresholds_for
 from rules.finding import Finding, UnknownResult
 from rules.model.identifiers import Epoch, Millis
-from rules.model.quorum import Outage, Quorum
+from rules.model.quorum import Outage, Quorum, Replica
+from rules.rule_evaluator import RuleEvaluator
 from tests.unit.rules.situation import (
     EPOCH,
     NOW,
@@ -371,3 +372,45 @@ def test_a_voter_that_fails_again_now_fires_without_a_hold() -> None:
     assert finding.summary.endswith("It tolerated none for 9 min of the last 15 min: voter 2 was not in sync 9 times.")
     (first,) = findings(voter_not_fetching(healthy(), 2), "failure-tolerance")
     assert first.hold_ms is None
+
+
+def test_an_outage_that_lasts_is_evaluated_when_its_time_is_enough() -> None:
+    """The evaluator keeps results while no comparison changes: the time that an outage lasts is one of them."""
+    thresholds = thresholds_for({})
+    recorded = RuleEvaluator(thresholds)
+    quorum = failing_again(healthy(), 2, 6)
+    assert quorum.poll is not None
+    at, known = quorum.poll.observed_at_ms, quorum.histories[key(2)]
+    lasting = replace(known, outages=(*known.outages[1:], Outage(since_ms=Millis(at - 1_000))))
+    quorum = replace(quorum, histories={**quorum.histories, key(2): lasting})
+    holds: list[int | None] = []
+    for second in range(0, 90, 3):
+        later = after(quorum, second * 1_000, away=2)
+        evaluation = evaluate(later, thresholds)
+        assert recorded.evaluate(later) == evaluation
+        holds += [one.hold_ms for one in evaluation.findings if one.rule == "failure-tolerance"]
+    assert holds[0] is None
+    assert holds[-1] == 0
+
+
+def after(quorum: Quorum, ms: int, *, away: int) -> Quorum:
+    """The same quorum this much later; one voter has not fetched since."""
+
+    def moved(row: Replica) -> Replica:
+        assert row.last_fetch_ms is not None
+        assert row.last_caught_up_ms is not None
+        by = 0 if row.key.id == away else ms
+        return replace(
+            row, last_fetch_ms=Millis(row.last_fetch_ms + by), last_caught_up_ms=Millis(row.last_caught_up_ms + by)
+        )
+
+    assert quorum.poll is not None
+    assert quorum.log_seen_at_ms is not None
+    poll = replace(
+        quorum.poll,
+        observed_at_ms=Millis(quorum.poll.observed_at_ms + ms),
+        voters=tuple(moved(row) for row in quorum.poll.voters),
+    )
+    return replace(
+        quorum, now_ms=Millis(quorum.now_ms + ms), log_seen_at_ms=Millis(quorum.log_seen_at_ms + ms), poll=poll
+    )

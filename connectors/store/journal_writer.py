@@ -187,11 +187,6 @@ class JournalWriter:
             )
         self._changed.update(clusters)
 
-    def lower_committed(self, sequence: int) -> None:
-        """Takes back the commit of the rows from `sequence` on: they are read again, and must not be deleted."""
-        with self._transaction() as database:
-            database.execute("UPDATE journal SET committed = min(committed, ?)", (sequence,))
-
     def _load(self, database: sqlite3.Connection) -> None:
         self.journal_id, self.published_end = database.execute(f"SELECT id, {END} FROM journal").fetchone()
         stored = database.execute("SELECT cluster, progress FROM progress")

@@ -52,10 +52,10 @@ def repair(
 ) -> None:
     """Print what is damaged and what would repair it; with --apply, repair it.
 
-    Stop the job first. The repair continues from the newest intact state of
-    Spark, or builds a new state from the journal and the ledger. No alert is
-    lost, and no alert that the ledger has is sent twice. Replaced files are
-    kept: their names end in .damaged-N. Queries no cluster; needs Java.
+    Stop the job first. In place of a damaged state, Spark builds a new one from
+    the journal and the ledger. No alert is lost, and no alert that the ledger
+    has is sent twice. Replaced files are kept: their names end in .damaged-N.
+    Queries no cluster; needs Java.
 
     Exit codes: 0 nothing is damaged, or it was repaired; 1 something is damaged
     (without --apply), or the repair failed; 2 invalid usage.

@@ -1,20 +1,22 @@
 """Repair of a damaged checkpoint: finds what is damaged, says what it will do, and does it. Queries no cluster.
 
-Spark's state is never written here. If the state after an older batch is intact, the batches after it are taken away,
-and Spark repeats them: the journal has their rows, and the ledger the alerts that were sent. Otherwise Spark starts
-with a new state: from the journal if that is complete, else from each cluster's log, which the gatherer then reads
-again. The alerts that are firing in the ledger keep firing in the new state (`streaming.pipeline.early_alerts`).
+Spark's state is not repaired: Spark starts with a new one, from the journal if that is complete, else from each
+cluster's log, which the gatherer then reads again. The alerts that are firing in the ledger keep firing in the new
+state (`streaming.pipeline.early_alerts`).
 
 Whatever is replaced is kept under another name.
 """
 
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.errors import UsageError
-from connectors.store.durable_file import replace_file
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from connectors.errors import KraftwatchError, UsageError
 from connectors.store.journal_file import (
     ReadableJournal,
     journal_damage,
@@ -27,17 +29,20 @@ from connectors.store.journal_writer import JournalWriter
 from connectors.store.sqlite_file import set_aside
 from connectors.store.tables import sqlite_database
 from rules.formatting import plural
-from streaming.job.intact_state import OpenSpark, UnreadableStateError, new_metadata, newest_intact, read_states
 from streaming.pipeline.checkpoint import Checkpoint, DamagedIdentityError
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source, record_source
-from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.page_files import PageFiles
+from streaming.pipeline.query import error_cause
+from streaming.pipeline.schema import unpack_states
+from streaming.replay.state_codec import stored_references
+from streaming.replay.stored_topics import MissingPageError
 
 DAMAGED_SUFFIX = ".damaged-"
 _STILL_FIRING = (
     "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over."
 )
-_STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")
-"""Of a version of the state, in Spark's two kinds of state stores."""
+OpenSpark = Callable[[], SparkSession]
+"""Starts Spark, or returns the session that runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,60 +112,85 @@ def _journal(checkpoint: Checkpoint, readable: ReadableJournal | None) -> Iterat
 
 
 def _spark(checkpoint: Checkpoint, journal: ReadableJournal | None, open_spark: OpenSpark) -> Iterator[RepairStep]:
-    files = checkpoint.spark_files
-    if (source := checkpoint_source(checkpoint)) is not None and source.kind == KAFKA:
-        yield from _spark_of_topic(checkpoint, open_spark)
+    source = checkpoint_source(checkpoint)
+    of_topic = source is not None and source.kind == KAFKA
+    rebuildable = of_topic or _rebuildable(checkpoint, journal)
+    found = _obstacle(checkpoint, journal, rebuildable=rebuildable, of_topic=of_topic) or _unreadable(
+        checkpoint, open_spark
+    )
+    if found is None:
         return
-    if not files.offsets and not files.commits:
-        if not _rebuildable(checkpoint, journal):
-            yield from _logs_read_again(
-                checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows"
-            )
+    if not rebuildable:
+        yield _logs_read_again(checkpoint, found)
         return
-    damaged = [str(each) for each in files.damaged()]
-    if any(each.path.name == "metadata" for each in files.damaged()):
-        yield RepairStep(
-            found=damaged.pop(0),
-            repair="It is written again: it holds only a random id.",
-            apply=lambda: _write_metadata(checkpoint),
-        )
-    newest = files.commits[-1] if files.commits else None
-    intact, problem = newest_intact(checkpoint, journal, open_spark)
-    if intact is not None and intact == newest and not damaged:
-        return
-    found = "; ".join(damaged) or f"Spark cannot read its state: {problem}"
-    if intact is not None:
-        yield RepairStep(
-            found=found,
-            repair=f"Spark continues after batch {intact}, whose state is intact: the files of later batches are moved "
-            f"away, and their rows are evaluated again. The ledger has their alerts: none is sent twice.",
-            apply=lambda: _continue_after(checkpoint, intact),
-        )
-    elif _rebuildable(checkpoint, journal):
-        yield _built_again(checkpoint, f"{found}; the state of no batch is intact", "the journal, which is complete")
-    else:
-        yield from _logs_read_again(checkpoint, f"{found}; the state of no batch is intact")
-
-
-def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
-    """The rows are in the relay's topic, from the newest baseline on: a new state needs no older batch."""
-    files = checkpoint.spark_files
-    found = "; ".join(str(each) for each in files.damaged())
-    if not found and files.has_state:
-        try:
-            read_states(open_spark(), checkpoint.spark)
-        except UnreadableStateError as error:
-            found = f"Spark cannot read its state: {error}"
-    if found:
-        yield _built_again(checkpoint, found, "the relay's topic")
-
-
-def _built_again(checkpoint: Checkpoint, found: str, rows: str) -> RepairStep:
-    return RepairStep(
+    rows = "the relay's topic" if of_topic else "the journal, which is complete"
+    yield RepairStep(
         found=found,
         repair=f"spark/ is moved away; the next start builds the state again from {rows}. {_STILL_FIRING}",
         apply=lambda: _move_away(checkpoint.spark),
     )
+
+
+def _obstacle(
+    checkpoint: Checkpoint, journal: ReadableJournal | None, *, rebuildable: bool, of_topic: bool
+) -> str | None:
+    """Returns why Spark cannot continue, as far as its logs and the journal show it."""
+    files = checkpoint.spark_files
+    if damaged := files.damaged():
+        return "; ".join(damaged)
+    if not files.offsets:
+        return None if rebuildable else f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows"
+    planned = files.newest_planned_end()
+    if of_topic or planned is None:
+        return None
+    if journal is None or journal.journal_id != planned.journal_id:
+        return "journal/ is not the one that Spark has read"
+    if not journal.first <= planned.sequence <= journal.end:
+        return f"journal/ does not have row {planned.sequence}"
+    return None
+
+
+def _unreadable(checkpoint: Checkpoint, open_spark: OpenSpark) -> str | None:
+    """Returns why Spark cannot read its state, or a page of it."""
+    if not checkpoint.spark_files.has_state:
+        return None
+    try:
+        for cluster, state in read_states(open_spark(), checkpoint.spark).items():
+            pages, needed = PageFiles(checkpoint.spark, cluster), frozenset[bytes]()
+            # A state that cannot be decoded concerns its cluster only.
+            with suppress(UsageError, ValueError):
+                needed = stored_references(cluster, state)
+            for reference in needed:
+                pages.get(reference)
+    except (UnreadableStateError, MissingPageError) as error:
+        return f"Spark cannot read its state: {error}"
+    return None
+
+
+class UnreadableStateError(KraftwatchError):
+    """Spark cannot read its state."""
+
+
+def read_states(spark: SparkSession, folder: Path) -> Mapping[str, bytes]:
+    """Returns the stored state of each cluster after the newest committed batch, from Spark's state data source.
+
+    Args:
+        spark: any session.
+        folder: Spark's checkpoint; its query is stopped.
+
+    Raises:
+        UnreadableStateError: a file is missing or damaged.
+    """
+    # Spark creates the StateStoreCoordinator, which the reader needs, with the session's manager of queries.
+    _ = spark.streams.active
+    try:
+        rows = spark.read.format("statestore").option("path", str(folder)).load().collect()
+        groups = [unpack_states(bytes(row.value.groupState.state)) for row in rows]
+    except (PySparkException, Py4JError) as problem:
+        raise UnreadableStateError(error_cause(problem)) from problem
+    except ValueError as problem:
+        raise UnreadableStateError(str(problem)) from problem
+    return {cluster: state for group in groups for cluster, state in group.items()}
 
 
 def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> bool:
@@ -171,8 +201,8 @@ def _rebuildable(checkpoint: Checkpoint, journal: ReadableJournal | None) -> boo
     return journal.complete
 
 
-def _logs_read_again(checkpoint: Checkpoint, found: str) -> Iterator[RepairStep]:
-    yield RepairStep(
+def _logs_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
+    return RepairStep(
         found=found,
         repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. "
         f"{_STILL_FIRING} Rows that were recorded but not evaluated are not evaluated.",
@@ -186,43 +216,6 @@ def _read_logs_again(checkpoint: Checkpoint) -> None:
     # Last: a journal that cannot be written must not cost the state.
     if checkpoint.spark.exists():
         _move_away(checkpoint.spark)
-
-
-def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
-    """Moves the files of all batches after `batch` away, in an order that an interruption does not make worse."""
-    end = checkpoint.spark_files.planned_end(batch)
-    assert end is not None, "the batch was chosen because its offset is intact"
-    with JournalWriter(checkpoint.journal) as writer:
-        writer.lower_committed(end.sequence)
-    kept = _free_name(checkpoint.spark)
-    for path in files_after(checkpoint.spark_files, batch):
-        target = kept / path.relative_to(checkpoint.spark)
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        shutil.move(path, target)
-
-
-def files_after(files: SparkFiles, batch: int) -> Sequence[Path]:
-    """Returns the files of later batches: commits first, then offsets, then versions of the state."""
-    logs = [
-        files.folder / log / str(number)
-        for log, numbers in (("commits", files.commits), ("offsets", files.offsets))
-        for number in reversed(numbers)
-        if number > batch
-    ]
-    versions = [
-        path
-        for partition in sorted((files.folder / "state").glob("*/*"))
-        for path in sorted(partition.glob("[0-9]*.*"))
-        if path.suffix in _STATE_SUFFIXES and path.stem.isdigit() and int(path.stem) > batch + 1
-    ]
-    return [*logs, *versions]
-
-
-def _write_metadata(checkpoint: Checkpoint) -> None:
-    path = checkpoint.spark / "metadata"
-    if path.exists():
-        _move_away(path)
-    replace_file(path, new_metadata().encode())
 
 
 def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: str) -> Iterator[RepairStep]:
@@ -248,7 +241,7 @@ def _database(checkpoint: Checkpoint, journal: ReadableJournal | None, damage: s
             apply=lambda: _move_away(checkpoint.spark),
         )
     elif checkpoint.spark_files.has_state:
-        yield from _logs_read_again(checkpoint, found)
+        yield _logs_read_again(checkpoint, found)
 
 
 def _replace_database(checkpoint: Checkpoint) -> None:

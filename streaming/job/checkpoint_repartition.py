@@ -5,14 +5,20 @@ commits that batch: the next start continues from it. The files of a batch that 
 an interrupted change, are deleted before: its rows are evaluated again, and the ledger has the alerts that were sent.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
-from streaming.job.checkpoint_repair import files_after
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError, error_cause
+from streaming.pipeline.spark_files import SparkFiles
+
+_STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")
+"""Of a version of the state, in Spark's two kinds of state stores."""
 
 
 def partitions_to_change(checkpoint: Checkpoint, partitions: int) -> int | None:
@@ -44,7 +50,7 @@ def repartition(checkpoint: Checkpoint, spark: SparkSession, partitions: int) ->
     """
     files = checkpoint.spark_files
     # Spark itself would commit a batch that has no state, and could not complete an interrupted change.
-    for path in files_after(files, files.commits[-1]):
+    for path in [*_not_committed(files)]:
         path.unlink()
     if files.partitions == partitions:
         return
@@ -57,3 +63,12 @@ def repartition(checkpoint: Checkpoint, spark: SparkSession, partitions: int) ->
         raise JobError(
             f"Spark cannot spread the state in {checkpoint.spark} over {partitions} partitions: {error_cause(problem)}"
         ) from problem
+
+
+def _not_committed(files: SparkFiles) -> Iterator[Path]:
+    """Yields the files of batches after the newest committed one: offsets first, then versions of the state."""
+    committed = files.commits[-1]
+    yield from (files.folder / "offsets" / str(batch) for batch in reversed(files.offsets) if batch > committed)
+    for path in sorted((files.folder / "state").glob("*/*/[0-9]*.*")):
+        if path.suffix in _STATE_SUFFIXES and path.stem.isdigit() and int(path.stem) > committed + 1:
+            yield path

@@ -26,19 +26,10 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
-TOO_SLOW = "Python worker failed to connect back"
-"""Spark's error when its Python planner has not connected within 10 s, although it connects first: the machine is busy
-(`streaming.pipeline.planner_connection`)."""
-
 QUERY_NAME = "kraftwatch"
 """Of the query, in Spark's UI, event log and metrics."""
 _WAITING = "Waiting for data"
 """The message of a query's status between two batches (MicroBatchExecution)."""
-STATE_ERRORS = (
-    *("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "Stream is corrupted"),
-    *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
-)
-"""Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
 _TWO_QUERIES = "CONCURRENT_STREAM_LOG_UPDATE"
 """In Spark's error when another query has written the next offset or commit of the checkpoint."""
 _ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
@@ -65,48 +56,31 @@ class Query:
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
-        self._step: Step | None = None
 
     def start(self, step: Step) -> None:
-        """Starts the query from the checkpoint, with this step; on a busy machine the next `wait` starts it.
+        """Starts the query from the checkpoint, with this step.
 
         Raises:
             UsageError: the step refuses the checkpoint's state.
             JobError: Spark does not start it.
         """
-        self._step = step
-        self._attempt()
-
-    def _attempt(self) -> None:
-        assert self._step is not None
-        self._running = None
         try:
-            self._running = start(self._spark, self._checkpoint, self._step, self._deliver, self.topic)
+            self._running = start(self._spark, self._checkpoint, step, self._deliver, self.topic)
         except SPARK_ERRORS as problem:
-            self._check_busy(f"does not start on {self._checkpoint.location}", problem)
-
-    def _check_busy(self, how: str, problem: Exception) -> None:
-        """Raises the problem, unless the query ended only because the machine is busy: it is started again then."""
-        if TOO_SLOW not in str(problem):
-            raise self._failure(how, problem) from problem
-        log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
-        self._running = None
+            raise self._failure(f"does not start on {self._checkpoint.location}", problem) from problem
 
     def wait(self, seconds: int) -> None:
-        """Waits `seconds` while the query runs. Starts it again, however often, where the machine was too busy.
+        """Waits `seconds` while the query runs.
 
         Raises:
             UsageError: the step refuses the checkpoint's state: another version or another cluster wrote it.
             JobError: the query ended by itself.
         """
-        if self._running is None:
-            self._attempt()
-            return
+        assert self._running is not None, "it was started"
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
-            self._check_busy("failed", problem)
-            return
+            raise self._failure("failed", problem) from problem
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
 
@@ -126,10 +100,7 @@ class Query:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
         if (refused := _REFUSED.search(str(problem))) is not None:
             return UsageError(refused[1])
-        damaged = self._checkpoint.spark_files.damaged() if self._checkpoint.uri is None else ()
         cause = error_cause(problem)
-        if damaged:
-            return JobError(f"the streaming query {how}: {damaged[0]}; run `{self._checkpoint.repair_command}`")
         if self.topic is not None and any(text in str(problem) for text in _ROWS_LOST):
             topics = ", ".join(self.topic.starting_offsets)
             return JobError(
@@ -144,18 +115,13 @@ class Query:
                 f"(kafka-delete-records.sh), send SIGHUP to its relays, and {self._checkpoint.new_state_advice}: the "
                 f"next start begins with each cluster's newest baseline"
             )
-        if any(text in str(problem) for text in STATE_ERRORS):
-            repair = f"run `{self._checkpoint.repair_command}`"
-            advice = repair if self._checkpoint.uri is None else self._checkpoint.new_state_advice
-            return JobError(
-                f"the streaming query {how}: Spark cannot read its state in {self._checkpoint.location} ({cause}); "
-                f"{advice}"
-            )
         if _TWO_QUERIES in str(problem):
             return JobError(
                 f"the streaming query {how}: another job uses {self._checkpoint.location}: give each job its own place"
             )
-        return JobError(f"the streaming query {how}; no file of its checkpoint is damaged, restart the job: {cause}")
+        repair = f"run `{self._checkpoint.repair_command}`"
+        again = repair if self._checkpoint.uri is None else self._checkpoint.new_state_advice
+        return JobError(f"the streaming query {how}: {cause}; restart the job, and if this repeats, {again}")
 
     def stop(self) -> None:
         """Stops the query; Spark repeats an unfinished batch after the next start."""

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from itertools import count
 from struct import Struct
-from struct import error as struct_error
 from typing import Final
 
 import pyarrow as pa
@@ -122,19 +121,22 @@ def pack_states(states: Mapping[str, bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpack_states(value: bytes) -> tuple[dict[str, bytes], bytes]:
-    """Returns the state of each cluster in a value of `pack_states`, and the damaged rest: empty if it is whole."""
+def unpack_states(value: bytes) -> dict[str, bytes]:
+    """Returns the state of each cluster in a value of `pack_states`.
+
+    Raises:
+        ValueError: the value is damaged, although Spark has checked the sums of its files.
+    """
     states: dict[str, bytes] = {}
     at = 0
-    try:
-        while at < len(value):
-            name_length, length = _STATE_HEADER.unpack_from(value, at)
-            name = at + _STATE_HEADER.size
-            state = name + name_length
-            if state + length > len(value):
-                break
-            states[value[name:state].decode()] = value[state : state + length]
-            at = state + length
-    except (struct_error, UnicodeDecodeError):
-        pass
-    return states, value[at:]
+    while at + _STATE_HEADER.size <= len(value):
+        name_length, length = _STATE_HEADER.unpack_from(value, at)
+        name = at + _STATE_HEADER.size
+        state = name + name_length
+        at = state + length
+        if at > len(value):
+            break
+        states[value[name:state].decode()] = value[state:at]
+    if at != len(value):
+        raise ValueError("the states of a group of clusters are damaged")
+    return states

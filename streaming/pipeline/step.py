@@ -21,7 +21,7 @@ from connectors.errors import UsageError
 from connectors.observations.log_event import LeaderChanged
 from connectors.store.alert_codec import ALERT, ALERTS
 from rules.alert import Alert
-from rules.finding import Evaluation, Thresholds
+from rules.finding import Thresholds
 from rules.lifecycle import firing_alerts
 from rules.model.identifiers import Millis
 from streaming.pipeline.output_rows import (
@@ -35,7 +35,7 @@ from streaming.pipeline.output_rows import (
 )
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import SharedFolder, begin_task
-from streaming.pipeline.schema import REFUSED, group_of, pack_states, unpack_states
+from streaming.pipeline.schema import REFUSED, pack_states, unpack_states
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from streaming.replay.contract_violations import READS, RENDERS, failure_reason
@@ -44,34 +44,9 @@ from streaming.replay.state_codec import DamagedStateError, readable_conditions,
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import to_bytes
 
-CHANGED_STATUS_MS = 1_000
+STATUS_MS = 1_000
 """A status follows the previous one after this long at the earliest; with an alert or a quarantined row at once."""
-QUIET_STATUS_MS = 5_000
-"""The status of a cluster in which only offsets and times moved follows after this long at the latest."""
-REFRESH_MS_PER_CLUSTER = 50
-"""By how much more clusters raise that time from one second: one of few is shown every second."""
 _T = TypeVar("_T")
-
-
-def refresh_ms(clusters: int) -> int:
-    """Returns how often the status of a quiet cluster is due, in a job with so many clusters."""
-    return min(max(CHANGED_STATUS_MS, clusters * REFRESH_MS_PER_CLUSTER), QUIET_STATUS_MS)
-
-
-class RenderedStatus(NamedTuple):
-    """The newest status of a cluster that this worker yielded."""
-
-    evaluation: Evaluation | None
-    now_ms: Millis
-
-    def is_older(self, monitor: ClusterMonitor) -> bool:
-        """Returns whether rows were applied since, after which no status was due."""
-        return self.now_ms < monitor.machine.now_ms
-
-    def is_due(self, monitor: ClusterMonitor, refresh_ms: int) -> bool:
-        """Returns whether the next status is due: after a second if the evaluation changed, else after `refresh_ms`."""
-        changed = monitor.newest_evaluation is not self.evaluation
-        return monitor.machine.now_ms - self.now_ms >= (CHANGED_STATUS_MS if changed else refresh_ms)
 
 
 class _Cached(NamedTuple):
@@ -80,7 +55,8 @@ class _Cached(NamedTuple):
     blob: bytes
     settings: ClusterSettings
     monitor: ClusterMonitor
-    status: RenderedStatus | None
+    status_ms: Millis | None
+    """The time of the newest status that this worker yielded."""
     pages: PageFiles | None
 
 
@@ -110,7 +86,6 @@ class Step:
         self._initial = initial or {}
         self._spark_folder = spark_folder
         self._shared = shared
-        self._refresh_ms = refresh_ms(len(clusters))
         # Spark unpickles the step for each task.
         self._task_began = False
 
@@ -128,7 +103,8 @@ class Step:
             # They have no cluster, and leave no state.
             yield from (output_frame(refused_messages(frame)) for frame in frames)
             return
-        states, output = self._states(*key, bytes(state.get[0])) if state.exists else ({}, [])
+        states = unpack_states(bytes(state.get[0])) if state.exists else {}
+        output: list[OutputRow] = []
         applied = False
         for cluster, rows in observations(frames).items():
             settings = self._clusters.get(cluster)
@@ -144,16 +120,6 @@ class Step:
         if output:
             yield output_frame(output)
 
-    def _states(self, group: int, value: bytes) -> tuple[dict[str, bytes], list[OutputRow]]:
-        """Returns the states of a group's clusters; one that is lost by damage becomes one that cannot be read."""
-        states, damaged = unpack_states(value)
-        if not damaged:
-            return states, []
-        lost = [name for name in self._clusters if group_of(name) == group and name not in states]
-        states |= dict.fromkeys(lost, b"")
-        reason = "the checkpoint's states of a group of clusters are damaged"
-        return states, [quarantined_state(name, damaged, reason) for name in lost[:1]]
-
     def _applied(
         self, settings: ClusterSettings, blob: bytes | None, rows: Sequence[DecodedRow]
     ) -> tuple[bytes, Sequence[OutputRow]]:
@@ -162,23 +128,22 @@ class Step:
         output: list[OutputRow] = []
         cached = self._cached(settings, blob)
         if cached is not None:
-            monitor, pages = cached.monitor, cached.pages
+            monitor, status_ms, pages = cached.monitor, cached.status_ms, cached.pages
         else:
-            pages = self.pages(cluster)
+            pages, status_ms = self.pages(cluster), None
             monitor, damage = _restored(settings, blob, rows[0], pages, self._initial.get(cluster))
             if damage is not None:
                 output.append(damage)
-        if cached is not None and cached.status is not None and cached.status.is_older(monitor) and _has_election(rows):
+        if status_ms is not None and status_ms < monitor.machine.now_ms and _has_election(rows):
             # /metrics measures an election from the newest record before it.
             output += _contained(_status, cluster, monitor)[0]
         outcome = monitor.apply(rows, store=True)
         output += [quarantined_row(cluster, one) for one in (*outcome.undecodable, *outcome.failed)]
-        urgent = bool(output or outcome.alerts)
         renders = [_due] if cached is not None or blob is None else [_due, _firing]
-        status = None if cached is None else cached.status
-        if urgent or status is None or status.is_due(monitor, self._refresh_ms):
+        now_ms = monitor.machine.now_ms
+        if output or outcome.alerts or status_ms is None or now_ms - status_ms >= STATUS_MS:
             renders.append(_status)
-            status = RenderedStatus(monitor.newest_evaluation, monitor.machine.now_ms)
+            status_ms = now_ms
         rendered, failure = _rendered(cluster, monitor, outcome.alerts, renders)
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
@@ -187,7 +152,7 @@ class Step:
         assert after is not None, "it was stored after the rows"
         if pages is not None:
             pages.stored(stored_references(cluster, after), monitor.machine.now_ms)
-        Step._cache[cluster] = _Cached(after, settings, monitor, status, pages)
+        Step._cache[cluster] = _Cached(after, settings, monitor, status_ms, pages)
         return after, [*output, *rendered]
 
     def pages(self, cluster: str) -> PageFiles | None:

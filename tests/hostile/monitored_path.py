@@ -57,7 +57,7 @@ class StoredState:
         return (pack_states({CLUSTER_NAME: self.blob}),)
 
     def update(self, new: tuple[bytes]) -> None:
-        self.blob = unpack_states(new[0])[0][CLUSTER_NAME]
+        self.blob = unpack_states(new[0])[CLUSTER_NAME]
 
 
 class MonitoredPath:

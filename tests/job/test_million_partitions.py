@@ -15,7 +15,7 @@ from connectors.store.journal_reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import TopicId
 from streaming.demo.job_process import JobProcess, JobProcessError
-from streaming.job.intact_state import read_states
+from streaming.job.checkpoint_repair import read_states
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import start_spark
 from streaming.replay.cluster_monitor import ClusterMonitor

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -76,20 +75,6 @@ def test_files_of_the_checkpoint_and_of_the_jsonl_sink_are_for_the_owner_alone(j
 
 
 @pytest.mark.long
-def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> None:
-    job.stop()
-    job.environment = {"PYSPARK_PYTHON": str(slow_once(tmp_path))}
-
-    job.start()
-
-    assert (tmp_path / "was-slow").exists()
-    assert (
-        "Spark's planner did not start within 10 s; retrying from the checkpoint"
-        in (job.checkpoint / "log" / "driver.log").read_text()
-    )
-
-
-@pytest.mark.long
 def test_missing_leader_is_notified_once_although_spark_is_not_up_yet(
     lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
 ) -> None:
@@ -152,15 +137,6 @@ def java_that_waits_for(file: Path) -> Path:
 
 def webhook_reasons(server: HttpDouble) -> list[str]:
     return [json.loads(request.body)["reason"] for request in server.requests]
-
-
-def slow_once(folder: Path) -> Path:
-    """Returns a Python whose first planner of a stream starts later than the 10 s that Spark waits for it."""
-    python = folder / "python"
-    delay = f'case "$*" in *streaming_source_runner*) mkdir {folder}/was-slow 2>/dev/null && sleep 20;; esac'
-    python.write_text(f'#!/bin/sh\n{delay}\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    return python
 
 
 def ended(process: psutil.Process) -> bool:

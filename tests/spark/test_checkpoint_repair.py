@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from connectors.store.tables import sqlite_database
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError
-from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from tests.spark.pipeline_run import WEEK_S, PipelineRun
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 
@@ -52,16 +51,6 @@ def recorded(spark: SparkSession, folder: Path) -> Path:
     run.close()
     run.checkpoint.record_cluster_ids({"prod": "id-of-prod"})
     return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def older_batches(spark: SparkSession) -> Iterator[None]:
-    """Spark keeps as many old batches as in a job; the other tests let it delete them at once."""
-    key = "spark.sql.streaming.minBatchesToRetain"
-    before = str(spark.conf.get(key))
-    spark.conf.set(key, SPARK_SETTINGS[key])
-    yield
-    spark.conf.set(key, before)
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +91,9 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def newest(checkpoint: Checkpoint, log: str, back: int = 0) -> Path:
-    files = checkpoint.spark_files
-    return checkpoint.spark / log / str((files.offsets if log == "offsets" else files.commits)[-1 - back])
-
-
-def changelog(checkpoint: Checkpoint, back: int = 0) -> Path:
-    """Returns a change of the state; no snapshot is left that holds it."""
-    state, version = checkpoint.spark_files.state, checkpoint.spark_files.commits[-1] + 1 - back
+def newest_change(checkpoint: Checkpoint) -> Path:
+    """Returns the newest change of the state; no snapshot is left that holds it."""
+    state, version = checkpoint.spark / "state" / "0" / "0", checkpoint.spark_files.commits[-1] + 1
     for snapshot in state.glob("*.zip"):
         if int(snapshot.stem) >= version:
             snapshot.unlink()
@@ -118,37 +102,16 @@ def changelog(checkpoint: Checkpoint, back: int = 0) -> Path:
 
 def power_failure(checkpoint: Checkpoint) -> None:
     """The newest of Spark's files are empty: it does not sync them."""
-    for path in (
-        newest(checkpoint, "offsets"),
-        newest(checkpoint, "offsets", 1),
-        newest(checkpoint, "commits"),
-        newest(checkpoint, "commits", 1),
-        changelog(checkpoint),
-        changelog(checkpoint, 1),
-    ):
-        empty(path)
-
-
-def every_offset(checkpoint: Checkpoint) -> None:
-    for path in (checkpoint.spark / "offsets").iterdir():
-        empty(path)
+    files = checkpoint.spark_files
+    for log, numbers in (("offsets", files.offsets[-2:]), ("commits", files.commits[-2:])):
+        for number in numbers:
+            empty(checkpoint.spark / log / str(number))
+    empty(newest_change(checkpoint))
 
 
 Damage = Callable[[Checkpoint], None]
-CONTINUES = "Spark continues after batch"
-SPARK_DAMAGE: dict[str, tuple[Damage, str]] = {
-    "metadata missing": (lambda folder: (folder.spark / "metadata").unlink(), "It is written again"),
-    "newest offset empty": (lambda folder: empty(newest(folder, "offsets")), CONTINUES),
-    "newest commit empty": (lambda folder: empty(newest(folder, "commits")), CONTINUES),
-    "newest state change changed": (lambda folder: flip(changelog(folder)), CONTINUES),
-    "state change before it changed": (lambda folder: flip(changelog(folder, 1)), CONTINUES),
-    "power failure": (power_failure, CONTINUES),
-    "every offset empty": (
-        every_offset,
-        "spark/ is moved away; the next start builds the state again from the journal",
-    ),
-}
-"""Each damage, and how its repair begins."""
+FROM_JOURNAL = "spark/ is moved away; the next start builds the state again from the journal"
+FROM_LOGS = "Spark starts with a new state, and the gatherer reads each cluster's metadata log again"
 
 
 def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
@@ -190,27 +153,22 @@ def assert_continues(spark: SparkSession, folder: Path, journal: str = "complete
 
 
 @pytest.mark.parametrize(
-    ("damage", "journal"),
+    ("damage", "journal", "repair"),
     [
-        ("newest offset empty", "complete"),
-        ("newest state change changed", "trimmed"),
-        ("power failure", "complete"),
-        *(
-            pytest.param(damage, "complete", marks=pytest.mark.long)
-            for damage in (
-                "metadata missing",
-                "newest commit empty",
-                "state change before it changed",
-                "every offset empty",
-            )
-        ),
+        (power_failure, "complete", FROM_JOURNAL),
+        (lambda checkpoint: empty(newest_change(checkpoint)), "complete", FROM_JOURNAL),
+        (lambda checkpoint: flip(newest_change(checkpoint)), "trimmed", FROM_LOGS),
+        (lambda checkpoint: (checkpoint.spark / "metadata").unlink(), "trimmed", FROM_LOGS),
     ],
+    ids=["power failure", "state change empty", "state change changed", "metadata missing"],
 )
-def test_damaged_spark_files_are_repaired(
-    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: str, journal: str
+def test_damaged_spark_files_are_named_with_the_command_that_repairs_them(
+    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, damage: Damage, journal: str, repair: str
 ) -> None:
-    harm, repair = SPARK_DAMAGE[damage]
-    checkpoint = damaged_copy(complete if journal == "complete" else trimmed, tmp_path, harm)
+    checkpoint = damaged_copy(complete if journal == "complete" else trimmed, tmp_path, damage)
+    with pytest.raises((UsageError, JobError)) as failed:
+        evaluate(spark, checkpoint, tmp_path)
+    assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in str(failed.value)
 
     (step,) = repaired(checkpoint, spark)
 
@@ -221,18 +179,15 @@ def test_damaged_spark_files_are_repaired(
     assert_continues(spark, tmp_path, journal)
 
 
-@pytest.mark.parametrize("journal", ["complete", "trimmed"])
-def test_a_lost_spark_folder_is_rebuilt(
-    spark: SparkSession, complete: Path, trimmed: Path, tmp_path: Path, journal: str
-) -> None:
-    source = complete if journal == "complete" else trimmed
-    checkpoint = damaged_copy(source, tmp_path, lambda folder: shutil.rmtree(folder.spark))
-
-    steps = repaired(checkpoint, spark)
-
-    assert len(steps) == (0 if journal == "complete" else 1)
-    checkpoint.check_journal()
-    assert_continues(spark, tmp_path, journal)
+def evaluate(spark: SparkSession, checkpoint: Checkpoint, folder: Path) -> None:
+    """Starts the job and evaluates a row."""
+    checkpoint.check_spark()
+    run = PagedRun(spark, folder)
+    try:
+        run.run()
+        run.batch(run.lose_the_leader)
+    finally:
+        run.close()
 
 
 def damage_a_page_with(checkpoint: Checkpoint, content: bytes) -> None:
@@ -295,21 +250,3 @@ def test_a_lost_database_is_replaced_and_what_is_firing_is_found_again(
         assert run.pages() == [FIRING]
     finally:
         run.close()
-
-
-def test_spark_that_cannot_read_its_state_names_the_command(
-    spark: SparkSession, complete: Path, tmp_path: Path
-) -> None:
-    """The file has its correct form: only Spark finds that its content has changed."""
-    checkpoint = damaged_copy(complete, tmp_path, lambda folder: flip(changelog(folder)))
-    checkpoint.check_spark()
-    run = PagedRun(spark, tmp_path)
-    try:
-        run.run()
-        run.lose_the_leader()
-        with pytest.raises(JobError) as failed:
-            run.wait_until_committed()
-    finally:
-        run.close()
-    assert "intact" not in str(failed.value)
-    assert f"run `kraftwatch checkpoint repair --checkpoint {checkpoint.folder}`" in str(failed.value)

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from connectors.errors import UsageError
+from streaming.job.checkpoint_repair import read_states
 from streaming.job.checkpoint_repartition import partitions_to_change, repartition
-from streaming.job.intact_state import read_states
 from streaming.pipeline.schema import GROUPS, group_of, unpack_states
 from tests.spark.pipeline_run import PipelineRun
 
@@ -116,22 +116,17 @@ def test_the_command_starts_its_own_spark(fleet: Fleet) -> None:
     assert read_states(fleet.spark, fleet.checkpoint.spark) == before
 
 
-def test_clusters_are_spread_over_the_partitions_and_a_damaged_file_of_any_is_named(fleet: Fleet) -> None:
+def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
     fleet.start_with(4)
     fleet.seconds(2, leaders=True)
     fleet.wait_until_committed()
     fleet.stop()
-    files = fleet.checkpoint.spark_files
-    assert files.partitions == 4
-    assert not files.damaged()
+    assert fleet.checkpoint.spark_files.partitions == 4
+    assert not fleet.checkpoint.spark_files.damaged()
     rows = fleet.spark.read.format("statestore").option("path", str(fleet.checkpoint.spark)).load().collect()
     assert {row.key.group for row in rows} == {group_of(cluster) for cluster in CLUSTERS}
-    assert {cluster for row in rows for cluster in unpack_states(row.value.groupState.state)[0]} == set(CLUSTERS)
+    assert {cluster for row in rows for cluster in unpack_states(row.value.groupState.state)} == set(CLUSTERS)
     assert len({row.partition_id for row in rows}) > 1
-
-    newest = files.state_of(3) / f"{files.commits[-1] + 1}.changelog"
-    newest.write_bytes(b"")
-    assert [one.path for one in files.damaged()] == [newest]
 
 
 @pytest.mark.parametrize("partitions", [2, 4, 64])
@@ -157,7 +152,7 @@ def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is
     for number in (1, 4):
         with pytest.raises(UsageError, match=r"the change from 1 to 4 partitions was interrupted: run .* 4` again"):
             fleet.checkpoint.check_partitions(number)
-    shutil.rmtree(fleet.checkpoint.spark_files.state_of(2))
+    shutil.rmtree(fleet.checkpoint.spark / "state" / "0" / "2")
     assert partitions_to_change(fleet.checkpoint, 4) == 1
     repartition(fleet.checkpoint, fleet.spark, 4)
     fleet.checkpoint.check_partitions(4)

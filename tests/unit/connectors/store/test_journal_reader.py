@@ -150,9 +150,6 @@ def test_a_commit_only_moves_forward(tmp_path: Path) -> None:
         journal.commit(3)
         journal.commit(2)
         assert journal.committed_end() == 3
-        writer.lower_committed(4)
-        writer.lower_committed(1)
-        assert journal.committed_end() == 1
 
 
 def test_waiting_ends_when_a_row_is_published_or_at_the_timeout(tmp_path: Path) -> None:

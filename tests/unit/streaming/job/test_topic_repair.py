@@ -28,7 +28,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def test_offsets_of_a_topic_are_not_damaged(checkpoint: Checkpoint) -> None:
-    assert checkpoint.spark_files.damaged() == ()
+    assert not checkpoint.spark_files.damaged()
     assert list(plan_repair(checkpoint, no_spark)) == []
 
 

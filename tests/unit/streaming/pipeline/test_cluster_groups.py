@@ -1,7 +1,5 @@
 """Clusters of one group do not affect each other: alerts and states are those of each cluster alone."""
 
-import base64
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +23,6 @@ from streaming.pipeline.step import Step
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
 from tests.recordings import BROKER_RESTART, TWO_CLUSTERS, RecordedJournal, decoded
-from tests.unit.rules.situation import present
 from tests.unit.streaming.pipeline.quiet_cluster import OneState, cluster_names, quiet_second, settings_of
 
 GROUP = 5
@@ -54,9 +51,7 @@ class OneGroup:
     @property
     def states(self) -> Mapping[str, bytes]:
         assert self.state.value is not None
-        states, damaged = unpack_states(self.state.value)
-        assert not damaged
-        return states
+        return unpack_states(self.state.value)
 
     def alerts(self, cluster: str) -> list[Alert]:
         return [ALERT.validate_json(body) for kind, name, _, body in self.output if (kind, name) == ("alert", cluster)]
@@ -202,45 +197,14 @@ def test_a_damaged_state_concerns_its_own_cluster_only() -> None:
     assert not group.alerts(names[2])
 
 
-def test_clusters_whose_states_are_lost_with_a_damaged_value_begin_again_and_report_it() -> None:
-    names = [name for name in cluster_names(3_000) if group_of(name) == GROUP][:3]
-    group = quiet_group(names)
-    group.batch(seconds(names, 0, 3))
-    damaged = group.state.value = present(group.state.value)[:-1]
-    Step._cache.clear()
-    group.output.clear()
-
-    group.batch(seconds(names[:1], 3, 4))
-    group.batch(seconds(names[1:], 3, 5))
-
-    reported = {name: [alert.rule for alert in group.alerts(name)] for name in names}
-    assert reported == {names[0]: [], names[1]: [], names[2]: ["data-contract-broken"]}
-    bodies = [json.loads(body) for kind, _, _, body in group.output if kind == "quarantine"]
-    assert damaged.endswith(base64.b64decode(bodies[0]["state"]))
-    assert "group of clusters" in bodies[0]["reason"]
-
-
-def test_a_damaged_value_concerns_no_cluster_of_another_group() -> None:
-    names = cluster_names(3_000)
-    (own, *_), (other, *_) = ([name for name in names if (group_of(name) == GROUP) is same] for same in (True, False))
-    group = quiet_group([own, other])
-    group.batch(seconds([own], 0, 3))
-    group.state.value = present(group.state.value)[:-1]
-
-    group.batch(seconds([own], 3, 4))
-
-    assert set(group.states) == {own}
-
-
-@given(st.dictionaries(st.text(max_size=20), st.binary(max_size=200), max_size=5), st.data())
+@given(st.dictionaries(st.text(max_size=20), st.binary(max_size=200), min_size=1, max_size=5), st.data())
 def test_states_of_a_group_are_those_that_were_packed(states: dict[str, bytes], data: st.DataObject) -> None:
     value = pack_states(states)
-    end = data.draw(st.integers(0, len(value)))
-    readable, damaged = unpack_states(value[:end])
+    end = data.draw(st.integers(len(pack_states(dict([*states.items()][:-1]))) + 1, len(value) - 1))
 
-    assert unpack_states(value) == (states, b"")
-    assert readable.items() <= states.items()
-    assert pack_states(readable) + damaged == value[:end]
+    assert unpack_states(value) == states
+    with pytest.raises(ValueError, match="damaged"):
+        unpack_states(value[:end])
 
 
 def test_clusters_are_spread_over_all_groups() -> None:

@@ -46,9 +46,7 @@ class SparkState:
         return (pack_states({"prod": self.blob}),)
 
     def update(self, value: tuple[bytes]) -> None:
-        states, damaged = unpack_states(value[0])
-        assert not damaged
-        (self.blob,) = states.values()
+        (self.blob,) = unpack_states(value[0]).values()
 
 
 def decoded(row: Observation) -> DecodedRow:

@@ -142,10 +142,7 @@ class Gatherer:
     async def _start_all(self) -> None:
         for gatherer in self._gatherers:
             gatherer.start()
-            delayed_s = self._loop.delay_s()
             await self._loop.sleep(_START_EVERY_S)
-            # What the loop could not do meanwhile comes before more work.
-            await self._loop.sleep(self._loop.delay_s() - delayed_s)
 
     async def _publish_periodically(self) -> None:
         while True:

@@ -29,7 +29,6 @@ from connectors.kafka.error_classification import (
     UNKNOWN_LEADER_EPOCH,
     error_from_code,
 )
-from connectors.kafka.event_loop import WorkBudget
 from connectors.kafka.messages import (
     FetchResult,
     fetch_request,
@@ -73,7 +72,6 @@ class LogFollower:
         self._client = client
         self._nodes = nodes
         self._output = output
-        self._work = WorkBudget(client.loop)
         self._buffer = CommitBuffer(start)
         self.position = start
         """The position after the last committed batch that was written."""
@@ -127,7 +125,7 @@ class LogFollower:
         self._nodes.update_from_fetch(response)
         self._searches = 0
         now_ms = round(self._loop.now() * 1000)
-        result = await self._work.run(len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms))
+        result = await self._loop.work_on(len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms))
         if result.committed is not None:
             await self._write(result.committed)
         if result.snapshot is not None:
@@ -159,7 +157,7 @@ class LogFollower:
             return
         if response.error:
             raise error_from_code(response.error, "FetchSnapshot")
-        batches = await self._work.run(
+        batches = await self._loop.work_on(
             len(response.records),
             lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
         )
@@ -184,7 +182,7 @@ class LogFollower:
         self._output.write_failure(failure(ObservationSource.LOG, address, problem))
 
     async def _redacted(self, batches: bytes) -> RedactedBatches:
-        return await self._work.run(len(batches), lambda: redacted_batches(batches))
+        return await self._loop.work_on(len(batches), lambda: redacted_batches(batches))
 
     def _redirect(self, queried: Address, response: FetchResult) -> None:
         """The node is not the leader, or the sent epoch is old: use the reported leader, else search the leader."""

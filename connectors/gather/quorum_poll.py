@@ -86,7 +86,7 @@ class QuorumPoll:
 
     async def _poll(self) -> None:
         """Writes an answer, or the failures."""
-        started, delayed_s = self._loop.now(), self._loop.delay_s()
+        started = self._loop.now()
         first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
         results: dict[Address, QuorumPolled | ObservationError] = {}
         if first:
@@ -95,8 +95,7 @@ class QuorumPoll:
             others = [one for one in self._nodes.candidates() if one not in first]
             if others and started >= self._query_all_at:
                 self._query_all_at = started + _PER_CANDIDATE_S * len(others)
-                left = self._interval_s - (self._loop.now() - started - (self._loop.delay_s() - delayed_s))
-                results |= await self._round(others, left)
+                results |= await self._round(others, started + self._interval_s - self._loop.now())
         newest = _newest_answer(results)
         if newest is not None:
             self._last_responder, polled = newest

@@ -6,23 +6,22 @@ a failed login. This module keeps one connection per (observation source, addres
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 
 from connectors.errors import ObservationError
-from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
+from connectors.kafka.bounded_protocol import BoundedProtocol
 from connectors.kafka.cluster_connection import Address, ClusterConnection
 from connectors.kafka.credentials import KerberosLogins, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
-from connectors.kafka.event_loop import EventLoop, TimeLimit, TypedFuture, WorkBudget
+from connectors.kafka.event_loop import MOST_S, EventLoop, TypedFuture, extension_s
 from connectors.kafka.request_pacing import AddressBackoff, RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import TlsTransport, connect, presented_certificate, response_failure, secure
+from connectors.kafka.transport import TlsTransport, connect, presented_certificate, secure
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
 _THROTTLE_MS = 1_000
@@ -45,9 +44,6 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
             **kafka_python_options(client.options),
         )
         self._client = client
-        self._is_decoding = False
-        self._limits: dict[Future, TimeLimit] = {}
-        """Of the requests that are not answered yet."""
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
 
@@ -60,26 +56,6 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         """Begins to read, with limits for what is read."""
         super().connection_made(transport)
         self.parser = BoundedProtocol(client_id=self.config["client_id"])
-
-    def data_received(self, data: bytes) -> None:
-        """Resolves the requests whose responses are complete; a large response is decoded in a thread before."""
-        super().data_received(data)
-        if not self.closed and self.parser.large is not None and not self._is_decoding:
-            self._is_decoding = True
-            self.transport.pause_reading()
-            self._client.loop.spawn(self._decode(self.parser.large))
-
-    async def _decode(self, response: ReceivedResponse) -> None:
-        try:
-            decoded = await self._client.work.run(len(response.content), response.decode)
-        except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end
-            self.close(response_failure(problem))
-            return
-        self._is_decoding = False
-        if not self.closed:
-            self.parser.accept_large(decoded)
-            self.transport.resume_reading()
-            self.transport.deliver(b"")
 
     def _maybe_throttle(self, response: Any) -> None:
         if getattr(response, "throttle_time_ms", 0) > _THROTTLE_MS:
@@ -98,19 +74,17 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
             self.config.update(await self._client.kerberos.prepared(self.transport.host, self.config))
         await super()._sasl_authenticate(loop.now() + self._client.setup_s)
 
-    def _request_timed_out(self, future: Any, sent_at: float, timeout_at: float) -> None:
-        extension_s = self._limits[future].extension_s() if future in self._limits else 0.0
-        if extension_s and not self.closed:
-            extended = partial(self._request_timed_out, future, sent_at, timeout_at + extension_s)
-            self._client.loop.net.call_later(extension_s, lambda: extended())
-        else:
+    def _request_timed_out(self, future: Any, sent_at: float, timeout_at: float, left_s: float = MOST_S) -> None:
+        loop = self._client.loop
+        longer_s = extension_s(late_s=loop.now() - timeout_at, left_s=left_s)
+        if not longer_s:
             super()._request_timed_out(future, sent_at, timeout_at)
+        elif not self.closed:
+            again = partial(self._request_timed_out, future, sent_at, timeout_at + longer_s, left_s - longer_s)
+            loop.net.call_later(longer_s, lambda: again())
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         self._client.rate_limiter.count_request()
-        future = Future() if future is None else future
-        self._limits[future] = TimeLimit(self._client.loop.net)
-        future.add_both(lambda _: self._limits.pop(future, None))
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 
@@ -125,7 +99,6 @@ class Client:
         self.setup_s = cluster.request_timeout_ms / 1000
         self.resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
         self.rate_limiter = rate_limiter
-        self.work = WorkBudget(loop)
         self.kerberos = KerberosLogins(loop, timeout_s=self.setup_s)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff = AddressBackoff(loop.now)
@@ -148,13 +121,13 @@ class Client:
         timeout_s = self.setup_s if timeout_ms is None else timeout_ms / 1000
         connection = await self._connection(source, address)
         await self.rate_limiter.acquire(self.loop)
-        response = TypedFuture[Any](connection.send_request(request, request_timeout_ms=timeout_s * 1000))
+        response = connection.send_request(request, request_timeout_ms=timeout_s * 1000)
         try:
             if connection.is_logging_in:
                 # kafka-python keeps the request until the login is complete, without a timer.
                 result = await self.loop.wait_for(response, timeout_s + _GRACE_S)
             else:
-                result = await response.get()
+                result = await response
         except kafka_errors.IncompatibleBrokerVersion as problem:
             # Nothing was sent: an older Kafka that does not support this request still answers others.
             raise classify(problem) from problem
@@ -171,9 +144,9 @@ class Client:
     def server_certificate(self, source: ObservationSource, address: Address) -> ServerCertificate | None:
         """Returns the verified certificate of this source's open connection to this address; None without TLS."""
         opened = self._connections.get((source, address))
-        if opened is None or not opened.done or opened.future.failed() or opened.future.value.closed:
+        if opened is None or not opened.succeeded() or opened.value.closed:
             return None
-        transport = opened.future.value.transport
+        transport = opened.value.transport
         return transport.certificate() if isinstance(transport, TlsTransport) else None
 
     async def presented_certificate(self, address: Address) -> ServerCertificate | None:
@@ -194,9 +167,9 @@ class Client:
     def disconnect(self, source: ObservationSource, address: Address) -> None:
         """Closes the connection of this source to this address, if one is open."""
         opened = self._connections.pop((source, address), None)
-        if opened is not None and opened.done and opened.future.succeeded():
+        if opened is not None and opened.succeeded():
             # close() without an error would wait until pending bytes are sent, and the loop may be ending.
-            opened.future.value.close(_closed_by_us())
+            opened.value.close(_closed_by_us())
 
     def close(self) -> None:
         """Closes every connection. A connection that is still being opened is closed once it is established."""
@@ -208,7 +181,7 @@ class Client:
         self._require_open()
         key = (source, address)
         existing = self._connections.get(key)
-        if existing is not None and existing.done and (existing.future.failed() or existing.future.value.closed):
+        if existing is not None and existing.is_done and (existing.failed() or existing.value.closed):
             existing = None
         if existing is None:
             if (problem := self._backoff.problem(address)) is not None:
@@ -219,7 +192,7 @@ class Client:
         self._connections[key] = existing
         if len(self._connections) > MAX_CONNECTIONS:
             self.disconnect(*next(iter(self._connections)))
-        return await existing.get()
+        return await existing
 
     async def _open(self, address: Address) -> _Connection:
         transport: Any = None
@@ -258,15 +231,8 @@ class Client:
 @contextmanager
 def short_client(cluster: ClusterConnection) -> Iterator[tuple[EventLoop, Client]]:
     """Yields an event loop and a client of its own for a few requests to a cluster."""
-    loop = EventLoop()
-    try:
-        client = Client(loop, cluster, RateLimiter())
-        try:
-            yield loop, client
-        finally:
-            client.close()
-    finally:
-        loop.close()
+    with closing(EventLoop()) as loop, closing(Client(loop, cluster, RateLimiter())) as client:
+        yield loop, client
 
 
 def _closed_by_us() -> ObservationError:

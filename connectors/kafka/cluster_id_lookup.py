@@ -13,7 +13,7 @@ from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import MOST_SPECIFIC_FIRST, error_from_code
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
-from connectors.kafka.response_limits import Port, invalid, known
+from connectors.kafka.response_limits import Port, invalid, known, known_host
 from rules.model.monitoring import ObservationSource, Reason
 
 _RETRY_S = 0.5
@@ -56,10 +56,13 @@ def parse_describe_cluster(response: Any) -> ClusterDescription:
         raise invalid("DescribeCluster: cluster_id is missing")
     if len(response.cluster_id) > _CLUSTER_ID:
         raise invalid(f"DescribeCluster: cluster_id has {len(response.cluster_id)} characters")
-    nodes = response.brokers if getattr(response, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
+    nodes = (response.brokers or ()) if getattr(response, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
     return ClusterDescription(
         cluster_id=str(response.cluster_id),
-        controllers=tuple(Address(node.host, known(Port, node.port, "DescribeCluster: port")) for node in nodes),
+        controllers=tuple(
+            Address(known_host(node.host, "DescribeCluster: host"), known(Port, node.port, "DescribeCluster: port"))
+            for node in nodes
+        ),
     )
 
 

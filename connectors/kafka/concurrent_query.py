@@ -9,9 +9,9 @@ from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 
 T = TypeVar("T")
-_MAX_AGE_S = 5.0
-"""A response that arrives after its round is used in a later round, unless it is older than this: what a node reported
-of the leader hours ago is not current."""
+_MAX_AGE_S = 15.0
+"""A response that arrives after its round is used in a later round, unless its request is older than this: what a node
+reported of the leader hours ago is not current."""
 
 
 class ConcurrentQuery(Generic[T]):
@@ -21,7 +21,6 @@ class ConcurrentQuery(Generic[T]):
         self._loop = loop
         self._send = send
         self._pending: dict[Address, tuple[TypedFuture[T], float]] = {}
-        self._done_at: dict[Address, float] = {}
 
     @property
     def pending(self) -> frozenset[Address]:
@@ -48,39 +47,28 @@ class ConcurrentQuery(Generic[T]):
         requested = tuple(dict.fromkeys(addresses))
         started = self._loop.now()
         for address in requested:
-            if address not in self._pending or self._is_outdated(address, started, since):
-                self._done_at.pop(address, None)
-                self._pending[address] = (self._loop.spawn(self._timed(address)), started)
+            future, sent_at = self._pending.get(address, (None, 0.0))
+            if future is None or (future.is_done and sent_at < max(since, started - _MAX_AGE_S)):
+                self._pending[address] = (self._loop.spawn(self._send(address)), started)
         queries = [self._pending[address] for address in requested]
 
         def is_complete() -> bool:
-            done = [(one, at) for one, at in queries if one.done]
+            done = [(one, at) for one, at in queries if one.is_done]
             return len(done) == len(queries) or any(
-                one.succeeded and at >= since and accept(one.value) for one, at in done
+                one.succeeded() and at >= since and accept(one.value) for one, at in done
             )
 
         await self._loop.wait_until(is_complete, [one for one, _ in queries], timeout_s)
         return {address: await self._result(address, since) for address in requested}
 
-    async def _timed(self, address: Address) -> T:
-        try:
-            return await self._send(address)
-        finally:
-            self._done_at[address] = self._loop.now()
-
-    def _is_outdated(self, address: Address, now: float, since: float) -> bool:
-        done_at = self._done_at.get(address)
-        return done_at is not None and (now - done_at > _MAX_AGE_S or self._pending[address][1] < since)
-
     async def _result(self, address: Address, since: float) -> "T | ObservationError":
         future, sent_at = self._pending[address]
-        if not future.done:
+        if not future.is_done:
             waited_ms = round((self._loop.now() - sent_at) * 1000)
             return ObservationError(Reason.TIMED_OUT, f"no answer after {waited_ms} ms")
         del self._pending[address]
-        self._done_at.pop(address, None)
         try:
-            answer = await future.get()
+            answer = await future
         except ObservationError as problem:
             return problem
         return answer if sent_at >= since else ObservationError(Reason.TIMED_OUT, "the answer came too late")

@@ -226,7 +226,7 @@ class KerberosLogins:
         options = {"host": host, **options}
         deadline = self._loop.now() + self._timeout_s
         try:
-            while self._last is not None and not self._last.done:
+            while self._last is not None and not self._last.is_done:
                 await self._wait(self._last, deadline)
             own = self._last = self._loop.spawn(self._loop.run_in(_start_thread, lambda: KerberosLogin(**options)))
             return {PREPARED_LOGIN: await self._loop.wait_for(own, deadline - self._loop.now())}
@@ -235,8 +235,8 @@ class KerberosLogins:
             raise _failure(f"no Kerberos ticket for {_service(options)}: {why}") from problem
 
     async def _wait(self, running: TypedFuture[KerberosLogin], deadline: float) -> None:
-        await self._loop.wait_until(lambda: running.done, (running,), deadline - self._loop.now())
-        if not running.done:
+        await self._loop.wait_until(lambda: running.is_done, (running,), deadline - self._loop.now())
+        if not running.is_done:
             raise TimeoutError
 
 

@@ -3,15 +3,13 @@
 One loop in one thread serves all clusters. Blocking work (name resolution) runs in a thread pool; coroutines await its
 result.
 
-Time limits do not count the time in which the loop did not look at its sockets: no node is to blame for it. A loop that
-has much to do, or a process that got no CPU time, reads an answer long after it arrived. A time limit for an answer
-that ends meanwhile is extended by this time, at most by MOST_S.
+A loop that has much to do, or a process that got no CPU time, reads an answer long after it arrived, and no node is to
+blame for it: a time limit for an answer that ends late is extended by the delay, at most by MOST_S altogether.
 """
 
 import heapq
-import selectors
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
@@ -21,75 +19,25 @@ from kafka.net.selector import NetworkSelector, Task, TaskState
 T = TypeVar("T")
 MOST_S: Final = 5.0
 """The most by which one time limit is extended."""
-_ORDINARY_S: Final = 0.02
-"""A turn of this length delays nothing."""
+_IN_TIME_S: Final = 0.02
+"""By so much any timer may be late."""
 _WORKERS = 4
-"""Threads that decode large responses: they share one interpreter with the loop, so more would only slow it down."""
-_WORK_SHARE: Final = 0.5
-"""Of the time, at most, for one cluster's work of a kind."""
+"""Threads that read large batches: they share one interpreter with the loop, so more would only slow it down."""
 _INLINE_BYTES: Final = 32 * 1024
 """Less is worked on in the event loop: it takes at most some milliseconds."""
-_FOREVER_S: Final = 86_400.0
 
 
-class TimedSelector(selectors.DefaultSelector):
-    """Waits for sockets, and adds up for how long nobody waited."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._delay_s = 0.0
-        self._turn_at: float | None = None
-        """When the loop began to run tasks; None while it waits."""
-
-    def delay_s(self) -> float:
-        """Returns the seconds in which nobody waited so far, the running turn included."""
-        running_s = 0.0 if self._turn_at is None else time.monotonic() - self._turn_at
-        return self._delay_s + max(0.0, running_s - _ORDINARY_S)
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Returns what has happened, after `timeout` seconds at the latest."""
-        self._delay_s, self._turn_at = self.delay_s(), None
-        waits_from = time.monotonic()
-        events = super().select(timeout)
-        self._turn_at = time.monotonic()
-        if timeout is not None:
-            # The process was stopped, or got no CPU time.
-            self._delay_s += max(0.0, self._turn_at - waits_from - timeout - _ORDINARY_S)
-        return events
+def extension_s(*, late_s: float, left_s: float) -> float:
+    """Returns by how much a time limit that ended `late_s` ago is extended, at most `left_s`; 0 if it ended in time."""
+    return 0.0 if late_s < _IN_TIME_S else min(late_s, left_s)
 
 
-class TimeLimit:
-    """A time limit that begins now, and that the delays of a loop extend."""
-
-    def __init__(self, net: "MeasuredLoop") -> None:
-        self._net = net
-        self._counted_s = net.delay_s()
-        self._left_s = MOST_S
-
-    def extension_s(self) -> float:
-        """Returns by how much the limit, which has just ended, is to be extended; 0 if it has ended for good."""
-        extension_s = min(self._net.delay_s() - self._counted_s, self._left_s)
-        if extension_s < 0.001:
-            return 0.0
-        self._counted_s += extension_s
-        self._left_s -= extension_s
-        return extension_s
-
-
-class MeasuredLoop(NetworkSelector):  # type: ignore[misc]
-    """kafka-python's event loop, which measures its delays. A cancelled timer is skipped when it is due.
+class TimerLoop(NetworkSelector):  # type: ignore[misc]
+    """kafka-python's event loop. A cancelled timer is skipped when it is due.
 
     kafka-python 3.0.12 removes it from the heap and sorts the heap again, although nearly every request's timer is
     cancelled.
     """
-
-    def __init__(self) -> None:
-        super().__init__(selector=TimedSelector)
-
-    def delay_s(self) -> float:
-        """Returns for how many seconds the loop has not looked at its sockets since it was made."""
-        delay_s: float = self._selector.delay_s()
-        return delay_s
 
     def _unschedule(self, task: Task) -> None:
         task.scheduled_at = None
@@ -115,35 +63,17 @@ def _is_due(when: float, task: Task) -> bool:
     return task.scheduled_at == when and task.state is TaskState.SCHEDULED
 
 
-class TypedFuture(Generic[T]):
-    """The result of a spawned coroutine, now or later."""
+class TypedFuture(Future, Generic[T]):  # type: ignore[misc]
+    """kafka-python's future, with the type of its result: what a spawned coroutine returns, now or later."""
 
-    def __init__(self, future: Any) -> None:
-        self.future = future
+    value: T
+    """The result. Valid only if `succeeded()`."""
+    is_done: bool
+    """True once it has a result or an exception."""
 
-    @property
-    def done(self) -> bool:
-        """True once it has a result or an exception."""
-        return bool(self.future.is_done)
-
-    @property
-    def succeeded(self) -> bool:
-        """True once it has a result."""
-        return bool(self.future.succeeded())
-
-    @property
-    def value(self) -> T:
-        """The result. Valid only if `succeeded`."""
-        result: T = self.future.value
-        return result
-
-    async def get(self) -> T:
-        """Waits for the result and returns it.
-
-        Raises:
-            BaseException: what the coroutine raised.
-        """
-        result: T = await self.future
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Waits for the result and returns it, or raises what the coroutine raised."""
+        result: T = yield from super().__await__()
         return result
 
 
@@ -151,7 +81,7 @@ class EventLoop:
     """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
     def __init__(self) -> None:
-        self.net = MeasuredLoop()
+        self.net = TimerLoop()
         self.lookups = ThreadPoolExecutor(max_workers=256, thread_name_prefix="resolve")
         """A name whose name servers do not answer occupies a thread for seconds: other clusters need more threads."""
         self.workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
@@ -164,17 +94,13 @@ class EventLoop:
         """Returns the monotonic clock in seconds."""
         return time.monotonic()
 
-    def delay_s(self) -> float:
-        """Returns for how many seconds the loop has not looked at its sockets so far."""
-        return self.net.delay_s()
-
     async def sleep(self, seconds: float) -> None:
         """Suspends the current coroutine for this long."""
         await self.net.sleep(max(0.0, seconds))
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> TypedFuture[T]:
         """Starts a coroutine; the returned future holds its result or exception."""
-        future = Future()
+        future = TypedFuture[T]()
 
         async def run() -> None:
             try:
@@ -183,12 +109,12 @@ class EventLoop:
                 future.failure(problem)
 
         self.net.call_soon(run)
-        return TypedFuture(future)
+        return future
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Runs the coroutines concurrently and returns their results in order."""
         futures = [self.spawn(one) for one in coroutines]
-        return [await future.get() for future in futures]
+        return [await future for future in futures]
 
     async def wait_for(self, future: TypedFuture[T], seconds: float) -> T:
         """Waits for a future, at most this long, and returns its result.
@@ -196,40 +122,53 @@ class EventLoop:
         Raises:
             TimeoutError: the future was not done in time; it is not cancelled.
         """
-        await self.wait_until(lambda: future.done, (future,), seconds)
-        if not future.done:
+        await self.wait_until(lambda: future.is_done, (future,), seconds)
+        if not future.is_done:
             raise TimeoutError
-        return await future.get()
+        return await future
 
     async def wait_until(
         self, condition: Callable[[], bool], futures: Iterable[TypedFuture[Any]], seconds: float
     ) -> None:
         """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long.
 
-        The time in which the loop did not look at its sockets does not count.
+        A loop that is late waits longer, by up to MOST_S.
         """
         waiter = Future()
-        limit = TimeLimit(self.net)
+        timer: Any = None
 
         def check(_: object) -> None:
             if not waiter.is_done and condition():
                 waiter.success(None)
 
-        def give_up() -> None:
+        def give_up_in(seconds: float, left_s: float) -> None:
+            nonlocal timer
+            due = self.now() + seconds
+            timer = self.net.call_later(seconds, lambda: give_up(due, left_s))
+
+        def give_up(due: float, left_s: float) -> None:
             if waiter.is_done:
                 return
-            extension_s = limit.extension_s()
-            if extension_s:
-                timers.append(self.net.call_later(extension_s, give_up))
+            longer_s = extension_s(late_s=self.now() - due, left_s=left_s)
+            if longer_s:
+                give_up_in(longer_s, left_s - longer_s)
             else:
                 waiter.success(None)
 
         for future in futures:
-            future.future.add_both(check)
+            future.add_both(check)
         check(None)
-        timers = [self.net.call_later(seconds, give_up)]
+        give_up_in(seconds, MOST_S)
         await waiter
-        self.net.cancel(timers[-1])
+        self.net.cancel(timer)
+
+    async def work_on(self, size: int, work: Callable[[], T]) -> T:
+        """Returns the result of pure work on so many bytes: in the loop if they are few, otherwise in a worker thread.
+
+        8 MiB of small records take some seconds. In a thread the interpreter lets the event loop run every few
+        milliseconds.
+        """
+        return work() if size < _INLINE_BYTES else await self.run_in(self.workers.submit, work)
 
     async def run_in(self, start: Callable[[Callable[[], None]], object], work: Callable[[], T]) -> T:
         """Runs blocking work in a thread that `start` starts or chooses, and returns its result.
@@ -288,46 +227,3 @@ class EventLoop:
         self.net.close()
         for pool in (self.lookups, self.workers):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-class WorkBudget:
-    """Runs one cluster's work of one kind, such as reading its log: one piece at a time, half of the time at most.
-
-    Large responses are decoded and redacted in Python, which takes up to some seconds for 8 MiB. In the event loop that
-    would hold up every other cluster. In a worker thread the interpreter lets the event loop run every few
-    milliseconds, and the pauses between the pieces bound what a cluster takes that always answers at once with all that
-    it may send.
-    """
-
-    def __init__(self, loop: EventLoop) -> None:
-        self._loop = loop
-        self._last: TypedFuture[Any] | None = None
-        self._not_before = 0.0
-
-    async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Runs `work` and returns its result: in the loop if `size` is small, otherwise in a worker thread.
-
-        Args:
-            size: bytes to work on.
-            work: pure, or touching nothing that the loop's thread uses meanwhile.
-
-        Raises:
-            Exception: what the work raised.
-        """
-        if size < _INLINE_BYTES:
-            return work()
-        previous = self._last
-        own = self._loop.spawn(self._after(previous, work))
-        self._last = own
-        return await own.get()
-
-    async def _after(self, previous: TypedFuture[Any] | None, work: Callable[[], T]) -> T:
-        if previous is not None and not previous.done:
-            await self._loop.wait_until(lambda: previous.done, (previous,), _FOREVER_S)
-        await self._loop.sleep(self._not_before - self._loop.now())
-        started = self._loop.now()
-        try:
-            return await self._loop.run_in(self._loop.workers.submit, work)
-        finally:
-            ended = self._loop.now()
-            self._not_before = ended + (ended - started) * (1 - _WORK_SHARE) / _WORK_SHARE

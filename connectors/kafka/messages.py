@@ -17,10 +17,11 @@ from kafka.protocol.consumer import FetchRequest
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.error_classification import error_from_code
-from connectors.kafka.response_limits import Port, invalid, known, optional
+from connectors.kafka.response_limits import Port, invalid, known, known_host, optional
 from connectors.kafka.schemas import FetchSnapshotRequest
 from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, SnapshotId
+from rules.model.membership import MOST_VOTERS
 from rules.model.monitoring import Reason
 from rules.model.quorum import Replica
 
@@ -120,7 +121,7 @@ def parse_fetch(response: Any) -> FetchResult:
             each
             for topic in response.responses or ()
             if topic.topic_id == TOPIC_ID or topic.topic == TOPIC
-            for each in topic.partitions
+            for each in topic.partitions or ()
             if each.partition_index == 0
         ),
         None,
@@ -206,7 +207,12 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     leader = optional(NodeId, partition.leader_id, "DescribeQuorum: leader_id")
     if leader is None:
         raise ObservationError(Reason.NO_LEADER, "DescribeQuorum: the node knows no leader")
-    voters = tuple(map(_replica, partition.current_voters))
+    voters = tuple(map(_replica, partition.current_voters or ()))
+    nodes = tuple(map(_node, response.nodes or ()))
+    if max(len(voters), len(nodes)) > MOST_VOTERS:
+        raise invalid(
+            f"DescribeQuorum: {len(voters)} voters and {len(nodes)} nodes, at most {MOST_VOTERS} are accepted"
+        )
     ids = Counter(voter.key.id for voter in voters)
     if len(ids) < len(voters):
         raise invalid(f"DescribeQuorum: current_voters lists node {ids.most_common(1)[0][0]} twice")
@@ -217,8 +223,8 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
         leader_epoch=known(Epoch, partition.leader_epoch, "DescribeQuorum: leader_epoch"),
         high_watermark=optional(Offset, partition.high_watermark, "DescribeQuorum: high_watermark"),
         voters=voters,
-        observers=tuple(map(_replica, partition.observers)),
-        nodes=tuple(map(_node, response.nodes or ())),
+        observers=tuple(map(_replica, partition.observers or ())),
+        nodes=nodes,
     )
 
 
@@ -233,7 +239,11 @@ def _snapshot_id(value: Any, field: str) -> SnapshotId | None:
 
 
 def _address_of(node: int | None, endpoints: Any) -> Address | None:
-    listed = (Address(one.host, known(Port, one.port, "Fetch: port")) for one in endpoints or () if one.node_id == node)
+    listed = (
+        Address(known_host(one.host, "Fetch: host"), known(Port, one.port, "Fetch: port"))
+        for one in endpoints or ()
+        if one.node_id == node
+    )
     return next((address for address in listed if address.host and address.port), None)
 
 
@@ -250,7 +260,10 @@ def _replica(row: Any) -> Replica:
 
 
 def _node(row: Any) -> NodeEndpoints:
-    endpoints = (Endpoint(listener=one.name, host=one.host, port=one.port) for one in row.listeners)
+    endpoints = (
+        Endpoint(listener=one.name or "", host=known_host(one.host, "DescribeQuorum: host"), port=one.port)
+        for one in row.listeners or ()
+    )
     return NodeEndpoints(id=known(NodeId, row.node_id, "DescribeQuorum: node_id"), endpoints=tuple(endpoints))
 
 

@@ -117,7 +117,7 @@ class Resolver:
         """
         while True:
             # At most one thread per name: a resolver that does not answer must not fill the thread pool.
-            self._lookups = {name: one for name, one in self._lookups.items() if not one.done}
+            self._lookups = {name: one for name, one in self._lookups.items() if not one.is_done}
             if (running := self._lookups.get(host)) is not None:
                 return running
             if len(self._lookups) < MAX_LOOKUPS:
@@ -129,7 +129,7 @@ class Resolver:
             await self._any_done(list(self._lookups.values()), deadline)
 
     async def _any_done(self, lookups: list[TypedFuture[tuple[str, ...]]], deadline: float) -> None:
-        await self._loop.wait_until(lambda: any(one.done for one in lookups), lookups, deadline - self._loop.now())
+        await self._loop.wait_until(lambda: any(one.is_done for one in lookups), lookups, deadline - self._loop.now())
 
 
 def _normalized(host: str) -> str:

@@ -106,19 +106,15 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             await self._net.wait_read(self._sock)
             received, problem = self._sock_recv()
             if received:
-                self.deliver(received)
+                try:
+                    self._protocol.data_received(received)
+                except Exception as failed:  # noqa: BLE001 - whatever the node sent, the connection must end, not only its reading task
+                    self.abort(error=_response_failure(failed))
             if received and problem is not None:
                 # Let the coroutine that waits for these bytes run before it learns that the stream has ended.
                 await self._net.sleep(0)
             if problem is not None and not self._closed:
                 self.abort(error=problem)
-
-    def deliver(self, received: bytes) -> None:
-        """Passes bytes to the connection, and ends it if they are not what Kafka sends."""
-        try:
-            self._protocol.data_received(received)
-        except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end, not only its reading task
-            self.abort(error=response_failure(problem))
 
     def _sock_recv(self) -> tuple[bytes, BaseException | None]:
         received: list[bytes] = []
@@ -138,7 +134,7 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
         return b"".join(received), None
 
 
-def response_failure(problem: BaseException) -> Exception:
+def _response_failure(problem: BaseException) -> Exception:
     """Returns the error of a response that cannot be used, without the bytes that the frames of its traceback hold."""
     match problem:
         case ObservationError():

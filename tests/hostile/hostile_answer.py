@@ -36,7 +36,7 @@ _BYTES = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
 _FEW = (0, 1, 2, 3, 7, 60, 100)
 _RARELY = 0.02
 _NOW_MS = 1_790_000_000_000
-_REFUSALS = (ObservationError, UndecodableError, kafka_errors.KafkaError, ValueError, struct.error, IndexError)
+_REFUSALS = (ObservationError, kafka_errors.KafkaError)
 """What the connection turns into a failed observation (`connectors.kafka.transport`, `client`)."""
 
 
@@ -165,8 +165,6 @@ class HostileAnswers:
         size = struct.pack(">i", len(content)) if self._rng.random() < 0.98 else special_number(self._rng, 4)
         try:
             received = protocol.receive_bytes(size + content)
-            if protocol.large is not None:
-                return protocol.large.decode()
         except _REFUSALS:
             return None
         return received[0][1] if received else None

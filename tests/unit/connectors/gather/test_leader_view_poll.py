@@ -179,7 +179,7 @@ def run_poll(
         running = loop.spawn(poll.run())
         deadline = loop.now() + within_s
         while not until(output) and loop.now() < deadline:
-            assert not running.done, running.future.exception
+            assert not running.is_done, running.exception
             await loop.sleep(0.005)
 
     loop.run(main)

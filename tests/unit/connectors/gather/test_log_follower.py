@@ -133,7 +133,7 @@ def follow(
         running = loop.spawn(follower.run())
         deadline = loop.now() + 8
         while not until(output) and loop.now() < deadline:
-            assert not running.done, running.future.exception
+            assert not running.is_done, running.exception
             await loop.sleep(0.005)
 
     loop.run(main)

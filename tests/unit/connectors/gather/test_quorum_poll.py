@@ -121,7 +121,7 @@ def poll(
     async def main() -> None:
         running = loop.spawn(poll.run())
         await loop.sleep(seconds)
-        assert not running.done
+        assert not running.is_done
 
     loop.run(main)
     return output, controllers

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.kafka.event_loop import MeasuredLoop
+from connectors.kafka.event_loop import TimerLoop
 
 
 @pytest.fixture
-def net() -> Iterator[MeasuredLoop]:
-    created = MeasuredLoop()
+def net() -> Iterator[TimerLoop]:
+    created = TimerLoop()
     yield created
     created.close()
 
 
-def test_timers_run_in_order_and_cancelled_ones_do_not(net: MeasuredLoop) -> None:
+def test_timers_run_in_order_and_cancelled_ones_do_not(net: TimerLoop) -> None:
     ran: list[str] = []
     timers = {
         name: net.call_later(after, lambda name=name: ran.append(name))
@@ -30,7 +30,7 @@ def test_timers_run_in_order_and_cancelled_ones_do_not(net: MeasuredLoop) -> Non
     assert ran == ["a", "c"]
 
 
-def test_rescheduled_timer_runs_once_at_its_new_time(net: MeasuredLoop) -> None:
+def test_rescheduled_timer_runs_once_at_its_new_time(net: TimerLoop) -> None:
     ran: list[float] = []
 
     async def main() -> None:
@@ -44,7 +44,7 @@ def test_rescheduled_timer_runs_once_at_its_new_time(net: MeasuredLoop) -> None:
     assert ran == [1]
 
 
-def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: MeasuredLoop) -> None:
+def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: TimerLoop) -> None:
     for _ in range(1_000):
         net.cancel(net.call_later(0.001, lambda: pytest.fail("a cancelled timer ran")))
 
@@ -55,7 +55,7 @@ def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: MeasuredLoop) -> N
     assert net.run(main) == "done"
 
 
-def test_a_closed_sockets_descriptor_can_be_used_again(net: MeasuredLoop) -> None:
+def test_a_closed_sockets_descriptor_can_be_used_again(net: TimerLoop) -> None:
     async def exchange() -> int:
         ours, theirs = socket.socketpair()
         with ours, theirs:

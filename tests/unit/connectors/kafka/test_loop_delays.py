@@ -1,4 +1,4 @@
-"""Time limits for answers: the time in which the event loop did not look at its sockets does not count."""
+"""Time limits for answers: one that ends late, because the event loop had much to do, is extended."""
 
 import socket
 import struct
@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -16,7 +14,7 @@ from connectors.kafka import event_loop
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.cluster_id_lookup import describe_cluster_request, parse_describe_cluster
 from connectors.kafka.concurrent_query import ConcurrentQuery
-from connectors.kafka.event_loop import MOST_S, EventLoop, MeasuredLoop, TimedSelector, TimeLimit
+from connectors.kafka.event_loop import MOST_S, EventLoop, extension_s
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, never_answers, read_request, send
 from tests.unit.connectors.kafka.test_client import client_of
@@ -30,40 +28,11 @@ def busy_for(seconds: float) -> None:
         pass
 
 
-def turn(selector: TimedSelector, seconds: float) -> float:
-    """Lets a turn of the loop take so long; returns by how much the delay has grown."""
-    before = selector.delay_s()
-    busy_for(seconds)
-    selector.select(0)
-    return selector.delay_s() - before
-
-
-def test_short_turns_are_no_delay() -> None:
-    selector = TimedSelector()
-    selector.select(0)
-    assert turn(selector, 0.001) == 0
-
-
-def test_long_turns_are_delays_while_they_last_and_afterwards() -> None:
-    selector = TimedSelector()
-    selector.select(0)
-    busy_for(0.1)
-    running_s = selector.delay_s()
-    assert running_s == pytest.approx(0.08, abs=0.05)
-    assert turn(selector, 0.1) == pytest.approx(0.1, abs=0.05), "the end of the same turn"
-    assert selector.delay_s() >= running_s + 0.1
-    assert turn(selector, 0.1) == pytest.approx(0.08, abs=0.05)
-
-
-def test_a_limit_is_extended_by_each_delay_once_and_by_no_more_than_the_most() -> None:
-    total_s = [7.0]
-    limit = TimeLimit(cast(MeasuredLoop, SimpleNamespace(delay_s=lambda: total_s[0])))
-    total_s[0] += 1.0
-    assert limit.extension_s() == pytest.approx(1.0)
-    assert limit.extension_s() == 0
-    total_s[0] += 80.0
-    assert limit.extension_s() == pytest.approx(MOST_S - 1.0)
-    assert limit.extension_s() == 0
+def test_a_limit_that_ended_late_is_extended_by_no_more_than_is_left() -> None:
+    assert extension_s(late_s=0.001, left_s=MOST_S) == 0
+    assert extension_s(late_s=1.0, left_s=MOST_S) == 1.0
+    assert extension_s(late_s=80.0, left_s=MOST_S - 1.0) == MOST_S - 1.0
+    assert extension_s(late_s=80.0, left_s=0.0) == 0
 
 
 class BusyLoop:
@@ -157,7 +126,7 @@ def test_the_time_limit_of_a_request_is_extended_too(loop: EventLoop, answers: b
         )
         loop.net.call_later(0.1, busy)
         try:
-            return parse_describe_cluster(await asked.get()).cluster_id
+            return parse_describe_cluster(await asked).cluster_id
         except ObservationError as problem:
             return problem.reason
 

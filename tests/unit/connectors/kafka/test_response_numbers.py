@@ -25,15 +25,20 @@ PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
 YEAR_10000_MS = 253_402_300_800_000
 
 
-def poll(*, ids: tuple[int, ...] = (1, 2), replica: dict[str, int] | None = None, **partition: int) -> None:
+def poll(
+    *, ids: tuple[int, ...] = (1, 2), replica: dict[str, int] | None = None, host: str = "c1", **partition: int
+) -> None:
     fields = {"log_end_offset": 5, "last_fetch_timestamp": 1, "last_caught_up_timestamp": 1, **(replica or {})}
     replicas = [
         QUORUM.ReplicaState(**{"replica_id": node, "replica_directory_id": UUID(int=7), **fields}) for node in ids
     ]
     numbers = {"leader_id": 1, "leader_epoch": 3, "high_watermark": 5, **partition}
     content = QUORUM(partition_index=0, error_code=0, current_voters=replicas, observers=[], **numbers)
+    listener = DescribeQuorumResponse.Node.Listener(name="CONTROLLER", host=host, port=9093)
     answer = DescribeQuorumResponse(
-        error_code=0, topics=[DescribeQuorumResponse.TopicData(topic_name="x", partitions=[content])], nodes=[]
+        error_code=0,
+        topics=[DescribeQuorumResponse.TopicData(topic_name="x", partitions=[content])],
+        nodes=[DescribeQuorumResponse.Node(node_id=1, listeners=[listener])],
     )
     parse_describe_quorum(answer, cluster_id=None, address=Address("c1", 1))
 
@@ -53,8 +58,8 @@ def piece(**numbers: int) -> None:
     parse_fetch_snapshot(FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic]))
 
 
-def cluster(*, port: int = 9093, cluster_id: str | None = "x") -> None:
-    node = DescribeClusterResponse.DescribeClusterBroker(broker_id=1, host="c1", port=port)
+def cluster(*, port: int = 9093, cluster_id: str | None = "x", host: str | None = "c1") -> None:
+    node = DescribeClusterResponse.DescribeClusterBroker(broker_id=1, host=host, port=port)
     parse_describe_cluster(
         DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id=cluster_id, brokers=[node])
     )
@@ -89,6 +94,9 @@ def cluster(*, port: int = 9093, cluster_id: str | None = "x") -> None:
         (lambda: cluster(port=70_000), "DescribeCluster: port is 70000"),
         (lambda: cluster(cluster_id=None), "DescribeCluster: cluster_id is missing"),
         (lambda: cluster(cluster_id="x" * 256), "DescribeCluster: cluster_id has 256 characters"),
+        (lambda: cluster(host=None), "DescribeCluster: host is missing"),
+        (lambda: poll(host="c" * 256), "DescribeQuorum: host is a string of 256 characters"),
+        (lambda: poll(ids=tuple(range(1_001))), "DescribeQuorum: 1001 voters and 1 nodes, at most 1000 are accepted"),
     ],
 )
 def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callable[[], None], text: str) -> None:

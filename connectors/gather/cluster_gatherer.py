@@ -39,12 +39,8 @@ class ClusterGatherer:
         start: FetchPosition,
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
-        newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
-        """Connects to nothing yet.
-
-        `newest_gap`: how often the loop did not run, and for how many seconds the last time.
-        """
+        """Connects to nothing yet."""
         self._cluster = cluster
         self._loop = loop
         self.client = Client(loop, cluster, rate_limiter)
@@ -52,13 +48,8 @@ class ClusterGatherer:
         self._nodes = NodeDirectory(
             configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
         )
-        self._writer = ObservationWriter(
-            cluster.name,
-            publisher,
-            self._nodes,
-            clock=RowClock(not_before_ms=last_observed_ms or 0),
-            newest_gap=newest_gap,
-        )
+        clock = RowClock(not_before_ms=last_observed_ms or 0)
+        self._writer = ObservationWriter(cluster.name, publisher, self._nodes, clock=clock)
         self._last_observed_ms = last_observed_ms
         self._position = start
         self._log_follower: LogFollower | None = None

@@ -266,21 +266,20 @@ class SnapshotBuffer:
         self._check(position, size, len(records))
         self._size = size
         content = self._remainder + records
-        received = position + len(records)
         end = 0
         for one in scan(content):
             match one:
                 case TornTail():
-                    self._check_torn(one, received - one.size)
+                    require_batch_size(one, "FetchSnapshot")
                     break
                 case BadBatch():
                     # Returned unchanged: the decoder quarantines it and reports it.
                     end = one.position + one.size
                 case RecordBatch():
                     end = one.end
-        if received == size and end < len(content):
+        if position + len(records) == size and end < len(content):
             raise invalid(f"FetchSnapshot: the snapshot of {size} bytes ends inside a batch")
-        self.position = received
+        self.position = position + len(records)
         self._remainder = content[end:]
         if end:
             self.pieces += 1
@@ -300,11 +299,3 @@ class SnapshotBuffer:
         else:
             return
         raise invalid(f"FetchSnapshot: {why}")
-
-    def _check_torn(self, torn: TornTail, begins: int) -> None:
-        """Checks a batch that begins at this byte of the snapshot and is not complete yet."""
-        require_batch_size(torn, "FetchSnapshot")
-        ends = begins + torn.size + (torn.missing or 0)
-        assert self._size is not None
-        if ends > self._size:
-            raise invalid(f"FetchSnapshot: a batch ends at byte {ends} of {self._size}")

@@ -41,9 +41,8 @@ _START_EVERY_S = 0.015
 """Between the starts of two clusters. Those that start together are polled together from then on, each of them late."""
 _SHUTDOWN_TIMEOUT_S = 5.0
 _YOUNG_OBJECTS: Final = 20_000
-_FIRST_COLLECTION_S: Final = 30.0
+_CONNECTED_S: Final = 30.0
 """Until all clusters are connected."""
-_COLLECTION_EVERY_S: Final = 3_600.0
 
 
 def main(stdin: BinaryIO, stdout: TextIO) -> int:
@@ -167,7 +166,6 @@ class Gatherer:
             start=start,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=stored_endpoints(self._journal.endpoints(cluster.name)),
-            newest_gap=self._heartbeat.newest_gap,
         )
 
 
@@ -198,17 +196,12 @@ def _allow_many_sockets() -> None:
 
 
 async def _exclude_long_lived_objects(loop: EventLoop) -> None:
-    """Excludes the objects that exist from garbage collection, soon after the start and then each hour.
+    """Excludes the objects that exist soon after the start from garbage collection.
 
     A request that waits for a second reaches Python's oldest generation. With 1,000 clusters that generation is then
     collected every few seconds, a million objects of which none can be freed: a third of the CPU time.
     """
     gc.set_threshold(_YOUNG_OBJECTS, 10, 10)
-    pause_s = _FIRST_COLLECTION_S
-    while True:
-        await loop.sleep(pause_s)
-        # What was excluded before and is unreachable now is collected here.
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        pause_s = _COLLECTION_EVERY_S
+    await loop.sleep(_CONNECTED_S)
+    gc.collect()
+    gc.freeze()

@@ -24,8 +24,6 @@ from connectors.store.durable_file import Synced, replace_file
 _PAGE_BYTES = resource.getpagesize()
 STALLED_S: Final = 5.0
 """A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
-INTERRUPTED_S: Final = 2.0
-"""A loop that did not run for this long did not observe: its next row reports the gap first."""
 _TURN_S: Final = 0.25
 _REMEMBERED_S: Final = 60.0
 
@@ -113,34 +111,16 @@ class LoopHeartbeat:
         self._stalls: deque[tuple[float, float]] = deque()
         self.turn_at_s = loop.now()
         """Monotonic seconds of the newest turn."""
-        self._runs = False
-        self._gap_s = 0.0
-        self._gaps = 0
 
     async def run(self) -> None:
         """Measures until cancelled."""
-        self.turn_at_s, self._runs = self._loop.now(), True
+        self.turn_at_s = self._loop.now()
         while True:
             await self._loop.sleep(_TURN_S)
-            self._turn(max(0.0, self._loop.now() - self.turn_at_s - _TURN_S))
-
-    def newest_gap(self) -> tuple[int, float]:
-        """Returns how often the loop did not run for INTERRUPTED_S, and for how long the last time.
-
-        A socket may be served before the late turn itself: a gap counts as soon as it is over.
-        """
-        late_s = self._loop.now() - self.turn_at_s - _TURN_S
-        if self._runs and late_s >= INTERRUPTED_S:
-            self._turn(late_s)
-        return self._gaps, self._gap_s
-
-    def _turn(self, late_s: float) -> None:
-        if late_s >= INTERRUPTED_S:
-            self._gaps, self._gap_s = self._gaps + 1, late_s
-        self.turn_at_s = self._loop.now()
-        self._stalls.append((self.turn_at_s, late_s))
-        while self._stalls[0][0] < self.turn_at_s - _REMEMBERED_S:
-            self._stalls.popleft()
+            before, self.turn_at_s = self.turn_at_s, self._loop.now()
+            self._stalls.append((self.turn_at_s, max(0.0, self.turn_at_s - before - _TURN_S)))
+            while self._stalls[0][0] < self.turn_at_s - _REMEMBERED_S:
+                self._stalls.popleft()
 
     @property
     def longest_stall_s(self) -> float:

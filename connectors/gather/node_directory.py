@@ -30,10 +30,9 @@ class ProbeTarget:
 
 
 T = TypeVar("T")
-MAX_NODES = 100
-"""Nodes that are contacted. Kafka's quorums have fewer than ten; a node may report any number."""
-MAX_REPORTED = 1_000
-"""Registrations and leaders that are kept: a node may report another id in each answer."""
+MAX_NODES = 40
+"""Nodes that are contacted, and registrations and leaders that are kept. Kafka's quorums have fewer than ten; a node
+may report any number in each answer, and all clusters share the threads that resolve names."""
 Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
 
 
@@ -139,7 +138,7 @@ class NodeDirectory:
         return {**dict.fromkeys(self.configured), **dict(islice(self._reported(), MAX_NODES))}
 
     def _reported(self) -> Iterator[tuple[Address, NodeId]]:
-        for node in sorted({*self._voters, *self._polled, *self._registered}):
+        for node in dict.fromkeys((*sorted(self._voters), *sorted(self._polled), *self._registered)):
             if (address := self.address_of(node)) is not None:
                 yield address, node
 
@@ -181,8 +180,9 @@ class NodeDirectory:
 
 
 def _keep(known: dict[NodeId, T], node: NodeId, value: T) -> None:
-    if node in known or len(known) < MAX_REPORTED:
-        known[node] = value
+    known[node] = value
+    if len(known) > MAX_NODES:
+        del known[next(iter(known))]
 
 
 def _same_address(one: Endpoint, other: Endpoint | None) -> bool:

@@ -29,12 +29,14 @@ from connectors.observations.observation import (
     QuorumPolled,
     to_json,
 )
-from connectors.wall_clock import RowClock
+from connectors.wall_clock import RowClock, steady_ms
 from rules.model.identifiers import Endpoint, Millis, NodeId, SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
 
 _REMEMBERED = 10_000
 """Observations whose change is noticed: a node may report other endpoints in each answer."""
+_GAP_MS: Final = 3_000
+"""The quorum poll writes a row each second, also if every request fails: a longer time without one was not observed."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
 _REGISTER_CONTROLLER: Final = 27
 
@@ -106,15 +108,14 @@ class ObservationWriter:
         nodes: NodeDirectory,
         *,
         clock: RowClock | None = None,
-        newest_gap: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
+        steady: Callable[[], int] = steady_ms,
     ) -> None:
         self._cluster = cluster
         self._publisher = publisher
         self._nodes = nodes
         self._clock = clock or RowClock()
-        self._newest_gap = newest_gap
-        self._gaps = 0
-        """The gaps that were written."""
+        self._steady = steady
+        self._written_at_ms: int | None = None
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
 
@@ -206,10 +207,9 @@ class ObservationWriter:
 
     def _now_ms(self) -> Millis:
         """Returns the time of the next row. A gap before it, and a clock that was set forward, are written first."""
-        gaps, lasted_s = self._newest_gap()
-        if gaps != self._gaps:
-            self._gaps = gaps
-            self.write_gap(f"no observations for {round(1000 * lasted_s)} ms: the gatherer did not run")
+        before, self._written_at_ms = self._written_at_ms, self._steady()
+        if before is not None and (lasted_ms := self._written_at_ms - before) >= _GAP_MS:
+            self.write_gap(f"no observations for {lasted_ms} ms: the gatherer did not run")
         now_ms = self._clock.read()
         jump_ms = self._clock.take_jump_ms()
         if jump_ms:

@@ -24,8 +24,6 @@ from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, presented_certificate, secure
 from rules.model.monitoring import ObservationSource, Reason, ServerCertificate
 
-_THROTTLE_MS = 1_000
-"""Kafka's longest throttle time, the length of its quota window (quota.window.size.seconds)."""
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2, "GSSAPI": 4}
 """SaslHandshake and one round of SaslAuthenticate, with GSSAPI three; SCRAM takes two."""
 _GRACE_S = 1.0
@@ -56,11 +54,6 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         """Begins to read, with limits for what is read."""
         super().connection_made(transport)
         self.parser = BoundedProtocol(client_id=self.config["client_id"])
-
-    def _maybe_throttle(self, response: Any) -> None:
-        if getattr(response, "throttle_time_ms", 0) > _THROTTLE_MS:
-            response.throttle_time_ms = _THROTTLE_MS
-        super()._maybe_throttle(response)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         # Acquired here and not together with ApiVersions: otherwise paused nodes that resume would all receive a

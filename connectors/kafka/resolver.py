@@ -18,8 +18,6 @@ from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]
-MAX_LOOKUPS = 32
-"""Of one cluster at once: all clusters share the threads, and a node may report any number of names."""
 _NAME_NOT_FOUND = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
@@ -101,35 +99,16 @@ class Resolver:
             return (override,)
         if self._hosts_file is not None and (listed := read_hosts(self._hosts_file, host)):
             return listed
-        deadline = self._loop.now() + self._timeout_s
+        # At most one thread per name: a resolver that does not answer must not fill the thread pool.
+        self._lookups = {name: one for name, one in self._lookups.items() if not one.is_done}
+        if host not in self._lookups:
+            lookup = self._loop.run_in(self._loop.lookups.submit, lambda: self._dns(host))
+            self._lookups[host] = self._loop.spawn(lookup)
         try:
-            lookup = await self._lookup(host, deadline)
-            return await self._loop.wait_for(lookup, deadline - self._loop.now())
+            return await self._loop.wait_for(self._lookups[host], self._timeout_s)
         except TimeoutError as problem:
             detail = f"{host}: no answer from the resolver within {self._timeout_s:g} s"
             raise ObservationError(Reason.RESOLVER_FAILED, detail) from problem
-
-    async def _lookup(self, host: str, deadline: float) -> TypedFuture[tuple[str, ...]]:
-        """Starts a lookup, once fewer than `MAX_LOOKUPS` run; returns the running one if there is one.
-
-        Raises:
-            TimeoutError: the deadline passed before.
-        """
-        while True:
-            # At most one thread per name: a resolver that does not answer must not fill the thread pool.
-            self._lookups = {name: one for name, one in self._lookups.items() if not one.is_done}
-            if (running := self._lookups.get(host)) is not None:
-                return running
-            if len(self._lookups) < MAX_LOOKUPS:
-                started = self._loop.spawn(self._loop.run_in(self._loop.lookups.submit, lambda: self._dns(host)))
-                self._lookups[host] = started
-                return started
-            if self._loop.now() >= deadline:
-                raise TimeoutError
-            await self._any_done(list(self._lookups.values()), deadline)
-
-    async def _any_done(self, lookups: list[TypedFuture[tuple[str, ...]]], deadline: float) -> None:
-        await self._loop.wait_until(lambda: any(one.is_done for one in lookups), lookups, deadline - self._loop.now())
 
 
 def _normalized(host: str) -> str:

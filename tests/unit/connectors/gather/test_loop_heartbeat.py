@@ -32,28 +32,6 @@ def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_ti
     loop.run(main)
 
 
-def test_gap_counts_as_soon_as_it_is_over(simulated_time_loop: EventLoop) -> None:
-    loop = simulated_time_loop
-    heartbeat = LoopHeartbeat(loop)
-
-    async def main() -> None:
-        block(loop, 9)
-        assert heartbeat.newest_gap() == (0, 0.0), "it has not started"
-        loop.spawn(heartbeat.run())
-        await loop.sleep(10)
-        block(loop, 1.9)
-        assert heartbeat.newest_gap() == (0, 0.0)
-        await loop.sleep(1)
-        block(loop, 7)
-        gaps, lasted_s = heartbeat.newest_gap()
-        assert gaps == 1
-        assert 6.7 < lasted_s <= 7
-        await loop.sleep(1)
-        assert heartbeat.newest_gap() == (1, lasted_s), "the late turn is not a second gap"
-
-    loop.run(main)
-
-
 def block(loop: EventLoop, seconds: float) -> None:
     """Lets the simulated time pass while the loop serves nobody, as work in the loop does."""
     selectors.DefaultSelector.select(loop.net._selector, seconds)

@@ -343,18 +343,16 @@ def test_clock_that_is_corrected_after_it_was_set_back_is_no_step_of_the_rows(
 
 
 def test_gap_is_written_before_the_first_row_after_it(publisher: RecordedRows) -> None:
-    gaps = [(0, 0.0), *[(1, 7.25)] * 9]
+    times_ms = [1_000, 2_100, 9_350, 9_350, 10_000]
     nodes = NodeDirectory(configured=(), cluster_id=None)
-    writer = ObservationWriter("a", publisher, nodes, newest_gap=lambda: gaps.pop(0))  # type: ignore[arg-type]
-    writer.write_poll(polled())
-    writer.write_poll(polled())
-    writer.write_poll(polled())
+    writer = ObservationWriter("a", publisher, nodes, steady=lambda: times_ms.pop(0))  # type: ignore[arg-type]
+    for _ in range(4):
+        writer.write_poll(polled())
 
     kinds = [row.kind for row, _ in publisher.rows]
-    assert kinds == [
-        *(ObservationKind.QUORUM, ObservationKind.FAILED, ObservationKind.QUORUM, ObservationKind.QUORUM),
-    ]
-    gap = from_json(publisher.rows[1][0].payload)
+    quorum, failure = ObservationKind.QUORUM, ObservationKind.FAILED
+    assert kinds == [quorum, quorum, failure, quorum, quorum]
+    gap = from_json(publisher.rows[2][0].payload)
     assert isinstance(gap, ObservationFailed)
     assert gap.reason is Reason.INTERRUPTED
     assert gap.detail == "no observations for 7250 ms: the gatherer did not run"

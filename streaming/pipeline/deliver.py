@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -40,8 +40,9 @@ log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
 _REFRESH_S: Final = 10.0
-_UNRECORDED_S: Final = 30.0
-"""How long a standby job waits for the active one to record the alerts of a batch."""
+_UNRECORDED_S: Final = 60.0
+"""How long a standby job keeps its transitions: the active one may end before it has recorded the same. Longer than a
+takeover."""
 _T = TypeVar("_T")
 
 
@@ -70,7 +71,8 @@ class Deliver:
         self._delivery = self.open_delivery() if self.role is None else None
         """None while another job notifies."""
         self._differences = LedgerDifferences(self._status)
-        self._waits_since: float | None = None
+        self._found: list[tuple[float, Alert]] = []
+        """A standby's own transitions of the last `_UNRECORDED_S` seconds, with the time at which it found each."""
         self._reported = False
         """A store that does not answer was reported."""
         self._lock = threading.Lock()
@@ -81,15 +83,6 @@ class Deliver:
     def notifies(self) -> bool:
         """Whether this job records alerts and calls the sinks."""
         return self._delivery is not None and (self.role is None or self.role.is_active)
-
-    @property
-    def waits_ms(self) -> int:
-        """For how long a batch of a standby job has waited until the active one records its alerts.
-
-        The active one may observe nothing any more: the standby is ahead of it by this time.
-        """
-        since = self._waits_since
-        return 0 if since is None else round((time.monotonic() - since) * 1_000)
 
     def set_sinks(self, sinks: Sequence[Sink]) -> None:
         """Replaces the sinks of a delivery that is open.
@@ -134,51 +127,41 @@ class Deliver:
             then()
 
     def _send(self, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
-        """Records and sends alerts; a standby job waits until the active one has recorded them."""
-        try:
-            report = self._sent(alerts, now_ms) if self.role is None else self._sent_as(self.role, alerts, now_ms)
-        finally:
-            self._waits_since = None
+        report = self._sent(alerts, now_ms) if self.role is None else self._sent_as(self.role, alerts, now_ms)
         self.store.put_delivery(report, self.ledger.history, at_ms=now_ms)
         return report
 
     def _sent_as(self, role: ActiveRole, alerts: Sequence[Alert], now_ms: Millis) -> DeliveryReport:
-        until = time.monotonic() + _UNRECORDED_S
+        """Records and sends alerts; a standby keeps them, and a job that cannot ask the store waits for it."""
+        nothing = DeliveryReport(recorded=1, sinks={})
         while True:
             try:
                 if role.is_active:
-                    return self._sent(alerts, now_ms)
+                    report = self._sent([*(alert for _, alert in self._found), *alerts], now_ms)
+                    self._found = []
+                    return report
             except LeaseLostError as problem:
                 log.warning("%s", problem)
             if role.is_standby:
-                self._delivery = None
-                # The other job reports on itself; what this one has found is found again when it notifies.
-                alerts = [each for each in alerts if each.cluster_id != JOB_CLUSTER_ID]
-            missing = self._missing(alerts)
-            if missing and role.is_standby and time.monotonic() >= until:
-                # The active job has another state or configuration: it may never record the same.
-                missing = ()
-            if missing is not None and not missing:
-                return DeliveryReport(recorded=1, sinks={})
-            self._waits_since = self._waits_since or time.monotonic()
+                self._keep(alerts)
+                return nothing
+            if not alerts:
+                return nothing
+            self._report_waiting("the store does not answer")
             if self.wait(_RETRY_S):
                 raise StoreError("the job stops before its newest alerts are in the store")
 
-    def _missing(self, alerts: Sequence[Alert]) -> Sequence[Alert] | None:
-        """Returns the alerts that no job has recorded; None if the store does not answer."""
-        if not alerts and time.monotonic() < self._refresh_at:
-            return ()
-        self._refresh_at = time.monotonic() + _REFRESH_S
-        try:
-            self.ledger.refresh()
-        except UnavailableStoreError as problem:
-            if not alerts:
-                return ()
-            self._report_waiting(problem)
-            return None
-        self._reported = False
-        recorded = {alert.key for alert in self.ledger.history()}
-        return [each for each in continued(alerts, self.ledger.newest, every_rule=True) if each.key not in recorded]
+    def _keep(self, alerts: Sequence[Alert]) -> None:
+        now = time.monotonic()
+        self._delivery = None
+        # The other job reports on itself; what this one has found of itself is found again when it notifies.
+        found = [(now, each) for each in alerts if each.cluster_id != JOB_CLUSTER_ID]
+        self._found = [*(one for one in self._found if now - one[0] < _UNRECORDED_S), *found]
+        if now >= self._refresh_at:
+            # For the page of this job.
+            self._refresh_at = now + _REFRESH_S
+            with suppress(UnavailableStoreError):
+                self.ledger.refresh()
 
     def _opened(self) -> Dispatcher:
         self.ledger.refresh()
@@ -194,8 +177,8 @@ class Deliver:
         return self._stored(lambda: delivery.deliver(self._changes(alerts, now_ms), now_ms=now_ms))
 
     def _changes(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
-        """Returns the transitions to record in a ledger that another job may have written."""
-        # It may have the same alerts with another beginning.
+        """Returns the transitions to record in a ledger that another job may have written: it may have the same
+        alerts with another beginning."""
         own = continued(alerts, self.ledger.newest, every_rule=True)
         return [*own, *self._differences.due(self.ledger, now_ms, besides={one.fingerprint for one in alerts})]
 
@@ -221,7 +204,7 @@ class Deliver:
                 self._reported = False
                 return done
 
-    def _report_waiting(self, problem: UnavailableStoreError) -> None:
+    def _report_waiting(self, problem: UnavailableStoreError | str) -> None:
         if not self._reported:
             log.warning("%s; batches wait for it, nothing is lost", problem)
         self._reported = True

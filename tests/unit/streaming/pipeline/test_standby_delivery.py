@@ -1,7 +1,6 @@
 """What a standby job does with its alerts: nothing is lost and nothing sent twice, whoever recorded them."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,77 +110,45 @@ def at(seconds: int) -> Millis:
 FIRED, RESOLVED = ("epoch-churn", "firing"), ("epoch-churn", "resolved")
 
 
-def test_a_standby_commits_what_the_active_job_has_recorded_and_sends_nothing(active: Job, standby: Job) -> None:
-    active.deliver.send([firing()])
-    standby.deliver.send([firing()])
-    assert (active.sent(), standby.sent(), standby.deliver.notifies) == ([FIRED], [], False)
-
-
-def test_how_long_a_standby_waits_is_known_meanwhile(standby: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, waits = [1_000.0], []
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-
-    def wait() -> bool:
-        waits.append(standby.deliver.waits_ms)
-        now[0] += 10
-        return False
-
-    standby.while_it_waits = wait
-    standby.deliver.send([firing()])
-    assert (waits, standby.deliver.waits_ms) == ([0, 10_000, 20_000], 0)
-
-
-def test_a_standby_waits_for_the_active_job_before_it_commits(active: Job, standby: Job) -> None:
-    waits = []
-
-    def active_job_is_later() -> bool:
-        waits.append(1)
-        if len(waits) == 2:
-            active.deliver.send([firing()])
-        return False
-
-    standby.while_it_waits = active_job_is_later
-    standby.deliver.send([firing()])
-    assert (len(waits), active.sent(), standby.sent()) == (2, [FIRED], [])
-
-
-def test_a_standby_that_becomes_active_while_it_waits_sends_what_the_other_job_did_not_record(standby: Job) -> None:
-    def active_job_ends() -> bool:
-        standby.role.becomes_active()
-        return False
-
-    standby.while_it_waits = active_job_ends
-    standby.deliver.send([firing()])
-    assert (standby.sent(), standby.deliver.notifies) == ([FIRED], True)
-
-
-def test_a_standby_that_becomes_active_while_it_waits_keeps_what_was_refused(standby: Job, tmp_path: Path) -> None:
-    def active_job_ends() -> bool:
-        standby.role.becomes_active()
-        return False
-
-    standby.while_it_waits = active_job_ends
+def test_a_standby_sends_nothing_and_keeps_no_quarantine(active: Job, standby: Job, tmp_path: Path) -> None:
     alert_row = row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(firing()).decode())
     standby.deliver(Batch(row(*refused("prod")), alert_row), 0)  # type: ignore[arg-type]
-    assert (standby.sent(), len(quarantine_of(job_database(tmp_path)).items())) == ([FIRED], 1)
+    active.deliver.send([firing()])
+    assert (active.sent(), standby.sent(), standby.deliver.notifies) == ([FIRED], [], False)
+    assert quarantine_of(job_database(tmp_path)).items() == {}
 
 
-def test_an_alert_that_the_active_job_never_records_is_sent_after_a_takeover(
+@pytest.mark.parametrize(
+    ("recorded", "sent"), [([], [FIRED, RESOLVED]), ([firing()], [RESOLVED]), ([firing(), resolved()], [])]
+)
+def test_a_standby_that_takes_over_sends_what_it_has_found_and_the_active_job_did_not_record(
+    active: Job, standby: Job, recorded: list[Alert], sent: list[tuple[str, str]]
+) -> None:
+    """Also an alert that ended before the takeover: the state yields each transition once."""
+    standby.deliver.send([firing(), resolved()])
+    active.deliver.send(recorded)
+    standby.role.becomes_active()
+    standby.deliver.send([])
+    standby.deliver.send([])
+    assert (standby.sent(), standby.deliver.notifies) == (sent, True)
+
+
+def test_what_was_found_long_before_a_takeover_is_sent_only_if_it_is_still_found(
     standby: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliver, "_UNRECORDED_S", 0.0)
     found = FindingStatus(rule="epoch-churn", subject="quorum", severity=Severity.CRITICAL, summary="It still churns.")
     status = replace(NO_OBSERVATION, cluster=firing().cluster, now_ms=at(30), findings=(found,))
+    ended = replace(firing(), subject="other")
     rows = (
-        row(OutputKind.ALERT, firing().cluster, "f", ALERT.dump_json(firing()).decode()),
+        *(row(OutputKind.ALERT, each.cluster, "f", ALERT.dump_json(each).decode()) for each in (firing(), ended)),
         row(OutputKind.STATUS, firing().cluster, "", to_bytes(status).decode()),
     )
     standby.deliver(Batch(*rows), 0)  # type: ignore[arg-type]
-    assert standby.sent() == []
+    standby.deliver.send([])
     standby.role.becomes_active()
     standby.deliver.send([])
-    standby.deliver.send([])
-    assert standby.sent() == [FIRED]
+    assert [each.subject for each in standby.sink.transitions] == ["quorum"]
 
 
 def test_alerts_of_another_state_continue_those_in_the_ledger(active: Job, standby: Job) -> None:
@@ -224,7 +191,6 @@ def test_transitions_of_one_millisecond_are_all_recorded(active: Job) -> None:
 def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(active: Job) -> None:
     active.deliver.send([])
     active.role.is_unsure()
-    store_is_down(active)
     active.deliver.send([])
     active.while_it_waits = lambda: True
     with pytest.raises(StoreError, match="the job stops before its newest alerts are in the store"):
@@ -239,32 +205,19 @@ def test_a_job_that_cannot_ask_the_store_waits_with_alerts_and_goes_on_without(a
     assert active.sent() == [FIRED]
 
 
-def store_is_down(job: Job) -> None:
-    def unavailable() -> None:
-        raise UnavailableStoreError("the store does not answer")
-
-    job.ledger.refresh = unavailable  # type: ignore[method-assign]
-
-
 def test_a_job_that_lost_the_lease_in_a_batch_leaves_the_alert_to_the_other_job(
     active: Job, standby: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     active.deliver.send([])
 
     def lost(*_: object) -> None:
-        active.role = FakeRole()
-        active.deliver.role = active.role
+        active.role.becomes_standby()
         standby.role.becomes_active()
         raise LeaseLostError("another job notifies now")
 
     monkeypatch.setattr(active.ledger, "record", lost)
-
-    def other_job_records() -> bool:
-        standby.deliver.send([firing()])
-        return False
-
-    active.while_it_waits = other_job_records
     active.deliver.send([firing()])
+    standby.deliver.send([firing()])
     assert (active.sent(), standby.sent()) == ([], [FIRED])
 
 

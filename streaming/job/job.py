@@ -91,7 +91,6 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
             created(database, stop, say)
         start_up = prepare(config, checkpoint, may_wait=file is not None)
         logging_setup.log_to(checkpoint.logs)
-        stack.enter_context(logging_setup.rotated_child_logs(checkpoint.logs))
         if file is not None and start_up.unavailable:
             file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
         job = Job(start_up, checkpoint, created(database, stop, say), stop, stack)
@@ -151,6 +150,7 @@ def _run_until_stopped(job: "Job", stop: SignalFlag, file: ConfigFile | None) ->
         try:
             job.query.wait(1)
             job.send_own_alerts()
+            logging_setup.rotate_child_logs(job.checkpoint.logs)
             if file is not None:
                 file.poll(job.change)
         except JobError:
@@ -177,7 +177,7 @@ class Job:
         Raises:
             UsageError: the gatherer or the ledger cannot be opened.
         """
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._sinks = start_up.sinks
         self._configured, self._spec = start_up.spec, start_up.identified
         self.config = start_up.config
@@ -239,7 +239,7 @@ class Job:
 
     def _job_report(self) -> JobReport:
         fail = self._delivery is not None and self._delivery.people_not_reached
-        return JobReport(evaluated_ms=self._observed_ms + self.deliver.waits_ms, sinks_fail=fail)
+        return JobReport(evaluated_ms=self._observed_ms, sinks_fail=fail)
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
@@ -269,8 +269,8 @@ class Job:
     def daily_audit(self) -> DailyAudit:
         """Returns the scheduler of audits; of several jobs with one store, one audits."""
         return DailyAudit(
-            self._checkpoint.folder,
-            source=lambda: audit_source(self.config, self._checkpoint),
+            self.checkpoint.folder,
+            source=lambda: audit_source(self.config, self.checkpoint),
             results=self._audits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             every_s=lambda: self.config.audit_every if self.deliver.notifies else 0,
@@ -279,7 +279,7 @@ class Job:
     def early_evaluation(self) -> EarlyEvaluation:
         """Returns the evaluation that runs until Spark is up."""
         self._early = EarlyEvaluation(
-            JournalReader(self._checkpoint.journal),
+            JournalReader(self.checkpoint.journal),
             self._spec.settings,
             ledger=self.ledger,
             store=self.store,
@@ -295,11 +295,11 @@ class Job:
 
     def past_states(self) -> PastStates:
         """Returns the past states in the journal; where a relay gathers, there is none."""
-        return PastStates(self._checkpoint.journal, lambda name: self._spec.settings.get(name))
+        return PastStates(self.checkpoint.journal, lambda name: self._spec.settings.get(name))
 
     def sources(self, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
         """Returns what /metrics reads."""
-        checkpoint = self._checkpoint
+        checkpoint = self.checkpoint
         return JobSources(
             store=self.store,
             batch_stats=self.batch_stats,
@@ -312,7 +312,8 @@ class Job:
             stats=checkpoint.logs / "gather-stats.json",
             heartbeats=lambda: heartbeat.counts,
             notifies=lambda: self.deliver.notifies,
-            config=file,
+            config_refused=lambda: None if file is None else file.error is not None,
+            config_loaded_at_ms=lambda: None if file is None else file.loaded_at_ms,
         )
 
     def start_query(self, spark: SparkSession) -> None:
@@ -321,8 +322,8 @@ class Job:
         Raises:
             JobError: Spark does not start it.
         """
-        record_spark_uri(spark, self._checkpoint)
-        self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
+        record_spark_uri(spark, self.checkpoint)
+        self.query = Query(spark, self.checkpoint, self.deliver, query_topic(self.config, self.checkpoint))
         self._start_step()
 
     def _start_step(self) -> None:
@@ -330,7 +331,7 @@ class Job:
         # The early evaluation may be recording an alert.
         with self.deliver.between_batches():
             initial = initial_states(settings, self.ledger.history(), self.ledger.firing(), now_ms=wall_ms())
-        folder = self._checkpoint.pages
+        folder = self.checkpoint.pages
         self.query.start(Step(settings, initial=initial, spark_folder=folder, shared=self._shared))
 
     def change(self, config: Config) -> Sequence[str]:
@@ -343,17 +344,17 @@ class Job:
         before = self.config
         refuse_fixed(before, config)
         configured = JobSpec.of(config)
-        recorded = self._checkpoint.cluster_ids()
+        recorded = self.checkpoint.cluster_ids()
         if config.source == GATHERER:
             changed = [each for each in configured.clusters if each not in self._configured.clusters]
             answered = identify_clusters(changed, recorded, identify)
         else:
-            answered = identify_in_topics(config, self._checkpoint)
+            answered = identify_in_topics(config, self.checkpoint)
         answered.require_all()
         sinks = open_sinks(config, self._sinks)
         self.deliver.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
-        ids = record_ids(self._checkpoint, recorded, answered)
+        ids = record_ids(self.checkpoint, recorded, answered)
         self.config, self._configured, self._sinks = config, configured, sinks
         self.store.set_clusters([section.name for section in config.watched])
         self._restart_with(configured.with_ids(ids))
@@ -371,13 +372,13 @@ class Job:
             except (UsageError, ProcessEndedError) as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
-            self.query.topic = query_topic(self.config, self._checkpoint)
+            self.query.topic = query_topic(self.config, self.checkpoint)
             self._start_step()
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if self.config.source != GATHERER:
             return RelayedInput()
-        at = self._checkpoint
+        at = self.checkpoint
         gatherer = GathererProcess(self._spec.clusters, journal=at.journal, logs=at.logs)
         gatherer.start()
         return gatherer

@@ -16,54 +16,69 @@ def answers(cluster_id: str) -> Identify:
     return lambda cluster, timeout_s: cluster_id
 
 
-def does_not_answer(cluster: ClusterConnection, timeout_s: float) -> str:
-    raise ObservationError(Reason.UNRESOLVABLE, "c1 does not resolve")
+def fails(reason: Reason, detail: str = "") -> Identify:
+    def failing(cluster: ClusterConnection, timeout_s: float) -> str:
+        raise ObservationError(reason, detail)
+
+    return failing
 
 
-def test_a_new_checkpoint_takes_the_id_that_the_cluster_answers() -> None:
-    assert identify_clusters([PROD], {}, answers("MkU3OEVBNTcwNTJENDM2Qg")).require_all() == {
-        "prod": "MkU3OEVBNTcwNTJENDM2Qg"
-    }
+DOES_NOT_ANSWER = fails(Reason.UNRESOLVABLE, "c1 does not resolve")
+OLD = fails(Reason.UNSUPPORTED, "the node does not support this request")
 
 
-def test_a_recorded_cluster_that_answers_with_its_id_is_accepted() -> None:
-    assert identify_clusters([PROD], {"prod": "A"}, answers("A")).require_all() == {"prod": "A"}
+@pytest.mark.parametrize(
+    ("cluster", "recorded", "identify"),
+    [
+        (PROD, {}, answers("A")),
+        (PROD, {"prod": "A"}, answers("A")),
+        (PROD, {"prod": "A"}, DOES_NOT_ANSWER),
+        (PROD, {"prod": "A"}, OLD),
+        (replace(PROD, cluster_id="A"), {}, DOES_NOT_ANSWER),
+    ],
+    ids=["new", "known", "known and down", "known and old", "new disk, configured and down"],
+)
+def test_a_cluster_has_the_id_that_it_answers_or_that_is_known(
+    cluster: ClusterConnection, recorded: dict[str, str], identify: Identify
+) -> None:
+    assert identify_clusters([cluster], recorded, identify).require_all() == {"prod": "A"}
 
 
-def test_a_recorded_cluster_that_does_not_answer_is_monitored() -> None:
-    assert identify_clusters([PROD], {"prod": "A"}, does_not_answer).require_all() == {"prod": "A"}
-
-
-def test_a_new_cluster_that_does_not_answer_is_refused_with_the_reason() -> None:
-    with pytest.raises(
-        UsageError, match=r"cluster prod: none of c1:9093 could be queried \(c1 does not resolve\) and .*no recorded"
-    ):
-        identify_clusters([PROD], {}, does_not_answer).require_all()
-
-
-def test_a_configured_cluster_id_is_enough_where_the_disk_is_new_and_the_cluster_is_down() -> None:
-    configured = replace(PROD, cluster_id="A")
-
-    identified = identify_clusters([configured], {}, does_not_answer)
-
-    assert identified.require_all() == {"prod": "A"}
-    assert identified.confirmed == {}, "a wrong one can still be corrected"
-    assert identify_clusters([configured], {}, answers("A")).confirmed == {"prod": "A"}
-    assert identify_clusters([configured], {"prod": "A"}, does_not_answer).confirmed == {"prod": "A"}
+@pytest.mark.parametrize(
+    ("reason", "detail", "sentence"),
+    [
+        (
+            Reason.UNRESOLVABLE,
+            "c1 does not resolve",
+            r"none of c1:9093 could be queried \(c1 does not resolve\) and .*reco",
+        ),
+        (
+            Reason.UNSUPPORTED,
+            "",
+            r"no controller before Kafka 3\.7 can\): set cluster_id in a --config file; .* meta\.pro",
+        ),
+        (Reason.DENIED, "DescribeCluster needs ALTER", "set cluster_id"),
+        (Reason.NOT_AUTHENTICATED, "rejected the login", r"\(rejected the login\).*; correct the login [^;]*\)$"),
+        (Reason.TLS_FAILED, "has expired", r"\(has expired\).*; correct the TLS settings [^;]*\)$"),
+        (Reason.TIMED_OUT, "the node did not answer in time", "check the addresses"),
+    ],
+)
+def test_a_new_cluster_without_an_id_is_refused_with_the_reason_and_its_fix(
+    reason: Reason, detail: str, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        identify_clusters([PROD], {}, fails(reason, detail)).require_all()
 
 
 @pytest.mark.parametrize("reason", [Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED])
 def test_a_cluster_that_answers_and_refuses_the_login_is_not_down(reason: Reason) -> None:
-    def refuses(cluster: ClusterConnection, timeout_s: float) -> str:
-        raise ObservationError(reason, "refused")
-
     with pytest.raises(UsageError, match=r"could be queried \(refused\) .*; correct the [^;]*\)$"):
-        identify_clusters([replace(PROD, cluster_id="A")], {}, refuses).require_all()
+        identify_clusters([replace(PROD, cluster_id="A")], {}, fails(reason, "refused")).require_all()
 
 
 def test_of_several_clusters_only_the_unavailable_one_is_left_out() -> None:
     def one_does_not_answer(cluster: ClusterConnection, timeout_s: float) -> str:
-        return "A" if cluster is PROD else does_not_answer(cluster, timeout_s)
+        return "A" if cluster is PROD else DOES_NOT_ANSWER(cluster, timeout_s)
 
     new = ClusterConnection(name="new", bootstrap=(("n1", 9093),))
     identified = identify_clusters([new, PROD], {}, one_does_not_answer)
@@ -82,18 +97,6 @@ def test_of_several_clusters_one_that_another_cluster_answers_for_does_not_stop_
         identify_clusters([again, PROD], {"again": "OLD", "prod": "A"}, answers("B"))
 
 
-def test_a_controller_too_old_to_name_its_cluster_id_needs_it_configured() -> None:
-    def is_old(cluster: ClusterConnection, timeout_s: float) -> str:
-        raise ObservationError(Reason.UNSUPPORTED, "the node does not support this request")
-
-    assert identify_clusters([PROD], {"prod": "A"}, is_old).require_all() == {"prod": "A"}
-    with pytest.raises(
-        UsageError,
-        match=r"no controller before Kafka 3\.7 can\): set cluster_id in a --config file; .* meta\.properties$",
-    ):
-        identify_clusters([PROD], {}, is_old).require_all()
-
-
 @pytest.mark.kip("D034")
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
@@ -103,38 +106,16 @@ def test_another_cluster_at_the_same_address_is_refused() -> None:
 @pytest.mark.kip("D034")
 @pytest.mark.parametrize("recorded", [{}, {"prod": "A"}])
 def test_another_cluster_than_the_configured_one_is_refused(recorded: dict[str, str]) -> None:
-    def is_of_another_cluster(cluster: ClusterConnection, timeout_s: float) -> str:
-        raise ObservationError(Reason.WRONG_CLUSTER, "c1 belongs to cluster B")
+    other = fails(Reason.WRONG_CLUSTER, "c1 belongs to cluster B")
 
     with pytest.raises(UsageError, match=r"c1:9093 is not cluster A \(.*to cluster B\); nothing was changed"):
-        identify_clusters([replace(PROD, cluster_id="A")], recorded, is_of_another_cluster)
-
-
-@pytest.mark.parametrize(
-    ("reason", "detail", "fix"),
-    [
-        (Reason.DENIED, "DescribeCluster needs ALTER", "set cluster_id"),
-        (Reason.NOT_AUTHENTICATED, "the node rejected the login", "the node rejected the login.*correct the login"),
-        (
-            Reason.TLS_FAILED,
-            "the node's certificate has expired",
-            "the node's certificate has expired.*correct the TLS settings",
-        ),
-        (Reason.TIMED_OUT, "the node did not answer in time", "check the addresses"),
-    ],
-)
-def test_each_reason_is_named_with_its_fix(reason: Reason, detail: str, fix: str) -> None:
-    def fails(cluster: ClusterConnection, timeout_s: float) -> str:
-        raise ObservationError(reason, detail)
-
-    with pytest.raises(UsageError, match=fix):
-        identify_clusters([PROD], {}, fails).require_all()
+        identify_clusters([replace(PROD, cluster_id="A")], recorded, other)
 
 
 def test_the_ids_of_clusters_that_are_not_configured_now_stay_recorded(tmp_path: Path) -> None:
     checkpoint = Checkpoint(folder=tmp_path)
-    answered = ClusterIds(ids={"prod": "A", "new": "B"}, unavailable={}, unconfirmed=frozenset({"new"}))
-    assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A", "new": "B"}
+    answered = ClusterIds(ids={"prod": "A"}, unavailable={})
+    assert record_ids(checkpoint, {"former": "C"}, answered) == {"former": "C", "prod": "A"}
     assert Checkpoint(folder=tmp_path).cluster_ids() == {"former": "C", "prod": "A"}
 
 

@@ -1,7 +1,6 @@
 """What a job reports to the jobs that share its store."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from connectors.delivery.delivery_report import DeliveryReport
@@ -22,7 +21,7 @@ NOW = 1_795_150_862_345
 def evaluating() -> Any:
     """Returns a job that has what a batch and a report need."""
     job: Any = object.__new__(Job)
-    job.batch_stats, job.deliver = BatchStats(firing=lambda: ()), SimpleNamespace(waits_ms=0)
+    job.batch_stats = BatchStats(firing=lambda: ())
     job._own, job._lag, job._evaluated_ms, job._observed_ms = OwnAlerts(()), JobLag(), 0, 0
     return job
 

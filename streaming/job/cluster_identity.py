@@ -8,15 +8,13 @@ answers is not observed, and must not stop the others' job.
 """
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from connectors.errors import ObservationError, UsageError
 from connectors.kafka.cluster_connection import ClusterConnection
-from connectors.kafka.cluster_id_lookup import identify, repeated_ids
+from connectors.kafka.cluster_id_lookup import repeated_ids
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 from streaming.pipeline.checkpoint import Checkpoint
@@ -27,8 +25,6 @@ log = logging.getLogger(__name__)
 IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
 """Seconds for a cluster whose id is recorded: its answer only confirms the id, so the job should not wait long."""
-RETRY_S = 30.0
-"""Seconds between two questions to clusters that did not answer (`late_clusters`)."""
 
 _FIX = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password, token or keytab)",
@@ -56,22 +52,11 @@ class ClusterIds:
     """As answered now, or as recorded in the checkpoint."""
     unavailable: Mapping[str, UnavailableClusterError]
     """Clusters without an id, each with the error that names the reason."""
-    unconfirmed: frozenset[str] = frozenset()
-    """New clusters whose id is only configured: no node has answered with it, so the checkpoint does not record it."""
     source: CheckpointSource | None = None
     """Where the job begins in the relays' topics; None where it gathers itself."""
 
-    @property
-    def confirmed(self) -> Mapping[str, str]:
-        """The ids that the checkpoint may record."""
-        return {name: cluster_id for name, cluster_id in self.ids.items() if name not in self.unconfirmed}
-
     def require_all(self) -> Mapping[str, str]:
-        """Returns the ids when every cluster has one.
-
-        Raises:
-            UnavailableClusterError: of the first cluster without an id.
-        """
+        """Returns the ids; raises the error of the first cluster without one."""
         for problem in self.unavailable.values():
             raise problem
         return self.ids
@@ -88,13 +73,11 @@ def identify_clusters(
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
-    ids, unavailable, unconfirmed = dict[str, str](), dict[str, UnavailableClusterError](), set[str]()
+    ids, unavailable = dict[str, str](), dict[str, UnavailableClusterError]()
     others: list[OtherClusterError] = []
     for cluster, answer in zip(clusters, answers, strict=True):
         try:
             ids[cluster.name] = _cluster_id(cluster, recorded.get(cluster.name), answer)
-            if cluster.name not in recorded and isinstance(answer, ObservationError):
-                unconfirmed.add(cluster.name)
         except UnavailableClusterError as problem:
             unavailable[cluster.name] = problem
         except OtherClusterError as problem:
@@ -104,7 +87,7 @@ def identify_clusters(
             ids[cluster.name] = recorded[cluster.name]
     for other in others:
         log.warning("%s. The other clusters are monitored; give a cluster that was created again another name", other)
-    return ClusterIds(ids=ids, unavailable=unavailable, unconfirmed=frozenset(unconfirmed))
+    return ClusterIds(ids=ids, unavailable=unavailable)
 
 
 def _ask(cluster: ClusterConnection, identify: Identify, *, known: bool) -> str | ObservationError:
@@ -156,28 +139,6 @@ def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | 
             return answer
 
 
-@contextmanager
-def late_clusters(clusters: Sequence[ClusterConnection]) -> Iterator[threading.Event]:
-    """Asks clusters that did not answer for their ids, while entered; yields the event that one has answered."""
-    stopping, answered = threading.Event(), threading.Event()
-
-    def ask() -> None:
-        while not answered.is_set() and not stopping.wait(RETRY_S):
-            try:
-                if identify_clusters(clusters, {}, identify).ids:
-                    answered.set()
-            except UsageError as problem:
-                log.warning("%s", problem)
-
-    if clusters:
-        threading.Thread(target=ask, name="late clusters", daemon=True).start()
-    try:
-        yield answered
-    finally:
-        # The thread is not joined: a request may take seconds to time out, and it changes nothing.
-        stopping.set()
-
-
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
     """Writes the source, and the ids, those of clusters that are no longer configured included; returns the ids.
 
@@ -191,5 +152,6 @@ def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: Clust
         )
     if answered.source is not None:
         record_source(checkpoint, answered.source)
-    checkpoint.record_cluster_ids({**recorded, **answered.confirmed})
-    return {**recorded, **answered.ids}
+    ids = {**recorded, **answered.ids}
+    checkpoint.record_cluster_ids(ids)
+    return ids

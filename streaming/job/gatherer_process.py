@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 from connectors.errors import JournalError, KraftwatchError, ProcessEndedError, UsageError
 from connectors.gather.gatherer_input import (
@@ -109,25 +108,19 @@ class GathererProcess:
 
         Never blocks. A lost request has no effect: the next regular poll follows within a second.
         """
-        with self._pipes:
-            process = self._ready
-            if process is None or self._requested.get(cluster) == (process.pid, due_ms):
-                return
-            assert process.stdin is not None
-            self._requested[cluster] = (process.pid, due_ms)
-            with contextlib.suppress(OSError):
-                # A full pipe takes nothing: POSIX writes a line shorter than PIPE_BUF completely or not at all.
-                process.stdin.write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
+        if self.pid is not None and self._requested.get(cluster) != (self.pid, due_ms):
+            self._requested[cluster] = (self.pid, due_ms)
+            self._write(message_to_line(PollRequest(cluster=cluster, at_ms=due_ms)))
 
     def record(self, cluster: str, audited: ObservationsAudited) -> None:
         """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""
-        with self._pipes:
-            process = self._ready
-            if process is None:
-                return
-            assert process.stdin is not None
-            with contextlib.suppress(OSError):
-                process.stdin.write(audit_line(cluster, audited))
+        self._write(audit_line(cluster, audited))
+
+    def _write(self, line: bytes) -> None:
+        with self._pipes, contextlib.suppress(OSError):
+            if self._ready is not None and self._ready.stdin is not None:
+                # A full pipe takes nothing: POSIX writes a line shorter than PIPE_BUF completely or not at all.
+                self._ready.stdin.write(line)
 
     def stop(self) -> None:
         """Closes the gatherer's stdin and waits for its exit; kills it after 5 s."""
@@ -161,7 +154,8 @@ class GathererProcess:
         threading.Thread(target=_write_settings, args=(process, self._settings), daemon=True).start()
         assert process.stdout is not None
         # A process that exits at once prints the reason as its first line, or in its log.
-        status = _first_line(process.stdout)
+        answers, _, _ = select.select([process.stdout], [], [], READY_S)
+        status = process.stdout.readline().decode(errors="replace").strip() if answers else ""
         if status != "ready":
             process.kill()
             process.wait()
@@ -264,12 +258,3 @@ def _write_settings(process: subprocess.Popen[bytes], settings: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):
         while left:
             left = left[process.stdin.write(left) :]
-
-
-def _first_line(stream: IO[bytes]) -> str:
-    """Returns the gatherer's first line; empty when it printed none within READY_S seconds or closed its stdout."""
-    lines: list[bytes] = []
-    reader = threading.Thread(target=lambda: lines.append(stream.readline()), daemon=True)
-    reader.start()
-    reader.join(READY_S)
-    return lines[0].decode(errors="replace").strip() if lines else ""

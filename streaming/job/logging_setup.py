@@ -2,10 +2,9 @@
 
 import contextlib
 import logging
+import os
 import shutil
 import sys
-import threading
-from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from connectors.sinks.evidence_format import visible
 
 BYTES_MAX = 5_000_000
 """Size in bytes at which a log is rotated; one or two older files are kept beside it."""
-_INTERVAL_S = 60.0
 _CHILD_LOGS = ("spark.err", "gather.log")
 """stderr of Java, of Spark's Python workers and of the gatherer: each process writes through its own descriptor."""
 
@@ -46,38 +44,15 @@ class _TerminalFormatter(logging.Formatter):
         return visible(super().format(record), keep="\n")
 
 
-@contextlib.contextmanager
-def rotated_child_logs(folder: Path, *, bytes_max: int = BYTES_MAX, every_s: float = _INTERVAL_S) -> Iterator[None]:
-    """Rotates, while entered, the logs that child processes write through their stderr.
+def rotate_child_logs(folder: Path) -> None:
+    """Rotates the logs that child processes write through their stderr, if they are too large; to be called in a loop.
 
     Those processes keep the file open, so it cannot be renamed: its content is copied to `NAME.1` and the file is
     truncated. The processes append, so they continue at its beginning.
-
-    Args:
-        folder: where the logs are.
-        bytes_max: size in bytes from which a log is rotated.
-        every_s: seconds between two checks of the sizes.
     """
-    stopping = threading.Event()
-
-    def run() -> None:
-        while not stopping.wait(every_s):
-            for name in _CHILD_LOGS:
-                with contextlib.suppress(OSError):
-                    _rotate(folder / name, bytes_max)
-
-    thread = threading.Thread(target=run, name="child log rotation", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-
-
-def _rotate(file: Path, bytes_max: int) -> None:
-    if not file.exists() or file.stat().st_size < bytes_max:
-        return
-    shutil.copyfile(file, file.with_name(file.name + ".1"))
-    with file.open("r+b") as text:
-        text.truncate(0)
+    for name in _CHILD_LOGS:
+        file = folder / name
+        with contextlib.suppress(OSError):
+            if file.stat().st_size >= BYTES_MAX:
+                shutil.copyfile(file, file.with_name(file.name + ".1"))
+                os.truncate(file, 0)

@@ -13,7 +13,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
-from streaming.job.cluster_identity import identify_clusters, late_clusters, record_ids
+from streaming.job.cluster_identity import identify_clusters, record_ids
 from streaming.job.gatherer_process import GathererProcess
 from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
 from streaming.pipeline.checkpoint import Checkpoint
@@ -72,36 +72,26 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         stack.enter_context(folder.held())
         wanted = CheckpointSource(kind=RELAY, relay=_new_name())
         source = require_source(folder, wanted)
-        # The file of an older tree has no name, and two relays without one would count as one.
-        source = source if source.relay else wanted
         folder.check_observations()
-        logs_to_files = False
+        clusters = _identified(config, folder)
+        record_source(folder, source)
+        logging_setup.log_to(folder.logs)
+        relay = Relay(section, folder, clusters, source.relay)
+        stack.callback(relay.stop)
+        if config.listen is not None:
+            address, access = host_port(config.listen), config.page_access()
+            stack.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
+        stack.enter_context(relay.restate)
+        say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
+        for name, cluster in clusters.items():
+            say(f"  {name}: cluster id {cluster.cluster_id}")
         while not stop.is_set():
-            clusters, late = _identified(config, folder)
-            record_source(folder, source)
-            if not logs_to_files:
-                logging_setup.log_to(folder.logs)
-                stack.enter_context(logging_setup.rotated_child_logs(folder.logs))
-                logs_to_files = True
-            with ExitStack() as running:
-                relay = Relay(section, folder, clusters, source.relay)
-                running.callback(relay.stop)
-                if config.listen is not None:
-                    address, access = host_port(config.listen), config.page_access()
-                    running.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
-                running.enter_context(relay.restate)
-                say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
-                for name, cluster in clusters.items():
-                    say(f"  {name}: cluster id {cluster.cluster_id}")
-                answered = running.enter_context(late_clusters(late))
-                while not stop.is_set() and not answered.is_set():
-                    relay.run_once()
+            relay.run_once()
+            logging_setup.rotate_child_logs(folder.logs)
 
 
-def _identified(
-    config: Config, folder: Checkpoint
-) -> tuple[Mapping[str, ClusterConnection], Sequence[ClusterConnection]]:
-    """Returns the clusters with their ids, and the new ones that do not answer yet.
+def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConnection]:
+    """Returns the clusters with their ids, without new ones that do not answer.
 
     The folder records the ids: a restart needs no answer of a cluster. A new folder needs one of each.
 
@@ -114,10 +104,9 @@ def _identified(
     if not (recorded and answered.ids):
         answered.require_all()
     for problem in answered.unavailable.values():
-        log.warning("%s; the other clusters are relayed", problem)
+        log.warning("%s; the other clusters are relayed: restart the relay when it answers", problem)
     ids = record_ids(folder, recorded, answered)
-    available = {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters if each.name in answered.ids}
-    return available, [each for each in clusters if each.name in answered.unavailable]
+    return {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters if each.name in answered.ids}
 
 
 class Relay:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from prometheus_client import Histogram
 
@@ -39,54 +39,44 @@ class DeliveredBatch:
         return max((each for each in seen if each is not None), default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchTotals:
-    """The counts after one batch."""
-
-    batches: int = 0
-    quarantined: Mapping[str, int] = field(default_factory=dict)
-    """By cluster, since the job started."""
-    sinks: Mapping[str, SinkResult] = field(default_factory=dict)
-    """Of the newest delivery, by sink."""
-    notifications: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    """By sink and outcome, since the job started."""
-    firing: Sequence[Alert] | None = None
-    """After the newest batch or alert of the job itself; None before the first one."""
-    rates: Mapping[str, Rates] = field(default_factory=dict)
-    """By cluster."""
-
-
 class BatchStats:
-    """Written by the thread that delivers, read by any thread: attributes are replaced, never changed."""
+    """The counts since the job started.
+
+    Written by the thread that delivers, read by any thread: attributes are replaced, never changed.
+    """
 
     def __init__(self, *, firing: Callable[[], Sequence[Alert]]) -> None:
         """`firing` is called at the end of each batch, in the thread that delivers: the ledger belongs to it."""
         self._firing = firing
-        self.totals = BatchTotals()
-        """The counts up to now."""
+        self.batches = 0
+        self.quarantined: Mapping[str, int] = Counter()
+        """By cluster."""
+        self.sinks: Mapping[str, SinkResult] = {}
+        """Of the newest delivery, by sink."""
+        self.notifications: Mapping[tuple[str, ...], int] = {}
+        """By sink and outcome."""
+        self.firing: Sequence[Alert] | None = None
+        """After the newest batch or alert of the job itself; None before the first one."""
+        self.rates: Mapping[str, Rates] = {}
+        """By cluster."""
         self.durations = Histogram(BATCH_DURATION, DURATION_HELP, buckets=_BUCKETS, registry=None)
 
     def add(self, batch: DeliveredBatch) -> None:
         """Adds a batch that was delivered."""
-        before = self.totals
-        rates = dict(before.rates)
+        rates = dict(self.rates)
         for status in batch.statuses:
             rates.setdefault(status.cluster, Rates()).add(status)
-        notifications = Counter(before.notifications)
+        notifications = Counter(self.notifications)
         for sink, result in batch.report.sinks.items():
             notifications[sink, "delivered"] += result.delivered
             notifications[sink, "retry"] += result.retry
             notifications[sink, "rejected"] += result.rejected
-        self.totals = BatchTotals(
-            batches=before.batches + 1,
-            quarantined=Counter(before.quarantined) + Counter(batch.quarantined),
-            sinks=batch.report.sinks,
-            notifications=notifications,
-            firing=self._firing(),
-            rates=rates,
-        )
+        self.batches += 1
+        self.quarantined = Counter(self.quarantined) + Counter(batch.quarantined)
+        self.sinks, self.notifications, self.rates = batch.report.sinks, notifications, rates
+        self.note_firing()
         self.durations.observe(batch.took_s)
 
     def note_firing(self) -> None:
         """Notes which alerts fire after one of the job itself: while relays are silent no batch comes."""
-        self.totals = replace(self.totals, firing=self._firing())
+        self.firing = self._firing()

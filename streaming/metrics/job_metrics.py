@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from flask import Blueprint
 from prometheus_client import CollectorRegistry, disable_created_metrics
@@ -19,7 +19,7 @@ from connectors.store.audit_results import AuditResults, ContractResult
 from connectors.store.collection import Collection
 from connectors.wall_clock import wall_ms
 from rules.finding import Severity
-from streaming.metrics.batch_stats import BatchStats, BatchTotals
+from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.metric_spec import CLUSTER, ClusterSample, MetricSpec, Values, add_endpoint, family, registry
 from streaming.metrics.quorum_metrics import KIP_METRICS, QUORUM_METRICS
@@ -30,18 +30,6 @@ from streaming.status.status_store import StatusStore
 T = TypeVar("T")
 STATS_MAX_AGE_MS = 10_000
 """The gatherer writes its statistics each second: older ones are of a gatherer that no longer runs."""
-
-
-class ConfigState(Protocol):
-    """The state of the configuration file (`streaming.config.reload.ConfigFile`)."""
-
-    @property
-    def error(self) -> str | None:
-        """Why the newest version is rejected; None where it is in effect."""
-
-    @property
-    def loaded_at_ms(self) -> int:
-        """When the version in effect was read, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +52,10 @@ class JobSources:
     """Counts of the dead-man heartbeat; None where none is configured."""
     notifies: Callable[[], bool] = lambda: True
     """Whether this job notifies; False while another job that shares its store does."""
-    config: ConfigState | None = None
-    """None where command line options alone configure the job."""
+    config_refused: Callable[[], bool | None] = lambda: None
+    """Whether the newest configuration file is rejected; None where command line options alone configure the job."""
+    config_loaded_at_ms: Callable[[], int | None] = lambda: None
+    """When the version in effect was read, by the wall clock."""
     wall_ms: Callable[[], int] = wall_ms
 
 
@@ -74,7 +64,6 @@ class JobSample:
     """The job at one scrape."""
 
     sources: JobSources
-    totals: BatchTotals
     now_ms: int
     gatherer_stats: WrittenStats | None
     """None where the gatherer wrote none in the last 10 s."""
@@ -87,7 +76,6 @@ class JobSample:
         now_ms = sources.wall_ms()
         return JobSample(
             sources=sources,
-            totals=sources.batch_stats.totals,
             now_ms=now_ms,
             gatherer_stats=_gatherer_stats(sources.stats, now_ms),
             audited=_stored(sources.audits.newest),
@@ -126,19 +114,17 @@ def _stored(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _config_refused(job: JobSample) -> Values:
-    config = job.sources.config
-    return None if config is None else config.error is not None
-
-
 def _config_loaded(job: JobSample) -> Values:
-    config = job.sources.config
-    return None if config is None else config.loaded_at_ms / 1000
+    loaded_at_ms = job.sources.config_loaded_at_ms()
+    return None if loaded_at_ms is None else loaded_at_ms / 1000
 
 
 def _quarantined(job: JobSample) -> Values:
     # A message of a relay's topic that is no row has no cluster: it counts for its partition of the topic.
-    return {(name,): job.totals.quarantined.get(name, 0) for name in {*job.statuses, *job.totals.quarantined}}
+    return {
+        (name,): job.sources.batch_stats.quarantined.get(name, 0)
+        for name in {*job.statuses, *job.sources.batch_stats.quarantined}
+    }
 
 
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
@@ -152,10 +138,10 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "config_refused",
         "1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
-        _config_refused,
+        lambda job: job.sources.config_refused(),
     ),
     MetricSpec("config_loaded_timestamp_seconds", "When the configuration in effect was read.", _config_loaded),
-    MetricSpec("batches_total", "Micro-batches that were delivered.", lambda job: job.totals.batches),
+    MetricSpec("batches_total", "Micro-batches that were delivered.", lambda job: job.sources.batch_stats.batches),
     MetricSpec("journal_bytes", "Size of the journal on the disk.", lambda job: _bytes(job.sources.journal)),
     MetricSpec(
         "quarantined_total",
@@ -191,19 +177,19 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
 
 
 def _of_sinks(name: str) -> Callable[[JobSample], Values]:
-    return lambda job: {(sink,): getattr(result, name) for sink, result in job.totals.sinks.items()}
+    return lambda job: {(sink,): getattr(result, name) for sink, result in job.sources.batch_stats.sinks.items()}
 
 
 def _alerts_firing(job: JobSample) -> Values:
     """Every severity of every evaluated cluster, so that 0 is exported."""
-    if job.totals.firing is None:
+    if job.sources.batch_stats.firing is None:
         return None
-    counts = Counter((alert.cluster, alert.severity.value) for alert in job.totals.firing)
+    counts = Counter((alert.cluster, alert.severity.value) for alert in job.sources.batch_stats.firing)
     return {(name, severity.value): counts[name, severity.value] for name in job.statuses for severity in Severity}
 
 
 def _rules_firing(job: JobSample) -> Values:
-    alerts = job.totals.firing or ()
+    alerts = job.sources.batch_stats.firing or ()
     return Counter(
         (one.cluster, one.rule, one.severity.value) for one in alerts if one.cluster in job.sources.store.names
     )
@@ -242,14 +228,14 @@ NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         "sink_failing",
         "1 while deliveries to the sink fail.",
-        lambda job: {(sink,): result.failing is not None for sink, result in job.totals.sinks.items()},
+        lambda job: {(sink,): result.failing is not None for sink, result in job.sources.batch_stats.sinks.items()},
         ("sink",),
     ),
     MetricSpec(
         "sink_notifications_total",
         "Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected (sent "
         "again as a minimal document).",
-        lambda job: job.totals.notifications,
+        lambda job: job.sources.batch_stats.notifications,
         ("sink", "outcome"),
     ),
     MetricSpec(
@@ -371,7 +357,7 @@ def job_registry(sources: JobSources) -> CollectorRegistry:
     def collect() -> Iterator[Metric]:
         job, store = JobSample.of(sources), sources.store
         clusters = [
-            ([name], ClusterSample(status=newest.status, rates=job.totals.rates.get(name, Rates())))
+            ([name], ClusterSample(status=newest.status, rates=job.sources.batch_stats.rates.get(name, Rates())))
             for name in store.names
             if (newest := store.newest(name)) is not None and job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
         ]

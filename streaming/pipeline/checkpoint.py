@@ -271,11 +271,6 @@ class Checkpoint:
         if self.uri is not None:
             return
         existing, planned = self.spark_files.partitions, self.spark_files.planned_partitions
-        if existing is None and planned is not None and planned != configured:
-            raise UsageError(
-                f"pipeline.partitions is {configured}, but the first batch in checkpoint {self.folder} was planned for "
-                f"{planned}: start the job with {planned}, and change the number after the first batch"
-            )
         if existing is not None and planned is not None and existing != planned:
             raise UsageError(
                 f"checkpoint {self.folder}: the change from {existing} to {planned} partitions was interrupted: run "

@@ -26,8 +26,6 @@ from streaming.pipeline.schema import PACKED, PACKED_ARROW, REFUSED, pack
 
 LOG_APPEND_TIME = 1
 """`timestampType` of a message whose time the broker has set."""
-_ROWS_AT_ONCE = 1_000
-_BYTES_AT_ONCE = 4 * 1024 * 1024
 
 REDACTION: Mapping[str, str] = {
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
@@ -192,31 +190,19 @@ class MessageReader:
         begin_task()
         newest: dict[str, int] = {}
         for batch in batches:
-            for rows, refused in self._chunks(batch, newest):
-                if rows:
-                    yield pack(rows)
-                if refused:
-                    yield pa.RecordBatch.from_pylist(refused, schema=PACKED_ARROW)
-
-    def _chunks(
-        self, batch: pa.RecordBatch, newest: dict[str, int]
-    ) -> Iterator[tuple[Sequence[Observation], list[dict[str, Any]]]]:
-        rows: list[Observation] = []
-        refused: list[dict[str, Any]] = []
-        size = 0
-        for message in batch.to_pylist():
-            try:
-                row = self._row(message, newest)
-            except UndecodableError as problem:
-                refused.append(self._refused(message, problem))
-                continue
-            if row is not None:
-                rows.append(row)
-                size += len(row.payload)
-            if len(rows) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield rows, []
-                rows, size = [], 0
-        yield rows, refused
+            rows: list[Observation] = []
+            refused: list[dict[str, Any]] = []
+            for message in batch.to_pylist():
+                try:
+                    row = self._row(message, newest)
+                except UndecodableError as problem:
+                    refused.append(self._refused(message, problem))
+                else:
+                    rows += [] if row is None else [row]
+            if rows:
+                yield pack(rows)
+            if refused:
+                yield pa.RecordBatch.from_pylist(refused, schema=PACKED_ARROW)
 
     def _row(self, message: Mapping[str, Any], newest: dict[str, int]) -> Observation | None:
         headers = [(each["key"], each["value"]) for each in message["headers"] or ()]

@@ -19,7 +19,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import TopicSource
 from streaming.pipeline.schema import OUTPUT, STATE
-from streaming.pipeline.source import JournalSource, rows_per_batch
+from streaming.pipeline.source import JournalSource
 from streaming.pipeline.step import Step
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ def start(
     spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
 ) -> StreamingQuery:
     """Starts the pipeline: source -> step -> deliver."""
-    rows = _journal_rows(spark, checkpoint, step) if topic is None else topic.observations(spark)
+    rows = _journal_rows(spark, checkpoint) if topic is None else topic.observations(spark)
     output = rows.groupBy("group").applyInPandasWithState(step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout)
     return (
         output.writeStream.foreachBatch(_released_after(deliver))
@@ -188,10 +188,9 @@ def has_offsets(spark: SparkSession, uri: str) -> bool:
         raise UsageError(f"checkpoint {uri}: Spark cannot read it: {error_cause(problem)}") from None
 
 
-def _journal_rows(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:
+def _journal_rows(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
     spark.dataSource.register(JournalSource)
-    reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
-    return reader.option("rows", str(rows_per_batch(step.clusters))).load()
+    return spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
 
 
 def stop_ignoring_errors(stop: Callable[[], None]) -> None:

@@ -21,23 +21,15 @@ from streaming.pipeline.schema import OBSERVATION, PACKED, pack
 
 WAIT_S = 10.0
 """Seconds that `latestOffset` waits for new rows at most. Each cluster adds at least one row a second."""
-ROWS_PER_BATCH = 2_000
-"""Most observation rows in one micro-batch: a backlog is processed in bounded batches."""
-_ROWS_PER_CLUSTER = 12
-"""A batch costs something for each cluster, whatever its rows, and for each executor: a large job that is behind
-catches up with several seconds of each cluster at once."""
-_MOST_ROWS_PER_BATCH = 16_000
+ROWS_PER_BATCH = 8_000
+"""Most observation rows in one micro-batch: a backlog is processed in bounded batches. A batch costs something for each
+cluster, whatever its rows, so it must hold several seconds of a thousand clusters."""
 BYTES_PER_BATCH = 16 * 1024 * 1024
 """Most payload bytes in one micro-batch, unless one row alone is larger: rows travel in the task, which Spark refuses
 above 128 MiB (again after every restart), and decoded rows are many times larger."""
 
 OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
 ToArrow: TypeAlias = Callable[[Sequence[Observation]], pa.RecordBatch]
-
-
-def rows_per_batch(clusters: int) -> int:
-    """Returns the most rows of one micro-batch in a job with so many clusters: those of several seconds."""
-    return min(max(ROWS_PER_BATCH, _ROWS_PER_CLUSTER * clusters), _MOST_ROWS_PER_BATCH)
 
 
 def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
@@ -50,7 +42,7 @@ def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
 class JournalSource(DataSource):
     """The journal of a job: packed observations in recorded order.
 
-    Options: `path`, the journal's folder on the driver's machine; `rows`, the most rows of a micro-batch.
+    Option: `path`, the journal's folder on the driver's machine.
     """
 
     options: MutableMapping[str, str]
@@ -67,36 +59,25 @@ class JournalSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
         """Returns a reader that holds only the path, because Spark pickles it to the planner."""
-        return JournalStreamReader(Path(self.options["path"]), rows=int(self.options["rows"]), to_arrow=pack)
+        return JournalStreamReader(Path(self.options["path"]), to_arrow=pack)
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        commits: bool = True,
-        rows: int = ROWS_PER_BATCH,
-        to_arrow: ToArrow = observations_to_arrow,
-    ) -> None:
+    def __init__(self, path: Path, *, commits: bool = True, to_arrow: ToArrow = observations_to_arrow) -> None:
         """Takes the journal's folder: nothing is opened yet.
 
         Args:
             path: the folder.
             commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
-            rows: the most rows of a batch.
             to_arrow: makes an Arrow batch of rows, with the schema of the source.
         """
-        self._rows = rows
         self._to_arrow = to_arrow
         self._commits = commits
         self._target: int | None = None
         """With the trigger AvailableNow: the sequence at which the query ends."""
         self._journal = JournalReader(path)
-        self._planned: tuple[int, list[Observation]] | None = None
-        """First sequence and rows of the newest planned batch: they were read to find its end."""
 
     def initialOffset(self) -> dict[str, str | int]:
         """Returns the offset of the row from which on a new state can be built."""
@@ -104,7 +85,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
-        return ReadMaxRows(self._rows)
+        return ReadMaxRows(ROWS_PER_BATCH)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Makes the query end at the rows that are published now."""
@@ -117,20 +98,13 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = journal.wait_beyond(begin, WAIT_S) if self._target is None else max(begin, self._target)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
-        rows = list(_bounded(journal.read(begin, end)))
-        self._planned = (begin, rows)
-        return {"journal": journal.journal_id, "sequence": begin + len(rows)}
+        rows = sum(1 for _ in _bounded(journal.read(begin, end)))
+        return {"journal": journal.journal_id, "sequence": begin + rows}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
         """Returns the rows as one partition, an Arrow IPC stream: they only pass through the task that reads it."""
         journal = self._checked(start)
-        begin, until = int(start["sequence"]), int(end["sequence"])
-        # Released here: Spark pickles this reader to the executors with every batch.
-        planned, self._planned = self._planned, None
-        if planned is not None and (planned[0], planned[0] + len(planned[1])) == (begin, until):
-            rows = planned[1]
-        else:
-            rows = list(journal.read(begin, until))
+        rows = list(journal.read(int(start["sequence"]), int(end["sequence"])))
         return [InputPartition(_arrow_stream(self._to_arrow(rows)))] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

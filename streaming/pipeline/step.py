@@ -89,11 +89,6 @@ class Step:
         # Spark unpickles the step for each task.
         self._task_began = False
 
-    @property
-    def clusters(self) -> int:
-        """How many clusters it is made for."""
-        return len(self._clusters)
-
     def __call__(self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """Applies one micro-batch of a group of clusters, or of refused messages; yields rows of `schema.OUTPUT`."""
         if not self._task_began:

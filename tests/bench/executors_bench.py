@@ -23,7 +23,7 @@ from streaming.config.root import SHUFFLE_PARTITIONS
 from streaming.pipeline import query
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver
-from streaming.pipeline.source import rows_per_batch
+from streaming.pipeline.source import ROWS_PER_BATCH
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
 from tests.bench.job_cost import cpu_s
@@ -62,7 +62,7 @@ def measured(clusters: int, executors: int) -> dict[str, Any]:
     names = cluster_names(clusters)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-executors-", ignore_cleanup_errors=True) as folder:
         checkpoint = Checkpoint(folder=Path(folder) / "checkpoint")
-        seconds_of_batch = rows_per_batch(clusters) / write_rows(checkpoint, names)
+        seconds_of_batch = ROWS_PER_BATCH / write_rows(checkpoint, names)
         with standalone_cluster(Path(folder) / "spark", workers=executors) as master:
             settings = {SHUFFLE_PARTITIONS: str(executors), "spark.executor.memory": "700m"}
             spark = start_spark(master=master, logs=checkpoint.logs, settings=settings)
@@ -87,7 +87,7 @@ def write_rows(checkpoint: Checkpoint, names: list[str]) -> int:
     checkpoint.folder.mkdir()
     with JournalWriter(checkpoint.journal) as journal:
         second, written, rows = 0, 0, []
-        while written < (_WARM_UP + _MEASURED) * rows_per_batch(len(names)):
+        while written < (_WARM_UP + _MEASURED) * ROWS_PER_BATCH:
             rows = [row for name in names for row in quiet_second(name, second)]
             journal.append(rows)
             journal.publish()

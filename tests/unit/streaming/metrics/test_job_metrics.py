@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from connectors.delivery.delivery_report import SinkResult
-from connectors.errors import UnavailableStoreError, UsageError
+from connectors.errors import UnavailableStoreError
 from connectors.gather.gatherer_stats import LoopCounts, WrittenStats, write_stats
 from connectors.store.audit_results import ContractResult
 from connectors.store.collection import quarantine_of
@@ -21,8 +21,6 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
-from streaming.config import Config
-from streaming.config.reload import ConfigFile
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import CLUSTER_METRICS, JOB_METRICS, OWN_METRICS, job_registry, metrics
 from streaming.metrics.metric_spec import MetricSpec, family
@@ -224,22 +222,12 @@ def test_heartbeats_are_counted(tmp_path: Path) -> None:
 
 
 def test_refused_configuration_is_exported_and_absent_without_a_file(tmp_path: Path) -> None:
-    def broken() -> Config:
-        raise UsageError("clusters: a list is wanted")
-
-    path = tmp_path / "kraftwatch.yaml"
-    path.write_text("clusters: []")
-    file = ConfigFile(path, broken)
     running = MetricsFixture(tmp_path)
     assert reader(running.samples())("config_refused") is None
 
-    running.sources = replace(running.sources, config=file)
-    assert reader(running.samples())("config_refused") == 0
-    path.write_text("clusters: nothing")
-    for _ in range(2):
-        file.poll(lambda _: ())
-    assert reader(running.samples())("config_refused") == 1
-    assert reader(running.samples())("config_loaded_timestamp_seconds") == file.loaded_at_ms / 1000
+    running.sources = replace(running.sources, config_refused=lambda: True, config_loaded_at_ms=lambda: NOW)
+    read = reader(running.samples())
+    assert (read("config_refused"), read("config_loaded_timestamp_seconds")) == (1, NOW / 1000)
 
 
 def test_batch_durations_are_a_histogram(tmp_path: Path) -> None:

@@ -221,14 +221,6 @@ def test_rows_of_a_relay_that_was_replaced_are_skipped() -> None:
     assert [sequence for _, sequence, _ in found] == [12, 5_000, 5_001]
 
 
-def test_large_batches_are_read_in_pieces() -> None:
-    batch = kafka_batch(*(message(number) for number in range(11, 2_511)))
-    read = MessageReader({"prod": RelayedCluster(topic="observations", cluster_id="id", baseline=10)})
-    pieces = list(read(iter([batch])))
-
-    assert [len(piece) for piece in pieces] == [1_000, 1_000, 500]
-
-
 def test_jars_are_added_to_configured_ones(tmp_path: Any) -> None:
     jar = tmp_path / "a.jar"
     assert kafka_settings([jar], {"spark.jars": "b.jar", "x": "y"})["spark.jars"] == f"b.jar,{jar}"

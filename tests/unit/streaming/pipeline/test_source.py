@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.observations.observation import Observation, ObservationKind, unpacked
 from connectors.store.journal_reader import JournalReader
 from connectors.store.journal_writer import JournalWriter
 from streaming.pipeline import source
 from streaming.pipeline.schema import PACKED
-from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
+from streaming.pipeline.source import JournalSource, JournalStreamReader
 
 
 def piece(number: int, size: int) -> Observation:
@@ -49,25 +48,16 @@ def test_a_batch_of_a_snapshot_is_bounded_in_bytes(tmp_path: Path, monkeypatch: 
     assert batches == [[400, 500], [300], [5_000], [1]]
 
 
-def test_a_batch_is_bounded_in_rows(tmp_path: Path) -> None:
+def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "ROWS_PER_BATCH", 2)
     with JournalWriter(tmp_path) as recorder:
         recorder.append([piece(number, 1) for number in range(3)])
-    reader = JournalStreamReader(tmp_path, rows=2)
+    reader = JournalStreamReader(tmp_path)
 
     first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
 
     assert (first["sequence"], second["sequence"]) == (2, 3)
-
-
-def test_a_repeated_batch_has_the_rows_of_the_first_time_although_more_are_planned_now(tmp_path: Path) -> None:
-    with JournalWriter(tmp_path) as recorder:
-        recorder.append([piece(number, number) for number in range(5)])
-    reader = JournalStreamReader(tmp_path)
-    start = reader.initialOffset()
-    reader.latestOffset(start, ReadMaxRows(4))
-
-    assert sizes(reader, start, {**start, "sequence": 2}) == [0, 1]
 
 
 def test_a_new_state_begins_where_the_logs_were_read_again(tmp_path: Path) -> None:
@@ -90,20 +80,10 @@ def test_only_the_job_lets_the_gatherer_delete_rows(tmp_path: Path, commits: boo
     assert JournalReader(tmp_path).committed_end() == committed
 
 
-@pytest.mark.parametrize(("clusters", "rows"), [(1, 2_000), (150, 2_000), (1_000, 12_000), (100_000, 16_000)])
-def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows: int, tmp_path: Path) -> None:
-    options = {"path": str(tmp_path), "rows": str(rows_per_batch(clusters))}
-
-    limit = JournalSource(options).streamReader(PACKED).getDefaultReadLimit()
-
-    assert isinstance(limit, ReadMaxRows)
-    assert limit.max_rows == rows
-
-
 def test_packed_rows_are_the_rows_of_the_journal(tmp_path: Path) -> None:
     with JournalWriter(tmp_path) as recorder:
         recorder.append([piece(second, 1) for second in range(4)])
-    reader = JournalSource({"path": str(tmp_path), "rows": "9"}).streamReader(PACKED)
+    reader = JournalSource({"path": str(tmp_path)}).streamReader(PACKED)
     start = reader.initialOffset()
 
     (partition,) = reader.partitions(start, {**start, "sequence": 4})

@@ -22,7 +22,6 @@ from tests.lab import Lab
 from tests.remedy_conflicts import found_conflicts
 
 pytestmark = pytest.mark.lab
-FAKETIME = [str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")]
 
 
 @pytest.fixture(scope="module")
@@ -144,48 +143,6 @@ def test_controller_that_restarts_again_and_again_fires_and_resolves(
     assert "epoch-churn" not in monitor.rules
 
 
-def restart(lab: Lab, *nodes: int) -> None:
-    for node in nodes:
-        lab.kill(node)
-        lab.start(node)
-        lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed: it gives a process another clock")
-def test_leader_whose_clock_is_three_hours_ahead_fires_resolves_and_makes_nothing_older(
-    lab: Lab, monitor: MonitoredCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right, wrong = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader"), followers(lab)
-    with monkeypatch.context() as clock:
-        clock.setenv("LD_PRELOAD", FAKETIME[0])
-        clock.setenv("FAKETIME", "+3h")
-        clock.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        restart(lab, *wrong)
-    monitor.start_scenario({"leader-clock-skew.hold": 1})
-
-    # One of the two leads now.
-    lab.kill(right.leader_id)
-    fired = monitor.wait_for("leader-clock-skew")
-    lab.start(right.leader_id)
-    quorum = monitor.machine.quorum()
-    # Controllers restart with the clock of the host: the leader last.
-    led = int(fired.subject.split()[-1])
-    restart(lab, *(node for node in wrong if node != led), led)
-    resolved = monitor.wait_for("leader-clock-skew", "resolved", within_s=60)
-    shown(fired, resolved)
-
-    assert led in wrong
-    assert (
-        fired.summary
-        == f"The clock of controller {led}, the leader, is at least 3 h ahead of the clock of kraftwatch's host."
-    )
-    assert quorum.newest_timestamp_ms is not None
-    assert abs(quorum.now_ms - quorum.newest_timestamp_ms) < 60_000
-    assert abs(monitor.machine.quorum().history.elections[-1].timestamp_ms - monitor.machine.now_ms) < 60_000
-    assert {alert.rule for alert in monitor.alerts if alert.severity == "critical"} == set()
-
-
 def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:
@@ -215,36 +172,6 @@ def test_second_process_with_the_node_id_of_a_voter_fires_and_resolves(
     assert fired.summary.startswith(f"Two processes run with node.id {voter}, a voter. ")
     assert "node-restarting" not in monitor.rules
     assert [*monitor.machine.quorum().history.double_registrations][-1].id == voter
-
-
-@pytest.mark.long
-def test_brokers_that_start_after_a_power_loss_lose_no_other_replicas_records(
-    lab: Lab, monitor: MonitoredCluster, tmp_path: Path
-) -> None:
-    """Both brokers are killed at once. Kafka 4.3.1 has ELR: their starts empty it, and the last leader is elected."""
-    one, other = lab.brokers
-    lab.create_topic("alone", assignment=[[one]])
-    lab.create_topic("pair", assignment=[[one, other]])
-    for topic in ("alone", "pair"):
-        lab.produce(topic, 10)
-    monitor.start_scenario({"partition-stuck-recovering.hold": 0})
-
-    lab.kill(one, other)
-    lab.start(one, other)
-    alone = monitor.wait_for("unclean-election", subject="topic alone")
-    pair = monitor.wait_for("unclean-election", subject="topic pair")
-    stuck = monitor.wait_for("partition-stuck-recovering", subject="topic alone")
-    shown(alone, pair, stuck)
-
-    unflushed = "only records that it had not flushed to disk when it crashed can be lost."
-    assert (alone.severity, pair.severity, stuck.severity) == ("info", "warning", "info")
-    assert f". Broker {one} has the only replica: {unflushed}" in alone.summary
-    assert f" Broker {one} has the only replica: {unflushed}" in stuck.summary
-    assert any(f". Broker {leader} led last: {unflushed}" in pair.summary for leader in (one, other))
-    assert pair.evidence["in_sync_before_and_not_elected"] == []
-    assert [line for line in monitor.alert_lines() if "critical" in line] == []
-    assert monitor.sent(tmp_path, min_severity=Severity.CRITICAL) == []
-    assert found_conflicts(monitor.alerts) == []
 
 
 def test_fenced_broker_with_the_only_copy_is_copied_before_it_is_started(

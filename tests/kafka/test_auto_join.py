@@ -50,21 +50,6 @@ def test_controller_with_a_new_directory_replaces_its_old_voter_without_an_alert
     assert monitor.rules == set(), "it took seconds, and needed no operator"
 
 
-@pytest.mark.long
-def test_controller_that_is_removed_while_it_runs_is_a_voter_again(lab: Lab, monitor: MonitoredCluster) -> None:
-    monitor.start_scenario({})
-    node = follower_of(lab)
-    key = key_of(lab, node)
-    before = len(monitor.machine.quorum().history.voter_changes)
-
-    lab.request_removal(node, key.directory_id or "")
-    monitor.wait_for_quorum(lambda quorum: len(quorum.history.voter_changes) >= before + 2)
-
-    removal, addition = monitor.machine.quorum().history.voter_changes[-2:]
-    assert (removal.removed, addition.added) == ((key,), (key,))
-    assert monitor.rules == set()
-
-
 def test_two_processes_with_one_node_id_change_the_voter_set_again_and_again(
     lab: Lab, monitor: MonitoredCluster, tmp_path: Path
 ) -> None:

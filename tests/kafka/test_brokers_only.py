@@ -125,21 +125,6 @@ def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab:
     assert f"LeaderId:               {leader}" in "".join(filter(None, outputs))
 
 
-def test_unanswered_broker_is_monitor_blind_and_not_an_outage(lab: Lab, config: Path) -> None:
-    (broker,) = lab.brokers
-    lab.pause(broker)
-    try:
-        checked = json_of("check", config)
-    finally:
-        lab.resume(broker)
-
-    assert checked["exit_code"] == 3
-    (blind,) = checked["findings"]
-    assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning"), "from outside, no more than a warning"
-    assert "metadata log (last answer: never) and DescribeQuorum (last answer: never)" in blind["summary"]
-    assert "timed-out" in blind["summary"]
-
-
 @pytest.mark.parametrize("address", [FIREWALL, REFUSES])
 def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     lab: Lab, firewall: None, tmp_path: Path, address: str

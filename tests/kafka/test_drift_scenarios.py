@@ -128,17 +128,3 @@ def test_isolated_controller_reports_an_old_epoch(lab: Lab, monitor: MonitoredCl
     assert (alert.evidence["leader"], alert.evidence["leader_epoch"]) == (now.leader_id, now.leader_epoch)
     assert alert.evidence["epoch_it_reports"] == old_epoch
     assert monitor.rules == {"views-disagree"}
-
-
-@pytest.mark.long
-def test_unclean_election_fires_and_resolves_by_itself(lab: Lab, monitor: MonitoredCluster) -> None:
-    monitor.start_scenario({"unclean-election.keep_firing_for": 15})
-
-    unclean = lab.leave_partitions_recovering("orders", partitions=2)
-    alert = monitor.wait_for("unclean-election", subject="topic orders")
-    monitor.wait_for("unclean-election", "resolved", within_s=40)
-
-    assert alert.severity == "critical"
-    assert alert.evidence["in_sync_before_and_not_elected"] == [unclean.killed_broker]
-    assert alert.evidence["elected"] == [unclean.leader]
-    assert monitor.rules == {"unclean-election"}

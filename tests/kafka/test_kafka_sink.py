@@ -192,16 +192,6 @@ def test_too_large_alert_is_rejected_and_delays_no_other(
     assert alert_states(kafka, topic) == [("small", "firing")]
 
 
-def test_size_limit_of_the_topic_is_respected(
-    topic: str, entry: dict[str, Any], admin: AdminClient, tmp_path: Path
-) -> None:
-    small = NewTopic(topic, num_partitions=1, replication_factor=1, config={"max.message.bytes": "2000"})
-    admin.create_topics([small])[topic].result(60)
-    first, second = send(open_entry(entry, tmp_path), alert("large", evidence={"all": "x" * 5_000}), alert("small"))
-    assert isinstance(first, Rejected)
-    assert second == Delivered()
-
-
 def test_corrected_password_is_used_without_a_restart(
     kafka: Lab, topic: str, entry: dict[str, Any], password_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

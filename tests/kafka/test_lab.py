@@ -114,27 +114,6 @@ def test_invalid_voter_changes_are_refused_with_kafkas_error_codes(quorum: Lab) 
     assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3}
 
 
-@pytest.mark.long
-@pytest.mark.kip("A002", "A065")
-def test_controller_does_not_start_without_meta_properties(quorum: Lab) -> None:
-    node = quorum.node(follower_of(quorum))
-    properties = node.data / "meta.properties"
-    values = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
-    assert values["version"] == "1"
-    assert values["node.id"] == str(node.id)
-    assert values["directory.id"] == node.directory_id
-    quorum.stop(node.id)
-    moved = properties.rename(properties.with_suffix(".moved"))
-    with pytest.raises(LabError, match=r"meta\.properties"):
-        quorum.start(node.id)
-    assert node.process
-    assert node.process.wait(60)
-    moved.rename(properties)
-
-    quorum.start(node.id)
-    await_caught_up(quorum, node.id)
-
-
 def test_error_of_a_failed_start_has_the_end_of_the_log_and_no_process_remains(
     kafka_jars: Path, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """`kraftwatch rescue apply` on real quorums that cannot elect a leader, because all recorded endpoints have moved."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,10 +8,8 @@ from typer.testing import CliRunner, Result
 
 from connectors.logdir.log_dir_files import open_files
 from connectors.logdir.log_dir_reader import voter_sets_in_files
-from connectors.metadata.batches import RecordBatch, scan
 from deploy.lab import LabError
 from deploy.lab.jars import kafka_jars
-from deploy.lab.node import Node
 from rules.rescue.voter_override import initial_controllers
 from streaming.cli import app
 from streaming.status.from_log_dir import replay_log_dir
@@ -23,13 +21,10 @@ from tests.kafka.metadata_image import kafka_records
 from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster
 from tests.kafka.version_table import DYNAMIC_KAFKAS
 from tests.lab import Lab
-from tests.unit.connectors.metadata.metadata_bytes import batch, data, tagged, text
 
 pytestmark = pytest.mark.lab
 DEAD_S = 20
 """How long a quorum is watched before it counts as unable to elect a leader: the default election timeout is 1 s."""
-BEGIN, END, ABORT = (data(type_, 0, b"\0") for type_ in (23, 24, 25))
-"""Values of the records that delimit a metadata transaction."""
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -73,16 +68,6 @@ def test_every_kafka_with_dynamic_quorums_is_rescued_without_a_loss(lab: MakeLab
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_five_voters_with_login_are_rescued(lab: MakeLab) -> None:
-    quorum = lab(controllers=5, brokers=1, users=[])
-    quorum.create_topic("orders", partitions=3)
-    stop_all(quorum)
-
-    rescue_dead(quorum)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
 def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> None:
     quorum = lab(
         controllers=3,
@@ -97,23 +82,6 @@ def test_damaged_newest_snapshot_does_not_hinder_the_rescue(lab: MakeLab) -> Non
     newest.write_bytes(newest.read_bytes()[:-40])
 
     rescue_dead(quorum, compared=[node for node in every_node(quorum) if node != quorum.controllers[0]])
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_transactions_at_the_end_of_the_log_are_rescued_as_kafka_reads_them(lab: MakeLab) -> None:
-    quorum = lab(controllers=3, brokers=1, properties=AUTHORIZER)
-    fill_with_metadata(quorum)
-    stop_all(quorum)
-    committed, aborted = topic("committed", 1), topic("aborted", 2)
-    for node in quorum.controllers:
-        append_records(quorum.node(node), [BEGIN, committed, END, BEGIN, aborted, ABORT])
-
-    rescue_dead(quorum)
-
-    names = [text for text in kafka_records(quorum.node(leader_of(quorum)).metadata_log) if "TopicRecord" in text]
-    assert any("'committed'" in text for text in names)
-    assert not any("'aborted'" in text for text in names)
 
 
 def test_static_quorum_is_refused(lab: MakeLab) -> None:
@@ -162,22 +130,6 @@ def leader_of(quorum: Lab) -> int:
 
 def snapshots(partition: Path) -> list[Path]:
     return sorted(partition.glob("*.checkpoint"))
-
-
-def topic(name: str, number: int) -> bytes:
-    """The value of a TopicRecord."""
-    return data(2, 0, text(name) + number.to_bytes(16, "big") + tagged())
-
-
-def append_records(node: Node, values: Sequence[bytes]) -> None:
-    """Appends a batch of metadata records to the log of a stopped controller."""
-    segment = max(node.metadata_log.glob("*.log"))
-    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, RecordBatch))
-    appended = batch(
-        values, base_offset=last.last_offset + 1, epoch=last.leader_epoch, timestamp=last.max_timestamp + 1
-    )
-    with segment.open("ab") as log:
-        log.write(appended)
 
 
 def fill_with_metadata(quorum: Lab) -> None:

@@ -23,24 +23,6 @@ from rules.model.identifiers import SnapshotId
 from rules.model.monitoring import Reason
 from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 
-pytestmark = pytest.mark.kip(
-    "A046",
-    "A058",
-    "D037",
-    "D064",
-    "D072",
-    "D073",
-    "D074",
-    "D077",
-    "D078",
-    "D079",
-    "D080",
-    "D118",
-    "D138",
-    "K017",
-    "K046",
-)
-
 START = FetchPosition(offset=0, epoch=0)
 
 

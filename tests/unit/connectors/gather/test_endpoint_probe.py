@@ -33,8 +33,6 @@ from tests.unit.connectors.kafka.fake_node import (
     sends_bytes,
 )
 
-pytestmark = pytest.mark.kip("C026", "D028", "D034", "D091", "E073")
-
 INCONSISTENT_CLUSTER_ID = 104
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 

@@ -31,26 +31,6 @@ from tests.unit.connectors.gather.test_log_follower import (
 )
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
-pytestmark = pytest.mark.kip(
-    "D031",
-    "D032",
-    "D033",
-    "D035",
-    "D036",
-    "D037",
-    "D053",
-    "D057",
-    "D059",
-    "D066",
-    "D067",
-    "D068",
-    "D076",
-    "D081",
-    "D092",
-    "D096",
-    "D121",
-)
-
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 MORE = batch(4, 2, epoch=5)
 INCONSISTENT_CLUSTER_ID = 104

@@ -25,8 +25,6 @@ from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
-pytestmark = pytest.mark.kip("D043", "D053")
-
 C1, C2, C3, B4 = (Address(f"c{number}", 9093) for number in (1, 2, 3, 4))
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 AT_C1 = Endpoint(listener="CONTROLLER", host="c1", port=9093)

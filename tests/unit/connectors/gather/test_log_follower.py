@@ -24,10 +24,6 @@ from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 
-pytestmark = pytest.mark.kip(
-    "D033", "D035", "D036", "D037", "D053", "D057", "D059", "D066", "D076", "D081", "D082", "D096", "D121", "K017"
-)
-
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 

@@ -8,8 +8,6 @@ from connectors.observations.observation import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.membership import Voter
 
-pytestmark = pytest.mark.kip("C024", "D033", "D053", "D066", "D087", "D131", "E002")
-
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 

@@ -23,8 +23,6 @@ from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.test_loop_heartbeat import block
 from tests.unit.connectors.gather.unused_output import UnusedOutput
 
-pytestmark = pytest.mark.kip("D030", "D038", "D083", "D086", "D087", "D089")
-
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100
 

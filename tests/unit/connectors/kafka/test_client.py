@@ -298,37 +298,6 @@ def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventL
     eventually(no_descriptor_is_left, within_s=5)
 
 
-def test_missing_certificate_file_is_named(loop: EventLoop, tmp_path: Path) -> None:
-    options = {"security_protocol": "SSL", "ssl_cafile": str(tmp_path / "missing.pem")}
-    with FakeNode(never_answers).up() as port:
-        problem = failure(loop, client_of(loop, options), port)
-    assert (problem.reason, "missing.pem" in problem.detail) == (Reason.TLS_FAILED, True)
-
-
-def test_replaced_certificate_file_is_read_at_the_next_connection(
-    loop: EventLoop, ca: CertificateAuthority, tmp_path: Path
-) -> None:
-    ca_file = tmp_path / "ca-file.pem"
-    ca_file.write_text(Path(authority(tmp_path / "unknown_ca").file).read_text())
-    client = client_of(loop, {"security_protocol": "SSL", "ssl_cafile": str(ca_file)})
-    with FakeNode(answers_describe_cluster(b"x"), tls=ca.server(ca.issue("server"))).up() as port:
-        failure(loop, client, port)
-        ca_file.write_text(Path(ca.file).read_text())
-
-        async def retry() -> str:
-            while True:
-                await loop.sleep(0.1)
-                try:
-                    request = describe_cluster_request(controllers=True)
-                    return parse_describe_cluster(
-                        await client.send(Address("localhost", port), request, source=ObservationSource.QUORUM)
-                    ).cluster_id
-                except ObservationError:
-                    continue
-
-        assert loop.run(retry) == "x"
-
-
 @pytest.mark.parametrize("behaviour", [rejects_login, closes_after_api_versions], ids=lambda one: one.__name__)
 def test_failed_login_is_retried_after_a_pause(loop: EventLoop, behaviour: object) -> None:
     """Stock kafka-python connects at each call, which may lock the account."""
@@ -343,33 +312,12 @@ def test_failed_login_is_retried_after_a_pause(loop: EventLoop, behaviour: objec
     assert node.connections <= 1 + seconds, "retried after one second at the earliest"
 
 
-def test_established_connection_without_response_times_out(loop: EventLoop) -> None:
-    def stops_answering(peer: socket.socket) -> None:
-        answer_api_versions(peer)
-        read_request(peer)
-        never_answers(peer)
-
-    with FakeNode(stops_answering).up() as port:
-        assert failure(loop, client_of(loop, {}, timeout_ms=SHORT_MS), port).reason is Reason.TIMED_OUT
-
-
 def test_kafka_python_logs_nothing_at_any_verbosity(loop: EventLoop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with FakeNode(rejects_login).up() as port:
         failure(loop, client_of(loop, PLAIN), port)
     assert not [record for record in caplog.records if record.name.startswith("kafka")]
     assert PASSWORD not in caplog.text
-
-
-def test_missing_token_file_is_reported_as_not_authenticated(loop: EventLoop, tmp_path: Path) -> None:
-    options = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauth_token_file": str(tmp_path / "token"),
-    }
-    with FakeNode(rejects_login).up() as port:
-        problem = failure(loop, client_of(loop, options), port)
-    assert problem.reason is Reason.NOT_AUTHENTICATED
 
 
 def test_rate_limit_holds_when_paused_nodes_resume_and_all_logins_start(loop: EventLoop) -> None:

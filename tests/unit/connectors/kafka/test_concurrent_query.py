@@ -1,5 +1,7 @@
 """ConcurrentQuery: late answers are used, outdated ones are not."""
 
+import pytest
+
 from connectors.errors import ObservationError
 from connectors.kafka.cluster_connection import Address
 from connectors.kafka.concurrent_query import ConcurrentQuery
@@ -7,15 +9,6 @@ from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason
 
 A = Address("a", 1)
-
-
-class AdvanceableLoop(EventLoop):
-    """An event loop whose clock can be advanced."""
-
-    ahead_s = 0.0
-
-    def now(self) -> float:
-        return super().now() + self.ahead_s
 
 
 class SlowNode:
@@ -33,32 +26,20 @@ class SlowNode:
         return number
 
 
-def second_round(age_s: float) -> list[object]:
-    """Returns the second round's result for A, which answered after the first round, `age_s` seconds earlier."""
-    loop = AdvanceableLoop()
-    node = SlowNode(loop, slow_s=0.05)
-    concurrent_query = ConcurrentQuery(loop, node.query)
+@pytest.mark.parametrize(("age_s", "answer"), [(1.0, 1), (3_600.0, 2)])
+def test_late_answer_is_used_in_the_next_round_unless_it_is_old(
+    simulated_time_loop: EventLoop, age_s: float, answer: int
+) -> None:
+    loop = simulated_time_loop
+    query = ConcurrentQuery(loop, SlowNode(loop, slow_s=0.05).query)
 
-    async def run() -> list[object]:
-        first = await concurrent_query.query([A], timeout_s=0.0, accept=lambda _: True)
+    async def run() -> object:
+        first = await query.query([A], timeout_s=0.0, accept=lambda _: True)
         assert not isinstance(first[A], int)
-        await loop.sleep(0.1)
-        loop.ahead_s += age_s
-        second = await concurrent_query.query([A], timeout_s=1.0, accept=lambda _: True)
-        return [second[A]]
+        await loop.sleep(age_s)
+        return (await query.query([A], timeout_s=1.0, accept=lambda _: True))[A]
 
-    try:
-        return loop.run(run)
-    finally:
-        loop.close()
-
-
-def test_late_answer_is_used_in_the_next_round() -> None:
-    assert second_round(age_s=1.0) == [1]
-
-
-def test_answer_of_an_hour_ago_is_discarded() -> None:
-    assert second_round(age_s=3_600.0) == [2]
+    assert loop.run(run) == answer
 
 
 def test_answer_to_a_query_sent_before_since_is_discarded(simulated_time_loop: EventLoop) -> None:
@@ -77,14 +58,7 @@ def test_answer_to_a_query_sent_before_since_is_discarded(simulated_time_loop: E
     assert again == 2, "the node is queried again"
 
 
-def test_address_that_is_given_twice_is_queried_once() -> None:
-    loop = EventLoop()
-    node = SlowNode(loop, slow_s=0.0)
-
-    async def run() -> object:
-        return await ConcurrentQuery(loop, node.query).query([A, A], timeout_s=5.0, accept=lambda _: False)
-
-    try:
-        assert loop.run(run) == {A: 1}
-    finally:
-        loop.close()
+def test_address_that_is_given_twice_is_queried_once(simulated_time_loop: EventLoop) -> None:
+    query = ConcurrentQuery(simulated_time_loop, SlowNode(simulated_time_loop, slow_s=0.0).query)
+    found = simulated_time_loop.run(lambda: query.query([A, A], timeout_s=5.0, accept=lambda _: False))
+    assert found == {A: 1}

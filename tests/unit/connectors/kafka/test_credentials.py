@@ -83,6 +83,9 @@ def test_file_with_invalid_content_is_named(ca: CertificateAuthority, tmp_path: 
     with pytest.raises(ObservationError, match=rf"{name} \S+empty.pem.* {sentence}") as problem:
         tls_context({"ssl_cafile": ca.file, name: str(file)})
     assert problem.value.reason is Reason.TLS_FAILED
+    file.unlink()
+    with pytest.raises(ObservationError, match=rf"{name} \S+empty.pem cannot be read: No such file"):
+        tls_context({"ssl_cafile": ca.file, name: str(file)})
 
 
 def test_host_name_is_verified_unless_disabled(ca: CertificateAuthority) -> None:

@@ -1,6 +1,5 @@
 """The event loop: timers, cancelled timers, and descriptors that are used again."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -53,17 +52,3 @@ def test_cancelled_timers_do_not_delay_the_end_of_a_wait(net: TimerLoop) -> None
         return "done"
 
     assert net.run(main) == "done"
-
-
-def test_a_closed_sockets_descriptor_can_be_used_again(net: TimerLoop) -> None:
-    async def exchange() -> int:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            ours.setblocking(False)
-            theirs.send(b"x")
-            await net.wait_read(ours)
-            assert ours.recv(1) == b"x"
-            return ours.fileno()
-
-    descriptors = [net.run(exchange) for _ in range(5)]
-    assert len(set(descriptors)) < 5

@@ -26,47 +26,6 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.quorum import Replica
 
-pytestmark = pytest.mark.kip(
-    "A017",
-    "A079",
-    "A083",
-    "A093",
-    "A094",
-    "A095",
-    "A097",
-    "A115",
-    "C022",
-    "C023",
-    "C024",
-    "D004",
-    "D005",
-    "D014",
-    "D021",
-    "D030",
-    "D031",
-    "D032",
-    "D033",
-    "D034",
-    "D035",
-    "D036",
-    "D037",
-    "D038",
-    "D053",
-    "D057",
-    "D066",
-    "D067",
-    "D068",
-    "D069",
-    "D070",
-    "D084",
-    "D085",
-    "D086",
-    "D092",
-    "K004",
-    "K005",
-    "K019",
-)
-
 ADDRESS = Address("c1", 9093)
 
 

@@ -85,10 +85,6 @@ def test_name_is_unresolvable_only_if_the_resolver_reports_it(
     assert problem.value.reason is reason
 
 
-def test_system_resolver_resolves_localhost() -> None:
-    assert "127.0.0.1" in lookup_dns("localhost")
-
-
 def test_invalid_host_name_is_unresolvable() -> None:
     with pytest.raises(ObservationError) as problem:
         lookup_dns("a..test")
@@ -139,26 +135,3 @@ def test_name_below_invalid_is_unresolvable_without_a_query() -> None:
         lookup_dns("c1.kraftwatch.INVALID.")
 
     assert problem.value.reason is Reason.UNRESOLVABLE
-
-
-def test_unreachable_zone_does_not_delay_other_names(loop: EventLoop) -> None:
-    """A recursive resolver that cannot reach a zone's servers takes seconds, but only for names of that zone."""
-    release = threading.Event()
-
-    def dns(host: str) -> tuple[str, ...]:
-        if host.endswith(".dead"):
-            release.wait(60)
-        return ("10.0.0.1",)
-
-    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=dns, timeout_s=20)
-
-    async def lookup_both() -> tuple[str, ...]:
-        for number in range(20):
-            loop.spawn(resolver.addresses(f"c{number}.dead"))
-        await loop.sleep(0.1)
-        return await resolver.addresses("c1.alive")
-
-    try:
-        assert loop.run(lookup_both) == ("10.0.0.1",)
-    finally:
-        release.set()

@@ -17,8 +17,6 @@ from connectors.kafka.schemas import FetchSnapshotResponse
 from rules.model.identifiers import Epoch
 from rules.model.monitoring import Reason
 
-pytestmark = pytest.mark.kip("A094", "D021", "D022", "D023", "D069", "D070", "D085", "K016")
-
 QUORUM = DescribeQuorumResponse.TopicData.PartitionData
 FETCH = FetchResponse.FetchableTopicResponse.PartitionData
 PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot

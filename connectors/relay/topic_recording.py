@@ -89,10 +89,6 @@ class TopicRecording:
                         self._begun = (row.cluster, row.sequence)
                     yield row
 
-    def endpoints(self) -> Mapping[str, str]:
-        """Returns nothing: a topic has only rows."""
-        return {}
-
     def restarts_logs(self, row: Observation) -> bool:
         """Returns whether the log of the cluster may be read again from the newest row on that was yielded."""
         return self._begun == (row.cluster, row.sequence)

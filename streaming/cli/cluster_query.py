@@ -24,6 +24,7 @@ from streaming.status.cluster_status import ClusterState, ClusterStatus
 from streaming.status.from_log_dir import LogDirContents, replay_log_dir
 from streaming.status.live import QueryTarget, query_clusters
 from streaming.status.recording import (
+    Recording,
     ReplayedJournal,
     has_journal,
     open_journal,
@@ -56,7 +57,7 @@ def query(
         each(states)
         return states
     config = config_from_options.resolve_config(opts)
-    targets = _targets(config, journal, fallback=opts.config if journal is None else None)
+    targets = _targets(config, journal, file=opts.config)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
 
@@ -168,48 +169,46 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
     return [one.state() for one in replayed.values()]
 
 
-def _targets(config: Config, journal: Path | None, *, fallback: Path | None) -> list[QueryTarget]:
-    """Returns the clusters to query, each with its recorded state.
+def _targets(config: Config, journal: Path | None, *, file: Path | None) -> list[QueryTarget]:
+    """Returns the clusters to query. What a job recorded of them is read only if one does not answer.
 
     Args:
-        journal: read now; it must have rows of every cluster.
-        fallback: the configuration of a job, whose recording is read only if a cluster does not answer.
+        journal: that of the job; None: what the job of the configuration `file` recorded, if there is one.
     """
-    by_name = {section.name: section for section in config.watched}
-    names: set[str] = set()
+    sections = {section.name: section for section in config.watched}
+    given = None if journal is None else open_journal(journal, print_progress)
 
     def settings_of(name: str) -> ClusterSettings | None:
-        section = by_name.get(name)
-        names.add(name)
-        return None if section is None else config.cluster_settings(section)
+        return config.cluster_settings(sections[name]) if name in sections else None
+
+    def recording() -> Recording | None:
+        if file is None or journal is not None or (config.source != "kafka" and not has_journal(config.folder)):
+            return given
+        return RecordedJob(RecordedOptions(config=file), [*sections]).recording()
 
     @cache
-    def read_fallback() -> Mapping[str, ReplayedJournal]:
+    def recorded() -> Mapping[str, ReplayedJournal]:
         try:
-            if fallback is None or (config.source != "kafka" and not has_journal(config.folder)):
+            if (found := recording()) is None:
                 return {}
-            recorded = RecordedJob(RecordedOptions(config=fallback), [*by_name]).recording()
-            print_progress(f"no leader answers: reading the recorded state in {recorded.place}")
-            return replay_recording(recorded, settings_of)
+            print_progress(f"no leader answers: reading the recorded state in {found.place}")
+            return replay_recording(found, settings_of)
         except (UsageError, JournalError) as problem:
             # The brokers may be down as well, or the journal be another user's: what the query knows is printed.
             print_progress(f"the recorded state cannot be read: {problem}")
             return {}
 
     def read_recorded(name: str) -> ReplayedJournal | None:
-        return read_fallback().get(name)
+        if journal is not None and name not in recorded():
+            print_progress(f"{journal} has no rows of cluster {name}")
+        return recorded().get(name)
 
-    endpoints = {} if fallback is None else recorded_endpoints(config.folder)
-    replayed = {} if journal is None else replay_recording(open_journal(journal, print_progress), settings_of)
-    for name in by_name:
-        if journal is not None and name not in replayed:
-            held = ", ".join(sorted(names)) or "none"
-            raise UsageError(f"--journal {journal} has no rows of cluster {name}; clusters in it: {held}")
+    folder = config.folder if file is not None and journal is None else journal
+    endpoints = {} if folder is None else recorded_endpoints(folder)
     return [
         QueryTarget(
             cluster=section.cluster(),
             settings=config.cluster_settings(section),
-            recorded=replayed.get(section.name),
             read_recorded=partial(read_recorded, section.name),
             known_endpoints=endpoints.get(section.name, KnownEndpoints()),
         )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from connectors.errors import ObservationError, UsageError
 from connectors.gather.cluster_gatherer import ClusterGatherer
-from connectors.gather.commit_buffer import FetchPosition
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.publisher import Publisher
@@ -61,12 +60,10 @@ class QueryTarget:
 
     cluster: ClusterConnection
     settings: ClusterSettings
-    recorded: ReplayedJournal | None = None
-    """Its state in a journal: the query goes on from there, and shows it when no node answers."""
     read_recorded: Callable[[], ReplayedJournal | None] = lambda: None
-    """Reads its state in a journal, when no node answers and `recorded` is None; None: there is none."""
+    """Reads its recorded state, which is shown while no node answers; None: there is none."""
     known_endpoints: KnownEndpoints = field(default_factory=KnownEndpoints)
-    """The endpoints that its nodes were last reported at, if `recorded` is None."""
+    """The endpoints that its nodes were last reported at."""
 
 
 class LiveCluster:
@@ -74,38 +71,36 @@ class LiveCluster:
 
     def __init__(self, target: QueryTarget) -> None:
         self.name = target.cluster.name
-        self._cluster = target.cluster
-        self._known_endpoints = target.known_endpoints if target.recorded is None else target.recorded.known_endpoints
-        self._recorded = target.recorded
-        self._read_recorded = target.read_recorded
+        self._target = target
+        # The query has asked the nodes for an id that is not configured.
+        settings = replace(target.settings, cluster_id=target.cluster.cluster_id)
+        self._monitor = ClusterMonitor(settings, evaluates_from_ms=None)
+        self._recorded: ReplayedJournal | None = None
+        """The recorded state, once no node has answered, with the rows of the query."""
         self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
-        """Rows from before any node answered: they are applied to a recorded state that is read later."""
-        self._monitor, self._fallback = _monitors(target)
-        # Rows are never earlier than the newest recorded one, even if the clock was set back since.
-        self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))
+        """Rows from before any node answered, until the recorded state is read."""
+        self._since_ms = Millis(wall_ms())
         self._complete_at_ms: Millis | None = None
         self._read_at_ms = self._since_ms
         self._position = self._monitor.machine.log.position
 
     def gatherer(self, loop: EventLoop, publisher: Publisher) -> ClusterGatherer:
-        """Returns the gatherer of this cluster; it starts where the recorded state ends, if there is one."""
-        log, before = self._monitor.machine.log, self._recorded
-        continues = before is not None and self._fallback is None
+        """Returns the gatherer of this cluster."""
         return ClusterGatherer(
-            self._cluster,
+            self._target.cluster,
             loop=loop,
             publisher=publisher,
             rate_limiter=RateLimiter(),
-            start=FetchPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
-            last_observed_ms=before.newest_ms if before is not None and continues else None,
-            known_endpoints=self._known_endpoints,
+            start=START,
+            last_observed_ms=None,
+            known_endpoints=self._target.known_endpoints,
         )
 
     def apply(self, row: Observation) -> None:
         """Applies one row as it arrives."""
         _apply_next(self._monitor, row)
-        if self._fallback is not None:
-            _apply_next(self._fallback, row)
+        if self._recorded is not None:
+            _apply_next(self._recorded.monitor, row)
         elif self._unanswered is not None:
             self._unanswered.append(row)
         machine = self._monitor.machine
@@ -140,9 +135,9 @@ class LiveCluster:
         """Returns what is known now; the recorded state while no node has answered."""
         machine = self._monitor.machine
         unanswered = machine.log_seen_at_ms is None and machine.poll_history.newest is None
-        if unanswered and self._recorded is None:
+        if unanswered:
             self._use_recorded()
-        shown = self._fallback if unanswered and self._fallback is not None else self._monitor
+        shown = self._recorded.monitor if unanswered and self._recorded is not None else self._monitor
         return ClusterState(
             quorum=shown.machine.quorum(),
             evaluation=shown.evaluation(),
@@ -156,18 +151,17 @@ class LiveCluster:
     def _use_recorded(self) -> None:
         """Reads the recorded state, once, and applies the rows since the query began to it."""
         rows, self._unanswered = self._unanswered, None
-        before = None if rows is None else self._read_recorded()
-        if before is None or rows is None:
+        self._recorded = self._recorded if rows is None else self._target.read_recorded()
+        if self._recorded is None or rows is None:
             return
-        self._recorded, self._fallback = before, before.monitor
-        if self._since_ms - before.newest_ms > FAILURE_MS:
+        if self._since_ms - self._recorded.newest_ms > FAILURE_MS:
             # The job does not run: nothing was observed until the query, whose rows have no mark of that gap.
-            before.monitor.machine.probe_state.watched_since_ms = self._since_ms
+            self._recorded.machine.probe_state.watched_since_ms = self._since_ms
         for row in rows:
-            _apply_next(self._fallback, row)
+            _apply_next(self._recorded.monitor, row)
 
     def _missing(self) -> Iterable[str]:
-        quorum, log = self._monitor.machine.quorum(), self._cluster.log
+        quorum, log = self._monitor.machine.quorum(), self._target.cluster.log
         if log:
             yield from self._unread(quorum)
         if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
@@ -190,16 +184,6 @@ def _apply_next(monitor: ClusterMonitor, row: Observation) -> None:
     monitor.apply((replace(row, sequence=monitor.machine.sequence + 1),))
 
 
-def _monitors(target: QueryTarget) -> tuple[ClusterMonitor, ClusterMonitor | None]:
-    """Returns the monitor to apply rows to, and the recorded one where its journal lacks the beginning of the log."""
-    before = target.recorded
-    if before is not None and not before.missing:
-        return before.monitor, None
-    # The query has asked the nodes for an id that is not configured.
-    settings = replace(target.settings, cluster_id=target.cluster.cluster_id)
-    return ClusterMonitor(settings, evaluates_from_ms=None), None if before is None else before.monitor
-
-
 def query_clusters(
     targets: Sequence[QueryTarget],
     *,
@@ -218,7 +202,7 @@ def query_clusters(
         The last state of each target, in their order.
 
     Raises:
-        UsageError: another cluster answers than was configured or recorded.
+        UsageError: another cluster answers than was configured.
     """
     with ThreadPoolExecutor(max_workers=min(16, len(targets))) as pool:
         identified = list(pool.map(_identified, targets))
@@ -278,9 +262,6 @@ class _ReplayAppender:
 def _identified(target: QueryTarget) -> QueryTarget:
     """Returns the target with its cluster id, where a node reports it: probes are compared with it."""
     cluster = target.cluster
-    known = target.recorded.machine.cluster_id if target.recorded else None
-    if known is not None and cluster.cluster_id is None:
-        cluster = replace(cluster, cluster_id=known)
     try:
         found = identify(cluster, IDENTIFY_S if cluster.cluster_id is None else IDENTIFY_AGAIN_S)
         return replace(target, cluster=replace(cluster, cluster_id=found))
@@ -289,4 +270,4 @@ def _identified(target: QueryTarget) -> QueryTarget:
             raise UsageError(
                 f"cluster {cluster.name}: {problem.detail}; correct the address or the cluster_id"
             ) from None
-        return replace(target, cluster=cluster)
+        return target

@@ -95,10 +95,6 @@ class JournalRecording:
                 )
             yield row
 
-    def endpoints(self) -> Mapping[str, str]:
-        """Returns what the gatherer has stored of each cluster's endpoints, by cluster."""
-        return self.reader.endpoints()
-
     def restarts_logs(self, row: Observation) -> bool:
         """Returns whether a log may be read again from the newest row on that was yielded."""
         if self._restarted_at is None or row.sequence < self._restarted_at:
@@ -173,8 +169,6 @@ class ReplayedJournal:
         """What the rows brought about."""
         self.newest_ms = Millis(0)
         """observed_at of the newest row that was applied; 0 if there is none."""
-        self.known_endpoints = KnownEndpoints()
-        """The endpoints that its nodes were last reported at."""
         self._upto = upto
         self._ended = False
         self._held: tuple[int, int] | None = None
@@ -287,10 +281,8 @@ def replay_recording(
             f"--at {upto.offset}: an offset belongs to one cluster, and {recording.place} holds {len(found)}: "
             "give a time"
         )
-    endpoints = recording.endpoints()
     for name, one in found.items():
         one.finish(f"the {recording.kind} of cluster {name}")
-        one.known_endpoints = stored_endpoints(endpoints.get(name))
     return {name: one for name, one in found.items() if one.newest_ms}
 
 

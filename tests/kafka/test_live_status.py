@@ -311,7 +311,7 @@ def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Pat
 
         then = eventually(last_recorded, within_s=15)
     live = query(lab, journal=tmp_path)
-    assert live.source == "live", "it continues where the recorded state ends"
+    assert live.source == "live"
     whole = status(live)
     config = tmp_path / "config.yaml"
     lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]

@@ -248,18 +248,6 @@ def test_poll_without_the_log_is_incomplete() -> None:
     assert live.state().answered
 
 
-def test_incomplete_recorded_state_is_used_until_a_node_answers(tmp_path: Path) -> None:
-    found = replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), settings_of)
-    live = LiveCluster(QueryTarget(cluster=CLUSTER, settings=SETTINGS, recorded=found["a"]))
-    assert live.state().quorum.leader_epoch == 7
-    assert live.state().source == "journal"
-
-    live.apply(observed(polled(9), query_began_ms(live) + 100))
-
-    assert live.state().quorum.leader_epoch == 9
-    assert live.state().source == "live"
-
-
 @pytest.mark.parametrize(
     ("fixture", "epochs"), [(None, [(0, 7), (1, 8), (2, 9)]), ("second_row_fails", [(0, 7), (1, 7), (2, 9)])]
 )

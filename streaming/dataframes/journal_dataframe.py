@@ -29,7 +29,6 @@ from streaming.dataframes.requested_data import (
     bounds,
     matching_values,
     may_overlap,
-    requested_schema,
     require_columns,
     timestamp_us,
 )
@@ -119,14 +118,13 @@ def _position(at: RecordPosition) -> dict[str, Any]:
 class JournalDataFrameSource(JournalSource):
     """The format `kraftwatch-journal`, as a stream and as a batch.
 
-    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events; and
-    `columns`: the needed columns, separated by commas.
+    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events.
     """
 
     def schema(self) -> StructType:
-        """Returns the requested columns; opens the journal, so that `load` reports a wrong path."""
+        """Returns all columns; opens the journal, so that `load` reports a wrong path."""
         _journal(self.options)
-        return requested_schema(_full_schema(self.options), self.options)
+        return _full_schema(self.options)
 
     def reader(self, schema: StructType) -> "JournalDataFrameReader":
         """Returns a reader of all rows that are published now."""
@@ -139,9 +137,7 @@ class JournalDataFrameSource(JournalSource):
         Only the job may commit: rows that another query has read may still be new to the job.
         """
         if schema != OBSERVATION:
-            raise UsageError(
-                "a stream of kraftwatch-journal has all columns of an observation: drop columns and events"
-            )
+            raise UsageError("a stream of kraftwatch-journal has all columns of an observation: drop events")
         return JournalStreamReader(_journal(self.options).directory, commits=False)
 
 

@@ -39,7 +39,6 @@ from streaming.dataframes.requested_data import (
     bounds,
     matching_values,
     may_overlap,
-    requested_schema,
     require_columns,
     timestamp_us,
 )
@@ -184,8 +183,8 @@ RANGE_BYTES: Final = 16 * 1024 * 1024
 class MetadataLogSource(DataSource):
     """The format `kraft-metadata`.
 
-    Options: `path` (`load(PATH)`): a metadata log directory, a `.log` segment or a `.checkpoint`; `columns`: the needed
-    columns, separated by commas; `maxPartitionBytes`: the largest part of a file that one task decodes.
+    Options: `path` (`load(PATH)`): a metadata log directory, a `.log` segment or a `.checkpoint`;
+    `maxPartitionBytes`: the largest part of a file that one task decodes.
     """
 
     options: MutableMapping[str, str]
@@ -197,9 +196,9 @@ class MetadataLogSource(DataSource):
         return cls.NAME
 
     def schema(self) -> StructType:
-        """Returns the requested columns; finds the files, so that `load` reports a wrong path."""
+        """Returns all columns; finds the files, so that `load` reports a wrong path."""
         _find_files(self.options)
-        return requested_schema(RECORD, self.options)
+        return RECORD
 
     def reader(self, schema: StructType) -> "MetadataLogReader":
         """Returns a reader of all files."""

@@ -1,10 +1,10 @@
 """What a query requests of a data source: some columns, and the rows that match Spark's pushed-down filters.
 
-PySpark's data source API passes no column choice, so an option names the columns. The filters are a conjunction: they
-only exclude what certainly does not match, and Spark evaluates all of them again.
+PySpark's data source API passes no column choice, so `.schema(...)` names the columns. The filters are a conjunction:
+they only exclude what certainly does not match, and Spark evaluates all of them again.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -27,21 +27,6 @@ from connectors.sinks.sink import LATEST_MS
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Interval = tuple[int | None, int | None]
 """The lowest and the highest number that may match; None = no bound."""
-
-
-def requested_schema(full: StructType, options: Mapping[str, str]) -> StructType:
-    """Returns the columns that the option `columns` lists (`offset,type`), in its order; without it, all columns.
-
-    Raises:
-        UsageError: there is no such column, or it is listed twice.
-    """
-    names = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
-    for name in names:
-        if name not in full.names:
-            raise UsageError(f"there is no column {name}: the columns are {', '.join(full.names)}")
-        if names.count(name) > 1:
-            raise UsageError(f"the column {name} is listed twice in columns: list each column once")
-    return StructType([full[name] for name in names]) if names else full
 
 
 def require_columns(full: StructType, requested: StructType) -> None:

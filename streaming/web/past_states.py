@@ -8,7 +8,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -23,15 +22,12 @@ from streaming.replay.cluster_settings import ClusterSettings
 from streaming.status.past_replay import REPLIES, REQUESTS, PastReply, PastRequest, PastState
 from streaming.status.recording import journal_span
 
-WAIT_S = 2.0
-"""How long a request waits for its state."""
-_SPAN_S = 1.0
-"""How long the journal's first and last time are remembered."""
+WAIT_S = 0.3
+"""How long a request waits for its state, in a thread of the server."""
+_END_S = 2.0
 _FAILED = "the replay of the journal failed: ask again"
 _RECENT = 64
 """States that are kept, the newest ones."""
-_WAITING = 2
-"""Requests that wait at once: of the server's threads the others stay free."""
 
 
 class ReplayingError(KraftwatchError):
@@ -51,24 +47,16 @@ class PastStates:
         self._journal = journal
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._waiting = threading.BoundedSemaphore(_WAITING)
         self._replays = ThreadPoolExecutor(1, thread_name_prefix="past states")
         self._recent: dict[bytes, Future[PastReply]] = {}
         """By request, oldest first; only the newest one may still run."""
         self._newest: tuple[PastRequest, PastReply] | None = None
         """The newest request that is or was replayed, with its newest reply."""
-        self._span: tuple[float, tuple[Millis, Millis] | None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def span(self) -> tuple[Millis, Millis] | None:
         """Returns the times of the first and the newest observation in the journal; None if there is none."""
-        known, now = self._span, time.monotonic()
-        if known is None or now - known[0] > _SPAN_S:
-            known = self._span = (now, self._read_span())
-        return known[1]
-
-    def _read_span(self) -> tuple[Millis, Millis] | None:
         try:
             return journal_span(JournalReader(self._journal))
         except (JournalError, OSError):
@@ -103,28 +91,20 @@ class PastStates:
         if process is not None:
             process.kill()
             # The replay that runs reads the end of the process's output.
-            wait(replays, WAIT_S)
+            wait(replays, _END_S)
             _end(process)
 
     def _reply(self, request: PastRequest) -> PastReply:
-        """Returns the reply to a request, if it is known, or if the replay that runs ends soon and gives it."""
+        """Returns the reply to a request, if it is known, or if no other one is replayed and it is known soon."""
         key = REQUESTS.dump_json(request)
         with self._lock:
-            running = next((one for one in self._recent.values() if not one.done()), None)
-            if key not in self._recent and running is None:
+            if key not in self._recent and all(one.done() for one in self._recent.values()):
                 self._newest = (request, PastReply())
-                running = self._recent[key] = self._replays.submit(self._replay, request)
+                self._recent[key] = self._replays.submit(self._replay, request)
                 while len(self._recent) > _RECENT:
                     del self._recent[next(iter(self._recent))]
         known = self._recent.get(key)
-        if running is not None and (known is None or known is running):
-            if not self._waiting.acquire(blocking=False):
-                raise ReplayingError("other past states are being replayed: ask again", self._progress)
-            try:
-                wait([running], WAIT_S)
-            finally:
-                self._waiting.release()
-        if known is None or not known.done():
+        if known is None or not wait([known], WAIT_S).done:
             raise ReplayingError(self._sentence(), self._progress)
         if known.result().refusal == _FAILED:
             with self._lock:

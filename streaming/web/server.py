@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from flask import Blueprint, Flask
+from flask import Blueprint
 from tornado.http1connection import HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
+from tornado.httputil import HTTPServerRequest
 from tornado.iostream import IOStream
 from tornado.wsgi import WSGIContainer
 
@@ -33,15 +33,10 @@ CLIENT_S = 10
 REQUEST_S = 60
 """The time from the connection to the last byte of the answer."""
 CONNECTION_LIMIT = 256
-"""Open connections: each holds a file descriptor."""
-PENDING_LIMIT = 64
-"""Requests that are answered or wait for a thread; a further one is refused with 503."""
+"""Open connections, and so requests that wait for a thread: each holds a file descriptor."""
 _THREADS = 4
 _START_S = 10
 _HEADER_BYTES = 32_768
-_BUSY = b'{"status":"too many requests are waiting"}\n'
-
-log = logging.getLogger(__name__)
 
 
 class Server:
@@ -94,10 +89,11 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        pages, health = _RequestQueue(self._app, threads=_THREADS), _RequestQueue(self._app, threads=1)
+        threads = [ThreadPoolExecutor(count, thread_name_prefix="web") for count in (_THREADS, 1)]
+        pages, health = (WSGIContainer(self._app, each) for each in threads)
 
         def answer(request: HTTPServerRequest) -> None:
-            (health if request.path in HEALTH_PATHS else pages).add(request)
+            (health if request.path in HEALTH_PATHS else pages)(request)
 
         server = _BoundedServer(
             answer,
@@ -113,8 +109,8 @@ class Server:
         self._started.set()
         await self._stopping.wait()
         server.stop()
-        for queue in (pages, health):
-            queue.close()
+        for each in threads:
+            each.shutdown(wait=False, cancel_futures=True)
         await server.close_all_connections()
 
 
@@ -147,52 +143,6 @@ class _BoundedServer(HTTPServer):
         deadline = self._deadlines.pop(stream, None)
         if deadline is not None:
             deadline.cancel()
-
-
-class _RequestQueue:
-    """Requests that the application answers in threads of their own."""
-
-    def __init__(self, app: Flask, *, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
-        self._container = WSGIContainer(app, self._threads)
-        self._answering: set[asyncio.Task[None]] = set()
-
-    def add(self, request: HTTPServerRequest) -> None:
-        """Answers a request, or refuses it if too many are waiting."""
-        if len(self._answering) >= PENDING_LIMIT:
-            _refuse(request)
-            return
-        task = asyncio.get_running_loop().create_task(self._answer(request))
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
-    def close(self) -> None:
-        """Ends the threads; requests that wait are not answered."""
-        for task in self._answering:
-            task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _answer(self, request: HTTPServerRequest) -> None:
-        try:
-            await self._container.handle_request(request)
-        except Exception as problem:  # noqa: BLE001 - a request that cannot be answered ends its connection alone
-            log.debug("a request could not be answered: %s", type(problem).__name__)
-            _close(request)
-
-
-def _refuse(request: HTTPServerRequest) -> None:
-    assert request.connection is not None
-    headers = HTTPHeaders(
-        {"Content-Type": "application/json", "Content-Length": str(len(_BUSY)), "Server": "kraftwatch"}
-    )
-    request.connection.write_headers(ResponseStartLine("HTTP/1.1", 503, "Service Unavailable"), headers, chunk=_BUSY)
-    request.connection.finish()
-
-
-def _close(request: HTTPServerRequest) -> None:
-    stream = getattr(request.connection, "stream", None)
-    if isinstance(stream, IOStream):
-        stream.close()
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:

@@ -46,9 +46,6 @@ def test_observations_are_the_rows_of_the_journal(session: SparkSession, journal
     assert rows.schema == OBSERVATION
     assert [tuple(row) for row in rows.collect()] == expected
     assert len(expected) == 667
-    assert [tuple(row) for row in load(session, journal.directory, columns="sequence,kind").collect()] == [
-        (row.sequence, str(row.kind)) for row in recorded(journal)
-    ]
 
 
 def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: JournalReader) -> None:
@@ -118,9 +115,6 @@ def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, journal: 
     assert "invalid value 'yes' for events: expected true or false" in sentence_of(
         lambda: load(session, journal.directory, events="yes")
     )
-    assert "there is no column body: the columns are cluster" in sentence_of(
-        lambda: load(session, journal.directory, columns="body")
-    )
 
 
 def backlog(folder: Path, rows: int, *, first: int = 0) -> None:
@@ -186,5 +180,5 @@ def test_a_stream_of_events_is_refused(session: SparkSession, journal: JournalRe
         query = stream.load(str(journal.directory)).writeStream.format("noop").trigger(availableNow=True)
         query.option("checkpointLocation", str(tmp_path)).start().awaitTermination(120)
 
-    with pytest.raises(PySparkException, match="has all columns of an observation: drop columns and events"):
+    with pytest.raises(PySparkException, match="has all columns of an observation: drop events"):
         run()

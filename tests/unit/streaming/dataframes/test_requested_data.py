@@ -1,8 +1,7 @@
-"""What a query requests: pushed-down filters never exclude more than Spark's own evaluation; the option `columns`."""
+"""What a query requests: pushed-down filters never exclude more than Spark's own evaluation."""
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
@@ -16,10 +15,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from connectors.errors import UsageError
 from connectors.sinks.sink import LATEST_MS
-from streaming.dataframes.metadata_log_source import RECORD
-from streaming.dataframes.requested_data import bounds, matching_values, may_overlap, requested_schema
+from streaming.dataframes.requested_data import bounds, matching_values, may_overlap
 
 
 def test_comparisons_bound_a_column() -> None:
@@ -70,13 +67,3 @@ def test_an_interval_overlaps_at_its_ends() -> None:
     assert not may_overlap((5, 9), 10, 12)
     assert not may_overlap((5, None), 1, 4)
     assert may_overlap((None, None), 1, 4)
-
-
-def test_the_option_gives_the_columns_in_its_order() -> None:
-    assert requested_schema(RECORD, {"columns": "type, offset,"}).names == ["type", "offset"]
-    assert requested_schema(RECORD, {}) == RECORD
-
-
-def test_a_column_that_is_listed_twice_is_reported_in_one_sentence() -> None:
-    with pytest.raises(UsageError, match="the column offset is listed twice in columns: list each column once"):
-        requested_schema(RECORD, {"columns": "offset,type,offset"})

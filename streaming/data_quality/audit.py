@@ -162,11 +162,7 @@ class Audit:
         self.evaluate()
 
     def evaluate(self, at_least: int = 1) -> None:
-        """Evaluates the contracts of each table that has so many rows, and empties it.
-
-        Raises:
-            RuntimeError: an expectation could not be evaluated: a bug of kraftwatch.
-        """
+        """Evaluates the contracts of each table that has so many rows, and empties it."""
         for suite, rows in self.tables.items():
             if len(rows) < at_least:
                 continue

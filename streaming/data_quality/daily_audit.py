@@ -85,15 +85,7 @@ class DailyAudit:
         results: AuditResults,
         every_s: Callable[[], float],
     ) -> None:
-        """Prepares the audits of a job.
-
-        Args:
-            folder: of the job.
-            source: returns what is audited now: a reload may have changed the clusters.
-            record: records the result of a cluster in the journal.
-            results: the table in which each audit is recorded.
-            every_s: returns the current interval in seconds; 0 turns audits off.
-        """
+        """`record` records the result of a cluster in the journal; with an interval of 0 audits are off."""
         self._source = source
         self._newest = folder / "last-audit"
         """A file whose time is that of the last audit."""
@@ -165,12 +157,7 @@ class DailyAudit:
 
 
 def audit_sample(source: AuditSource) -> AuditSample:
-    """Evaluates every contract on a sample.
-
-    Raises:
-        JournalError: there is no journal.
-        StoreError: the store cannot be read.
-    """
+    """Evaluates every contract on a sample; JournalError without a journal, StoreError without the store."""
     # Imported here: only the process of an audit loads Great Expectations.
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.suite_rows import ledger_alerts

@@ -97,11 +97,7 @@ def quarantined_items(stored: Mapping[str, Mapping[str, Any]]) -> Sequence[Quara
 
 
 def decode_again(items: Sequence[QuarantinedItem], journal: JournalReader) -> Iterator[RetryResult]:
-    """Decodes each item again from the journal's bytes, with the record schemas of this kraftwatch.
-
-    Raises:
-        JournalError: there is no journal.
-    """
+    """Decodes each item again from the journal's bytes, with the record schemas of this kraftwatch."""
     first, end = journal.first_sequence(), journal.published_end()
     for sequence, of_row in groupby(items, key=lambda one: one.sequence):
         row = None

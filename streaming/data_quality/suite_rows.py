@@ -279,21 +279,13 @@ def _time(value: object) -> Millis | None:
 
 
 def ledger_alerts(store: StorePlace) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields the alerts of a job's ledger, oldest first, by number, each as recorded; none without a ledger.
-
-    Raises:
-        StoreError: the database cannot be read.
-    """
+    """Yields the alerts of a job's ledger, oldest first, by number, each as recorded; none without a ledger."""
     for one in AlertStore(job_database(store, read_only=True)).alerts():
         yield one.number, to_object(one.alert, one.recorded_at_ms)
 
 
 def jsonl_alerts(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields the lines of a jsonl sink's file by number; a line that is not an object has no fields.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Yields the lines of a jsonl sink's file by number; a line that is not an object has no fields."""
     with path.open("rb") as file:
         for number, content in enumerate(file, start=1):
             try:

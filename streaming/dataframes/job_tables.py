@@ -98,11 +98,7 @@ class JobTables:
 
     @staticmethod
     def of_config(config: Config) -> "JobTables":
-        """Returns the tables of a configured job.
-
-        Raises:
-            UsageError: the id of a cluster is not known, or the store cannot be read.
-        """
+        """Returns the tables of a configured job; UsageError if the id of a cluster is not known."""
         checkpoint = Checkpoint(folder=config.folder.absolute(), store=config.server)
         if config.relay is None or config.source != "kafka":
             return JobTables(store=config.store_place, observations=checkpoint.journal)
@@ -123,12 +119,7 @@ class JobTables:
         return JobTables(store=config.store_place, observations=source)
 
     def require(self, names: Iterable[str]) -> None:
-        """Checks, without Spark, that these tables can be read.
-
-        Raises:
-            UsageError: there is no journal.
-            StoreError: the database cannot be read.
-        """
+        """Checks, without Spark, that these tables can be read; else a UsageError or a StoreError."""
         if isinstance(self.observations, Path) and {"observations", "events"} & {*names}:
             require_journal(self.observations)
         if self._database.exists:

@@ -209,19 +209,13 @@ def _full_schema(options: MutableMapping[str, str]) -> StructType:
 
 
 def _journal(options: MutableMapping[str, str]) -> JournalReader:
-    """Returns the reader of an existing journal.
-
-    Raises:
-        UsageError: no journal is there.
-        JournalError: the journal is damaged.
-    """
     if not options.get("path"):
         raise UsageError("no path is given: use load(PATH) with a journal, the folder journal in a checkpoint")
     return require_journal(local_path(options["path"]))
 
 
 def require_journal(folder: Path) -> JournalReader:
-    """Returns the reader of an existing journal; errors as of `_journal`."""
+    """Returns the reader of an existing journal; UsageError if there is none, JournalError if it is damaged."""
     journal = JournalReader(folder)
     if not journal.created:
         raise UsageError(f"{folder} holds no journal: name the folder journal in the checkpoint of a kraftwatch job")

@@ -66,11 +66,7 @@ def record_batches(
     topics: Mapping[str, str],
     types: Collection[object] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of one byte range as Arrow batches. Never raises for invalid content: it becomes a reason.
-
-    Args:
-        types: only records of these types are needed; None = all.
-    """
+    """Yields the rows of a byte range, of all or some types, as Arrow batches. Invalid content becomes a reason."""
     rows = (
         _Row(part=part, record=record, data=record.data or {}, topics=topics)
         for record in _records(content, part)
@@ -255,11 +251,7 @@ class MetadataLogReader(DataSourceReader):
 
 
 def _find_files(options: MutableMapping[str, str]) -> list[Path]:
-    """Returns the files of all paths, each once.
-
-    Raises:
-        UsageError: a path is not one of the metadata log.
-    """
+    """Returns the files of all paths, each once; UsageError if a path is not one of the metadata log."""
     paths: list[str] = json.loads(options["paths"]) if "paths" in options else [options.get("path", "")]
     if not any(paths):
         raise UsageError("no path is given: use load(PATH) with a metadata log directory, a .log or a .checkpoint file")
@@ -267,11 +259,7 @@ def _find_files(options: MutableMapping[str, str]) -> list[Path]:
 
 
 def local_path(path: str) -> Path:
-    """Returns the absolute path of a file or folder on a local or mounted file system.
-
-    Raises:
-        UsageError: it is a URI of another file system.
-    """
+    """Returns the absolute path on a local or mounted file system; UsageError if it is a URI of another one."""
     plain = path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
     if "://" in plain:
         raise UsageError(f"{path} is not on a local or mounted file system: copy the log there first")
@@ -290,11 +278,7 @@ _TOPIC_RECORD = bytes((1, 2))
 
 
 def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
-    """Returns the name of each topic by its id. Batches that contain no TopicRecord are not decoded.
-
-    Raises:
-        UsageError: a file cannot be read.
-    """
+    """Returns the name of each topic by its id. Batches that contain no TopicRecord are not decoded."""
     names: dict[str, str] = {}
     for part in parts:
         content = read_range(part)

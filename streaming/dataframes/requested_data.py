@@ -30,11 +30,7 @@ Interval = tuple[int | None, int | None]
 
 
 def require_columns(full: StructType, requested: StructType) -> None:
-    """Checks a schema that the user has set with `.schema(...)`.
-
-    Raises:
-        UsageError: it has a column that does not exist or that has another type.
-    """
+    """Raises UsageError if a schema of `.schema(...)` has a column that does not exist or has another type."""
     for field in requested:
         if field.name not in full.names:
             raise UsageError(f"there is no column {field.name}: the columns are {', '.join(full.names)}")

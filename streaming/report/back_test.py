@@ -39,7 +39,6 @@ def back_test(
 
     Args:
         rows: recorded observations of any clusters, those of each one in order.
-        settings_of: the settings of each cluster; None: its rows are left out.
         from_ms: only alerts from this time on; None: from the beginning.
         to_ms: only rows up to this time; None: all.
     """

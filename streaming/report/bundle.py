@@ -32,14 +32,11 @@ _FILES: Final = ("cluster.json", "log/gather-stats.json")
 
 
 def make_bundle(checkpoint: Checkpoint, config: Config | None, status: Sequence[Plain], output: Path) -> int:
-    """Writes the bundle; a running job is not disturbed.
+    """Writes the bundle; a running job is not disturbed. Returns its size in bytes.
 
     Args:
         status: the status of each cluster as `status --json` prints it.
         output: the file to write; an existing one is replaced.
-
-    Returns:
-        Its size in bytes.
 
     Raises:
         UsageError: there is no journal, or a file cannot be read or written.

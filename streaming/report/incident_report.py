@@ -64,7 +64,6 @@ def make_report(
     Raises:
         UsageError: it cannot be read, or does not hold that cluster or that time.
         StoreError: the ledger beside it cannot be read.
-        JournalError: the journal is damaged.
     """
     recorded_alerts = stored_alerts(database) if database.exists else None
     since_ms = Millis((from_ms or (to_ms or recording.newest_ms()) - DEFAULT_SPAN_MS) - EVALUATE_BEFORE_MS)

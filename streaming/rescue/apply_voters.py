@@ -80,10 +80,9 @@ def apply_voters(
     Args:
         log_dir: the node's metadata.log.dir (or the first of its log.dirs), or the partition's folder in it.
         wanted: all voters, as `kafka-storage --initial-controllers` takes them.
-        write: False for a dry run.
         backup: the folder for the copy of the old files; None: beside the log directory.
-        plan_file: a plan of all nodes, with which this one is compared; None: not compared.
-        kafka_home: an installation of Kafka, with whose reader the snapshot is checked too; None: not checked.
+        plan_file: a plan of all nodes, with which this one is compared.
+        kafka_home: an installation of Kafka, with whose reader the snapshot is checked too.
 
     Raises:
         UsageError: the node runs, the list may not be applied, or a file cannot be read or written.
@@ -131,12 +130,7 @@ def apply_voters(
 def undo(log_dir: Path, backup: Path | None = None) -> tuple[Path, bool]:
     """Puts a node back to what it was before `apply_voters`, while it was not started since.
 
-    Args:
-        log_dir: the node's metadata.log.dir, or the partition's folder in it.
-        backup: the backup; None: the newest one beside the log directory.
-
-    Returns:
-        The backup, and whether anything was changed.
+    Returns the backup, by default the newest one beside the log directory, and whether anything was changed.
 
     Raises:
         UsageError: the node runs or was started, there is no backup, or a file cannot be written.

@@ -43,14 +43,10 @@ def events_upto(row: Observation, upto: PointInTime | None) -> Iterator[DecodedI
 
 
 def require_within(upto: PointInTime, held: tuple[int, int] | None, source: str) -> None:
-    """Checks that a source holds a point in time.
+    """Raises UsageError if a source, named as in `the journal of cluster a`, does not hold a point in time.
 
     Args:
         held: the first and the last offset or time in it; None: it has none.
-        source: names it, as in `the journal of cluster a`.
-
-    Raises:
-        UsageError: the point in time lies outside.
     """
 
     def spelled(position: int) -> str:

@@ -28,6 +28,7 @@ from streaming.status.cluster_status import (
     PendingCondition,
     QuorumMode,
 )
+from streaming.status.event_history import oldest_by_topic
 from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import worst_first
 
@@ -197,10 +198,7 @@ def _recovering_partition(quorum: Quorum, one: Recovery) -> parts.RecoveringPart
 
 
 def _topic_recoveries(longest: Sequence[Recovery]) -> tuple[parts.TopicRecovery, ...]:
-    counts = Counter(one.topic_id for one in longest)
-    oldest: dict[str, Recovery] = {}
-    for one in longest:
-        oldest.setdefault(one.topic_id, one)
+    counts, oldest = Counter(one.topic_id for one in longest), oldest_by_topic(longest)
     return tuple(
         copied(parts.TopicRecovery, one, since_ms=one.since_timestamp_ms, partitions=counts[one.topic_id])
         for one in [*oldest.values()][:TOPIC_LIMIT]

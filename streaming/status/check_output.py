@@ -65,11 +65,7 @@ def check_text(state: ClusterState) -> Text:
 
 
 def evaluate_restart(state: ClusterState, node: int) -> RestartSafety:
-    """Returns whether this node may be restarted.
-
-    Raises:
-        UsageError: it is not a controller of this cluster.
-    """
+    """Returns whether this node may be restarted; UsageError if it is not a controller of this cluster."""
     quorum = state.quorum
     nodes = known_controllers(quorum)
     if state.answered and nodes and node not in nodes:

@@ -297,9 +297,5 @@ def to_bytes(status: ClusterStatus) -> bytes:
 
 
 def from_json(body: str | bytes) -> ClusterStatus:
-    """Returns the status that `to_bytes` wrote.
-
-    Raises:
-        pydantic.ValidationError: it is not such an object.
-    """
+    """Returns the status that `to_bytes` wrote; pydantic.ValidationError if it is not such an object."""
     return status_adapter().validate_json(body)

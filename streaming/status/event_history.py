@@ -10,9 +10,10 @@ from rules.alert import Alert
 from rules.finding import Plain
 from rules.formatting import and_join, late_text, ms_text, plural, topic_text
 from rules.model.history import ControllerStart, Election, Interruption, RecentHistory, Recovery, VoterChange
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, TopicId
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
+from streaming.status.status_parts import ElectionStatus, VoterChangeStatus
 from streaming.status.status_store import EndedRecovery
 
 GAP_MS = 30_000
@@ -39,7 +40,7 @@ class EventHistory:
         """By the name of the history's field, and by offset and time: of a log that was rewritten both remain."""
         self._newest_history: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
-        self._topics: dict[str, Recovery] = {}
+        self._topics: dict[TopicId, Recovery] = {}
 
     def add(self, machine: Machine, alerts: Sequence[Alert] = ()) -> None:
         """Adds the events of the machine's newest row, and its alerts; one that was added before changes nothing."""
@@ -72,17 +73,21 @@ class EventHistory:
 
     def _compare_recoveries(self, now_ms: Millis) -> None:
         """Records topics that are no longer recovering; a topic's oldest partition gives the beginning."""
-        topics: dict[str, Recovery] = {}
-        for one in self._recovering:
-            oldest = topics.get(one.topic_id)
-            if oldest is None or one.since_timestamp_ms < oldest.since_timestamp_ms:
-                topics[one.topic_id] = one
+        topics = oldest_by_topic(self._recovering)
         for topic_id in self._topics.keys() - topics.keys():
             ended = self._topics[topic_id]
             self.ended_recoveries.append(
                 EndedRecovery(topic=ended.topic, topic_id=topic_id, since_ms=ended.since_timestamp_ms, ended_ms=now_ms)
             )
         self._topics = {topic_id: self._topics.get(topic_id, one) for topic_id, one in topics.items()}
+
+
+def oldest_by_topic(recovering: Iterable[Recovery]) -> dict[TopicId, Recovery]:
+    """Returns the partition of each topic that is recovering for longest, by topic id, the oldest one first."""
+    oldest: dict[TopicId, Recovery] = {}
+    for one in sorted(recovering, key=lambda each: each.since_timestamp_ms):
+        oldest.setdefault(one.topic_id, one)
+    return oldest
 
 
 class EntryKind(StrEnum):
@@ -124,12 +129,7 @@ class TimelineEntry:
 def timeline_entries(
     history: EventHistory, quorum: Quorum, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
 ) -> tuple[TimelineEntry, ...]:
-    """Returns the entries of a cluster in order of time.
-
-    Args:
-        quorum: after the newest row of the history.
-        alerts: those of the job's ledger, or of the history.
-    """
+    """Returns the entries in order of time; `quorum` is that after the newest row, `alerts` may be stored ones."""
     log = history.added_to(quorum).history
     entries = [*_of_the_log(log), *_recoveries(history.ended_recoveries, quorum), *_alerts(alerts)]
     begun = [one for one in entries if from_ms is None or one.at_ms >= from_ms]
@@ -142,14 +142,10 @@ def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
         return TimelineEntry(at_ms=one.timestamp_ms, kind=kind, text=text, offset=one.offset)
 
     for election in kept.elections:
-        votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
-        text = f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}"
-        yield entry(election, EntryKind.ELECTION, text)
+        yield entry(election, EntryKind.ELECTION, election_text(election))
     for change in kept.voter_changes:
-        parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
-        parts += [f"endpoint of {node} changed" for node in change.moved]
         kind = EntryKind.FORCED_CHANGE if change.forced else EntryKind.VOTER_CHANGE
-        yield entry(change, kind, f"voter set changed: {and_join(parts, 8)}")
+        yield entry(change, kind, f"voter set changed: {voter_change_text(change)}")
     for start in kept.starts:
         yield entry(start, EntryKind.START, f"controller {start.id} started")
     for one in kept.interruptions:
@@ -162,6 +158,19 @@ def _of_the_log(kept: RecentHistory) -> Iterator[TimelineEntry]:
             text=f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}",
             offset=unclean.last_offset,
         )
+
+
+def election_text(one: Election | ElectionStatus) -> str:
+    """Returns who was elected, and by whose votes, as a sentence."""
+    votes, of = one.granting_voter_ids, f" of {len(one.voter_ids)}" if one.voter_ids else ""
+    counted = f", {len(votes)}{of} votes: {and_join(votes)}" if votes else ""
+    return f"controller {one.leader_id} was elected, epoch {one.leader_epoch}{counted}"
+
+
+def voter_change_text(change: VoterChange | VoterChangeStatus) -> str:
+    """Returns a change of the voter set in words."""
+    parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
+    return and_join([*parts, *(f"endpoint of {node} changed" for node in change.moved)], 8)
 
 
 def _fencing(one: Interruption) -> Iterator[TimelineEntry]:
@@ -186,13 +195,9 @@ def _recoveries(ended_recoveries: Iterable[EndedRecovery], quorum: Quorum) -> It
         yield TimelineEntry(
             at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
         )
-    oldest: dict[str, Recovery] = {}
-    for one in quorum.recovering:
-        topic = topic_text(one.topic, one.topic_id)
-        oldest[topic] = min(oldest.get(topic, one), one, key=lambda each: each.since_timestamp_ms)
-    for topic, one in oldest.items():
+    for one in oldest_by_topic(quorum.recovering).values():
         least = "at least since then: " if one.at_least else ""
-        text = f"{least}topic {topic} is RECOVERING"
+        text = f"{least}topic {topic_text(one.topic, one.topic_id)} is RECOVERING"
         yield TimelineEntry(at_ms=one.since_timestamp_ms, kind=EntryKind.RECOVERY, text=text)
 
 

@@ -51,11 +51,7 @@ class LogDirContents:
 
     @property
     def key(self) -> ReplicaKey:
-        """The node that the disk belongs to.
-
-        Raises:
-            UsageError: its meta.properties is missing or does not say it.
-        """
+        """The node that the disk belongs to; UsageError if its meta.properties is missing or does not say it."""
         key = self.meta_properties.key if self.meta_properties else None
         if key is None:
             raise UsageError(f"{self.folder}: the node is unknown: copy its meta.properties too")
@@ -86,11 +82,7 @@ class LogDirContents:
 
 
 def cluster_of(disks: Sequence[LogDirContents]) -> str | None:
-    """Returns the cluster id of disks.
-
-    Raises:
-        UsageError: they belong to several clusters.
-    """
+    """Returns the cluster id of disks; UsageError if they belong to several clusters."""
     ids = sorted({read.machine.cluster_id or "unknown" for read in disks})
     if len(ids) > 1:
         raise UsageError(f"the disks belong to {len(ids)} clusters ({and_join(ids)}): give those of one")

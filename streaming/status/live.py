@@ -191,15 +191,12 @@ def query_clusters(
     say: Say = lambda _: None,
     each: Callable[[Sequence[ClusterState]], bool] = lambda _: False,
 ) -> Sequence[ClusterState]:
-    """Queries clusters side by side.
+    """Queries clusters side by side; returns the last state of each target, in their order.
 
     Args:
         timeout_s: how long to wait for data that is missing.
         say: prints what is missing, when that takes more than two seconds.
         each: receives the state of all clusters; True requests them again, one second later.
-
-    Returns:
-        The last state of each target, in their order.
 
     Raises:
         UsageError: another cluster answers than was configured.

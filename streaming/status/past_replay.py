@@ -26,12 +26,11 @@ from rules.evaluate import evaluate
 from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor
 from streaming.replay.cluster_settings import ClusterSettings
-from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.event_history import EventHistory
-from streaming.status.recording import missing_of
-from streaming.status.status_store import EndedRecovery
+from streaming.status.recording import ReplayedJournal
+from streaming.status.status_store import ReceivedStatus
 
 KEPT_BYTES = 64 << 20
 """Stored states of one cluster; beyond this, every second one is dropped."""
@@ -53,13 +52,10 @@ class PastRequest:
 class PastState:
     """The state with every observation up to the time."""
 
-    status: ClusterStatus
+    shown: ReceivedStatus
+    """As it was received with the newest observation."""
     events: ClusterStatus
     """The same status, but with all elections, voter changes and starts of the journal that are known so far."""
-    newest_ms: Millis
-    """Time of its newest observation."""
-    ended_recoveries: tuple[EndedRecovery, ...]
-    """Topics whose recovery ended before the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,18 +100,15 @@ class PastReplay:
         self._events = EventHistory()
 
     def state_at(self, at_ms: Millis, report: Callable[[float], None] = lambda _: None) -> PastState:
-        """Returns the state with all rows up to a time.
-
-        Args:
-            report: receives how much is replayed, from 0 to 1, a few times a second.
+        """Returns the state with all rows up to a time; `report` receives how much is replayed, from 0 to 1.
 
         Raises:
             UsageError: the journal holds no row of the cluster up to that time.
             JournalError: the journal is damaged, or the rows were deleted meanwhile.
         """
         first, end = self._reader.first_sequence(), self._reader.published_end()
-        monitor, start, newest_ms = self._nearest(at_ms, first)
-        begins_ms: int | None = newest_ms
+        one, start = self._nearest(at_ms, first)
+        begins_ms: int | None = one.newest_ms or None
         reported_at = stored_at = time.monotonic()
         sequence = start
         for row in self._reader.read(start, end):
@@ -124,54 +117,53 @@ class PastReplay:
             begins_ms = row.observed_at_ms if begins_ms is None else begins_ms
             if row.observed_at_ms > at_ms:
                 break
-            newest_ms, sequence = Millis(row.observed_at_ms), row.sequence + 1
-            monitor.apply((row,))
-            self._events.add(monitor.machine)
+            one.apply(row)
+            sequence = row.sequence + 1
             if row.sequence % 64 == 0 and (now := time.monotonic()) - reported_at > 0.2:
                 reported_at = now
-                report((newest_ms - begins_ms) / max(1, at_ms - begins_ms))
+                report((one.newest_ms - begins_ms) / max(1, at_ms - begins_ms))
                 if now - stored_at > _KEEP_EVERY_S:
-                    monitor.apply((), store=True)
-                    self._keep(monitor.stored, newest_ms, sequence)
+                    self._keep(one, sequence)
                     stored_at = time.monotonic()
-        if newest_ms is None:
+        if not one.newest_ms:
             since = "" if begins_ms is None else f"; its first one is of {iso(Millis(begins_ms))}"
             raise UsageError(f"the journal holds no observation of {self._cluster.name} up to {iso(at_ms)}{since}")
-        monitor.apply((), store=True)
-        if sequence > start:
-            self._keep(monitor.stored, newest_ms, sequence)
-        return self._state(monitor.machine, newest_ms, at_ms)
+        self._keep(one, sequence)
+        return self._state(one, at_ms)
 
-    def _nearest(self, at_ms: Millis, first: int) -> tuple[ClusterMonitor, int, Millis | None]:
-        """Returns the monitor of the newest kept position up to a time, the next row, and its newest row's time."""
+    def _nearest(self, at_ms: Millis, first: int) -> tuple[ReplayedJournal, int]:
+        """Returns the newest kept state up to a time, and the next row."""
         # What follows a position whose rows are deleted can no longer be read.
         self._kept = [one for one in self._kept if one.next_sequence >= first]
+        found = ReplayedJournal(self._cluster, None, None)
+        found.history = self._events
         at = bisect_right(self._kept, at_ms, key=lambda one: one.newest_ms) - 1
         if at < 0:
-            return ClusterMonitor(self._cluster, evaluates_from_ms=None), first, None
+            return found, first
         kept = self._kept[at]
-        monitor = ClusterMonitor.restored(kept.blob, self._cluster, evaluates_from_ms=None)
-        return monitor, kept.next_sequence, kept.newest_ms
+        found.monitor = ClusterMonitor.restored(kept.blob, self._cluster, evaluates_from_ms=None)
+        found.newest_ms = kept.newest_ms
+        return found, kept.next_sequence
 
-    def _keep(self, blob: bytes | None, newest_ms: Millis, next_sequence: int) -> None:
+    def _keep(self, one: ReplayedJournal, next_sequence: int) -> None:
+        one.monitor.apply((), store=True)
+        blob = one.monitor.stored
         assert blob is not None, "the state was stored"
         at = bisect_right(self._kept, next_sequence, key=lambda each: each.next_sequence)
         if at > 0 and self._kept[at - 1].next_sequence == next_sequence:
             return
-        one = KeptState(newest_ms=newest_ms, next_sequence=next_sequence, blob=blob)
-        self._kept.insert(at, one)
+        self._kept.insert(at, KeptState(newest_ms=one.newest_ms, next_sequence=next_sequence, blob=blob))
         while sum(len(each.blob) for each in self._kept) > KEPT_BYTES and len(self._kept) > 1:
             self._kept = self._kept[::-2][::-1]
 
-    def _state(self, machine: Machine, newest_ms: Millis, at_ms: Millis) -> PastState:
-        quorum, thresholds = machine.quorum(), self._cluster.thresholds
+    def _state(self, one: ReplayedJournal, at_ms: Millis) -> PastState:
+        quorum, thresholds = one.machine.quorum(), self._cluster.thresholds
         evaluation = evaluate(quorum, thresholds)
-        missing = missing_of(machine)
+        ended = tuple(each for each in self._events.ended_recoveries if each.ended_ms <= one.newest_ms)
+        status = job_cluster_status(quorum, thresholds, evaluation, taken_at_ms=at_ms, missing=one.missing)
         return PastState(
-            status=job_cluster_status(quorum, thresholds, evaluation, taken_at_ms=at_ms, missing=missing),
+            shown=ReceivedStatus(status=status, received_at_ms=one.newest_ms, ended_recoveries=ended),
             events=job_cluster_status(self._events.added_to(quorum), thresholds, evaluation),
-            newest_ms=newest_ms,
-            ended_recoveries=tuple(one for one in self._events.ended_recoveries if one.ended_ms <= newest_ms),
         )
 
 

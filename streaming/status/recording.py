@@ -3,7 +3,7 @@
 Look-back, timeline, report, back-test and audit read them; what they need is the same in both. For the recorded state
 of a cluster all log records of the recording are applied, and the polls and probes of its last day. The replay itself
 forgets older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week
-by default, so it may begin in the middle of the log: then `missing` says so.
+by default, so it may begin in the middle of the log: then `missing` says so. A damaged journal is a `JournalError`.
 """
 
 import time
@@ -63,11 +63,7 @@ class JournalRecording:
         self._restarted_at = reader.restarted_at()
 
     def newest_ms(self) -> Millis:
-        """Returns the time of the newest row; 0 if there is none.
-
-        Raises:
-            JournalError: the journal is damaged.
-        """
+        """Returns the time of the newest row; 0 if there is none."""
         span = journal_span(self.reader)
         return Millis(0) if span is None else span[1]
 
@@ -78,9 +74,6 @@ class JournalRecording:
             since_ms: the rows may begin where each log is read from its start or a snapshot before this time. None:
                 with the oldest rows with which a state is whole.
             until_ms: the rows may end with the first one after this time; here they do not.
-
-        Raises:
-            JournalError: the journal is damaged.
         """
         first, end = self._first(since_ms), self.reader.published_end()
         began = said_at = time.monotonic()
@@ -111,27 +104,21 @@ class JournalRecording:
 
 
 def open_journal(folder: Path, say: Callable[[str], None] = lambda _: None) -> JournalRecording:
-    """Returns the journal of a checkpoint folder, the journal that the folder is, or the one in a bundle.
-
-    Args:
-        say: prints progress, every two seconds.
-
-    Raises:
-        UsageError: there is none.
-    """
-    given = folder
-    if folder.is_file():
-        folder = unpacked_bundle(folder)
-    for place in _places(folder):
-        journal = JournalReader(place.absolute())
-        if journal.created:
-            return JournalRecording(journal, str(given), say)
-    raise UsageError(f"{folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
+    """Returns the journal of, or in, a folder or in a bundle; UsageError if there is none."""
+    journal = _journal(unpacked_bundle(folder) if folder.is_file() else folder)
+    if journal is None:
+        raise UsageError(f"{folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
+    return JournalRecording(journal, str(folder), say)
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether there is a journal."""
-    return any(JournalReader(place.absolute()).created for place in _places(folder))
+    """Whether there is a journal in a checkpoint folder, or the folder is one."""
+    return _journal(folder) is not None
+
+
+def _journal(folder: Path) -> JournalReader | None:
+    places = (JournalReader(place.absolute()) for place in (folder / "journal", folder))
+    return next((one for one in places if one.created), None)
 
 
 def recorded_endpoints(folder: Path) -> Mapping[str, KnownEndpoints]:
@@ -144,20 +131,12 @@ def recorded_endpoints(folder: Path) -> Mapping[str, KnownEndpoints]:
 
 
 def journal_span(journal: JournalReader) -> tuple[Millis, Millis] | None:
-    """Returns the times of the first and the newest row of a journal; None where it has none.
-
-    Raises:
-        JournalError: there is no journal, or it is damaged.
-    """
+    """Returns the times of the first and the newest row of a journal; None where it has none."""
     first, end = journal.first_sequence(), journal.published_end()
     if first >= end:
         return None
     oldest, newest = next(journal.read(first, first + 1)), next(journal.read(end - 1, end))
     return Millis(oldest.observed_at_ms), Millis(newest.observed_at_ms)
-
-
-def _places(folder: Path) -> tuple[Path, Path]:
-    return folder / "journal", folder
 
 
 class ReplayedJournal:
@@ -198,11 +177,7 @@ class ReplayedJournal:
         return alerts
 
     def finish(self, source: str) -> None:
-        """Skips rows after which the state cannot be stored, as in the job, and checks that the point in time is held.
-
-        Raises:
-            UsageError: it is not.
-        """
+        """Skips rows after which the state cannot be stored, as in the job; a UsageError if the time is not held."""
         self.monitor.apply((), store=True)
         if self._upto is not None:
             require_within(self._upto, self._held, source)
@@ -212,7 +187,8 @@ class ReplayedJournal:
     @property
     def missing(self) -> tuple[str, ...]:
         """What the journal does not hold, as text."""
-        return missing_of(self.machine)
+        whole = self.machine.log.image.complete
+        return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)
 
     def state(self) -> ClusterState:
         """Returns the recorded state, evaluated as of its newest row."""
@@ -227,10 +203,9 @@ def replayed(
     polls_since_ms: int = 0,
     evaluates_from_ms: Millis | None,
 ) -> Iterator[tuple[ReplayedJournal, tuple[Alert, ...]]]:
-    """Applies each row, and yields its cluster with the alerts after the row.
+    """Applies each row up to a point in time, and yields its cluster with the alerts after the row.
 
     Args:
-        upto: rows that are later are not applied.
         polls_since_ms: older polls and probes are left out.
         evaluates_from_ms: the rules are evaluated after each row from this time on, as the job does; None: never.
     """
@@ -252,21 +227,16 @@ def replay_recording(
     since_ms: Millis | None = None,
     evaluates_from_ms: Millis | None = None,
 ) -> Mapping[str, ReplayedJournal]:
-    """Replays what was recorded.
+    """Returns the clusters that have rows and settings, by name, in the order of their first row.
 
     Args:
-        recording: a journal or topics.
         upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
         since_ms: rows from this time on are needed, and what the logs were before; None: those of the last hour, of a
             journal those of the last day.
         evaluates_from_ms: as of `replayed`.
 
-    Returns:
-        The clusters that have rows and settings, by name, in the order of their first row.
-
     Raises:
         UsageError: the recording cannot be read, or does not hold that point in time.
-        JournalError: the journal is damaged.
     """
     until_ms = upto.at_ms if isinstance(upto, AtTime) else None
     newest_ms = until_ms or recording.newest_ms()
@@ -304,9 +274,3 @@ def recorded_state(read: ReplayedJournal | LogDirContents, thresholds: Mapping[s
         missing=read.missing,
         log_dir=log_dir,
     )
-
-
-def missing_of(machine: Machine) -> tuple[str, ...]:
-    """Returns what a journal does not hold of a replayed cluster, as text."""
-    whole = machine.log.image.complete
-    return () if whole else ("the beginning of the log: the journal no longer reaches back to it",)

@@ -114,12 +114,7 @@ def partitions_table(status: ClusterStatus) -> RenderableType:
 
 
 def unknown_lines(unknown: Iterable[UnknownResult], most: int = 20) -> Iterable[Text]:
-    """Yields one line for each reason that rules are unknown.
-
-    Args:
-        unknown: of each rule and subject the first one counts.
-        most: how many rules a line names.
-    """
+    """Yields one line for each reason that rules are unknown; a line names at most so many rules."""
     by_why: dict[str, list[str]] = {}
     listed_already: set[str] = set()
     for one in unknown:

@@ -142,11 +142,7 @@ def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers
 
 
 def what_if(controllers: Controllers, change: Change) -> WhatIf:
-    """Evaluates the change.
-
-    Raises:
-        UsageError: the change names a node that is no voter.
-    """
+    """Evaluates the change; UsageError if it names a node that is no voter."""
     known = {one.key.id for one in controllers.members}
     if controllers.members:
         for node in sorted({*change.moved, *change.lost, *(change.restarted or ())} - known):

@@ -93,13 +93,7 @@ _POLICY = (
 def application(
     blueprints: Iterable[Blueprint], *, host: str, page_url: Callable[[], str | None], access: PageAccess
 ) -> Flask:
-    """Returns the blueprints behind the checks; errors are answered as JSON.
-
-    Args:
-        host: the host of `--listen`.
-        page_url: returns the URL at which people reach the page; its host is accepted.
-        access: the token that all paths but those of the health require.
-    """
+    """Returns the blueprints behind the checks: the host must be that of `--listen` or of the page's URL."""
     app = Flask("kraftwatch", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # Flask's default provider has it
     for each in blueprints:

@@ -205,13 +205,7 @@ class ClusterView:
         return next((one for one in self.silences if one.active(self.now_ms) and one.matches(alert)), None)
 
     def row_json(self) -> dict[str, Plain]:
-        """Returns an item of `/api/clusters`.
-
-        Fields: name, health (critical, warning, unknown, healthy), headline, age_ms (of the status; null without one),
-        alerts (how many fire, by severity), pending (how many conditions wait for their hold); and as in
-        `status --json`: cluster_id, source, observed_at, leader_id, leader_epoch, voters, votes_needed,
-        voters_fetching, failures_left, recovering_partitions; null without a status.
-        """
+        """Returns an item of `/api/clusters`: docs/page.md."""
         counts = Counter(alert.severity for alert in self.firing)
         plain = {} if self.status is None else selected_json(self.status, _ROW_FIELDS)
         return {
@@ -225,13 +219,7 @@ class ClusterView:
         }
 
     def to_json(self) -> dict[str, Plain]:
-        """Returns the fields of `/api/clusters/NAME`.
-
-        Fields: those of `row_json`; status (the cluster status: docs/status.schema.json; null without one); firing
-        and history (alerts as lines of the jsonl sink, without sent_at; the newest 500 transitions, oldest first);
-        recovered (topic, topic_id, since, ended); silences (id, cluster, rule, subject, severity, starts_at, ends_at,
-        active, author, comment).
-        """
+        """Returns the fields of `/api/clusters/NAME`: docs/page.md."""
         return {
             **self.row_json(),
             "status": None if self.status is None else status_json(self.status),

@@ -20,11 +20,10 @@ from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.notifications.route import Silence
-from streaming.status.cluster_status import ClusterStatus
 from streaming.status.health import Health
 from streaming.status.past_replay import PastState
 from streaming.status.status_parts import UncleanElectionStatus
-from streaming.status.status_store import ReceivedStatus, StatusStore
+from streaming.status.status_store import StatusStore
 from streaming.web.application import add_response_headers
 from streaming.web.cluster_view import ClusterView, worst_first
 from streaming.web.past_states import PastStates, ReplayingError
@@ -77,7 +76,9 @@ class FleetView:
             raise UsageError("this job shows no past states")
         past = self.past.at(name, at_ms)
         silences = [one for one in self.silences(at_ms) if one.active(at_ms) and fnmatchcase(name, one.cluster)]
-        return past_view(replace(now, silences=silences), past, at_ms), with_known_events(now, past)
+        history = [alert for alert in now.history if alert.observed_at_ms <= at_ms]
+        then = replace(now, now_ms=at_ms, received=past.shown, history=history, silences=silences)
+        return then, _with_known_events(now, past)
 
     def _silences(self, now_ms: Millis) -> Sequence[Silence]:
         return [one for one in self.silences(now_ms) if one.ends_at_ms > now_ms]
@@ -94,11 +95,7 @@ class FleetView:
 
 
 def requested_time() -> Millis | None:
-    """Returns the parameter `at` of the request: a time in ISO 8601, or milliseconds; None without it.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Returns the parameter `at`, ISO 8601 or milliseconds; None without it, UsageError if it is neither."""
     text = request.args.get("at", "").strip()
     if not text:
         return None
@@ -112,40 +109,23 @@ def requested_time() -> Millis | None:
     return at_ms
 
 
-def past_view(now: ClusterView, past: PastState, at_ms: Millis) -> ClusterView:
-    """Returns a cluster as it was: its alerts, silences and ages as of that time.
-
-    Args:
-        now: the cluster as it is, with the silences that were active at that time.
-    """
-    return replace(
-        now,
-        now_ms=at_ms,
-        received=ReceivedStatus(
-            status=past.status, received_at_ms=past.newest_ms, ended_recoveries=past.ended_recoveries
-        ),
-        history=[alert for alert in now.history if alert.observed_at_ms <= at_ms],
-    )
-
-
-def with_known_events(now: ClusterView, past: PastState) -> ClusterView:
+def _with_known_events(now: ClusterView, past: PastState) -> ClusterView:
     """Returns the present cluster with the events that the journal and the present status hold, for the timeline."""
     if now.received is None:
-        return replace(now, received=ReceivedStatus(status=past.events, received_at_ms=past.newest_ms))
+        return replace(now, received=replace(past.shown, status=past.events, ended_recoveries=()))
     older, newer = past.events, now.received.status
     merged: dict[str, Any] = {}
-    for name in ("elections", "voter_changes", "reconfigurations", "starts"):
-        # Of a log that was rewritten, both events of an offset remain.
-        by_place = {(one.offset, one.at_ms): one for one in (*getattr(older, name), *getattr(newer, name))}
-        merged[name] = tuple(by_place[place] for place in sorted(by_place))
-    status = replace(newer, **merged, unclean=_newest_unclean(older, newer))
-    return replace(now, received=replace(now.received, status=status))
+    for name in ("elections", "voter_changes", "reconfigurations", "starts", "unclean"):
+        merged[name] = tuple({_place(one): one for one in (*getattr(older, name), *getattr(newer, name))}.values())
+    return replace(now, received=replace(now.received, status=replace(newer, **merged)))
 
 
-def _newest_unclean(older: ClusterStatus, newer: ClusterStatus) -> tuple[UncleanElectionStatus, ...]:
-    """Returns the unclean elections of both: an aggregate with the same beginning holds those of the older one."""
-    by_beginning = {(one.topic_id, one.first_at_ms): one for one in (*older.unclean, *newer.unclean)}
-    return tuple(by_beginning.values())
+def _place(one: Any) -> tuple[object, Millis]:
+    """Returns what identifies an event: of unclean elections, which are aggregated, their beginning."""
+    if isinstance(one, UncleanElectionStatus):
+        return one.topic_id, one.first_at_ms
+    # Of a log that was rewritten, both events of an offset remain.
+    return one.offset, one.at_ms
 
 
 def api(view: FleetView) -> Blueprint:
@@ -177,13 +157,7 @@ def api(view: FleetView) -> Blueprint:
 
 
 def fleet_json(view: FleetView) -> dict[str, Plain]:
-    """Returns the fields of `/api/clusters`.
-
-    Fields: now_ms (the job's clock); counts (of clusters, by health); clusters (see `ClusterView.row_json`), worst
-    first; delivered_at_ms (the newest delivery; null before the first one); sinks, each with name, pending (alerts
-    not delivered yet), silenced, failing (the reason, or null), set_aside (notifications that the sink does not accept
-    while it accepts others).
-    """
+    """Returns the fields of `/api/clusters`: docs/page.md."""
     every, delivery = view.all(), view.store.delivery
     counts = Counter(one.health for one in every)
     return {

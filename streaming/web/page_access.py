@@ -44,11 +44,7 @@ class PageAccess:
         return context
 
     def check_token(self) -> None:
-        """Reads the token, so that an error is reported at the start.
-
-        Raises:
-            UsageError: its file cannot be read, is empty, or holds more than one line.
-        """
+        """Reads the token, so that an unreadable, empty or long file is a UsageError at the start."""
         if self.token is not None:
             self.token.check("listen_token_file")
 

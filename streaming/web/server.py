@@ -50,14 +50,7 @@ class Server:
         page_url: Callable[[], str | None] = lambda: None,
         access: PageAccess | None = None,
     ) -> None:
-        """Listens on the address; the server answers once entered.
-
-        Args:
-            page_url: returns the URL at which people reach the page; its host is accepted.
-
-        Raises:
-            UsageError: the address, the certificate or the token cannot be used.
-        """
+        """Listens; answers once entered. UsageError if the address, the certificate or the token cannot be used."""
         host, port = address
         access = access or PageAccess()
         access.check_token()

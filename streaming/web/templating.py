@@ -23,9 +23,10 @@ from rules.evaluate import RULES
 from rules.formatting import late_text
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, inhibition_of, page_of, times_of
+from streaming.status.event_history import voter_change_text
 from streaming.status.status_parts import RecoveringPartition
 from streaming.web.cluster_view import ClusterView
-from streaming.web.timeline import time_control, timeline, voter_change_text
+from streaming.web.timeline import time_control, timeline
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
@@ -133,8 +134,7 @@ def render_cluster(
     """Returns one cluster as HTML.
 
     Args:
-        timeline_ms: begin and end of the timeline.
-        span: which of the offered spans that is; empty for none of them.
+        span: which of the offered spans the timeline has; empty for none of them.
         topic: only recovering partitions whose name contains this.
         absent: what the source does not hold, as text.
         recorded: the state is a recorded one: ages are shown as times.

@@ -8,17 +8,17 @@ newest record may mean an idle log, so nothing is added.
 The control under the timeline chooses the time of which the page shows the state.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from connectors.sinks.evidence_format import duration, visible
 from rules.alert import Alert, AlertState
-from rules.formatting import and_join, plural, topic_text
+from rules.formatting import plural, topic_text
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.status_parts import ElectionStatus, VoterChangeStatus
+from streaming.status.event_history import election_text, voter_change_text
 from streaming.web.cluster_view import ClusterView
 
 ALERTS_SHOWN = 16
@@ -150,66 +150,44 @@ def _clock_ahead_ms(view: ClusterView) -> Millis:
     return Millis(ahead_ms if ahead_ms > _AGREE_MS else 0)
 
 
+_LANES: Mapping[str, Collection[Shape]] = {
+    "Elections": (Shape.ELECTION,),
+    "Voter set": (Shape.VOTERS, Shape.FORCED),
+    "Controller starts": (Shape.START,),
+    "Recovery": (Shape.UNCLEAN,),
+}
+
+
 def _log_lanes(view: ClusterView, ahead_ms: Millis) -> Iterable[TimelineLane]:
-    """Yields the lanes of the metadata log: elections, voter changes, controller starts, recoveries.
-
-    Args:
-        ahead_ms: how far the controllers' clock is ahead of the monitor's.
-    """
-    status = view.status
-
-    def lane(name: str, marks: Iterable[TimelineMark], spans: Iterable[TimelineSpan] = ()) -> TimelineLane:
-        shifted = [replace(mark, at_ms=Millis(mark.at_ms - ahead_ms)) for mark in marks]
-        return TimelineLane(name=name, marks=shifted, spans=[*spans])
-
-    yield lane("Elections", _elections(status) if status else ())
-    yield lane("Voter set", _voter_changes(status) if status else ())
-    yield lane("Controller starts", _starts(status) if status else ())
-    yield lane("Recovery", _unclean_elections(status) if status else (), _recoveries(view, ahead_ms))
+    """Yields the lanes of the metadata log by the monitor's clock; the controllers' is `ahead_ms` ahead of it."""
+    found = _log_marks(view.status) if view.status else ()
+    marks = [replace(mark, at_ms=Millis(mark.at_ms - ahead_ms)) for mark in found]
+    for name, shapes in _LANES.items():
+        spans = [*_recoveries(view, ahead_ms)] if Shape.UNCLEAN in shapes else []
+        yield TimelineLane(name=name, marks=[mark for mark in marks if mark.shape in shapes], spans=spans)
 
 
-def _elections(status: ClusterStatus) -> Iterable[TimelineMark]:
+def _log_marks(status: ClusterStatus) -> Iterable[TimelineMark]:
     for one in status.elections:
-        text = f"controller {one.leader_id} was elected, epoch {one.leader_epoch}{_votes_text(one)}"
-        yield TimelineMark(at_ms=one.at_ms, shape=Shape.ELECTION, text=text, label=str(one.leader_id))
-
-
-def _votes_text(election: ElectionStatus) -> str:
-    votes = election.granting_voter_ids
-    of = f" of {len(election.voter_ids)}" if election.voter_ids else ""
-    return f", {len(votes)}{of} votes: {and_join(votes)}" if votes else ""
-
-
-def _voter_changes(status: ClusterStatus) -> Iterable[TimelineMark]:
+        label = str(one.leader_id)
+        yield TimelineMark(at_ms=one.at_ms, shape=Shape.ELECTION, text=election_text(one), label=label)
     forced_offsets = {one.offset for one in status.reconfigurations}
-    for one in status.voter_changes:
-        forced = one.offset in forced_offsets
+    for change in status.voter_changes:
+        forced = change.offset in forced_offsets
         how = "changed by force" if forced else "changed"
+        signs = (*(f"+{key.id}" for key in change.added), *(f"\u2212{key.id}" for key in change.removed))
         yield TimelineMark(
-            at_ms=one.at_ms,
+            at_ms=change.at_ms,
             shape=Shape.FORCED if forced else Shape.VOTERS,
-            text=f"voter set {how}: {voter_change_text(one)}, at offset {one.offset}",
-            label=" ".join((*(f"+{key.id}" for key in one.added), *(f"\u2212{key.id}" for key in one.removed)))[:12],
+            text=f"voter set {how}: {voter_change_text(change)}, at offset {change.offset}",
+            label=" ".join(signs)[:12],
         )
-
-
-def voter_change_text(change: VoterChangeStatus) -> str:
-    """Returns a change of the voter set in words."""
-    parts = [f"{key.id}-{key.directory_id} added" for key in change.added]
-    parts += [f"{key.id}-{key.directory_id} removed" for key in change.removed]
-    parts += [f"endpoint of {node} changed" for node in change.moved]
-    return and_join(parts, 4)
-
-
-def _starts(status: ClusterStatus) -> Iterable[TimelineMark]:
-    for one in status.starts:
-        yield TimelineMark(at_ms=one.at_ms, shape=Shape.START, text=f"controller {one.id} started", label=str(one.id))
-
-
-def _unclean_elections(status: ClusterStatus) -> Iterable[TimelineMark]:
-    for one in status.unclean:
-        text = f"{plural(one.elections, 'unclean election')} in topic {_topic(one.topic, one.topic_id)}"
-        yield TimelineMark(at_ms=one.first_at_ms, shape=Shape.UNCLEAN, text=text)
+    for start in status.starts:
+        text, label = f"controller {start.id} started", str(start.id)
+        yield TimelineMark(at_ms=start.at_ms, shape=Shape.START, text=text, label=label)
+    for unclean in status.unclean:
+        text = f"{plural(unclean.elections, 'unclean election')} in topic {_topic(unclean.topic, unclean.topic_id)}"
+        yield TimelineMark(at_ms=unclean.first_at_ms, shape=Shape.UNCLEAN, text=text)
 
 
 def _topic(name: str | None, topic_id: str) -> str:
@@ -242,12 +220,9 @@ def _recoveries(view: ClusterView, ahead_ms: int) -> Iterable[TimelineSpan]:
 
 
 def _alert_lanes(view: ClusterView, from_ms: Millis, to_ms: Millis) -> tuple[list[TimelineLane], int]:
-    """Returns a lane for each alert that overlaps the span; an alert that fired repeatedly has one lane.
+    """Returns at most ALERTS_SHOWN lanes, firing alerts first, then the newest ones, and the number of the others.
 
-    Firing alerts come first, then the newest ones.
-
-    Returns:
-        At most ALERTS_SHOWN lanes, and the number of alerts without a lane.
+    An alert that fired repeatedly has one lane.
     """
     by_alert: dict[str, dict[int, list[Alert]]] = {}
     for alert in view.history:
@@ -328,12 +303,7 @@ class TimeControl:
 
 
 def time_control(held: tuple[Millis, Millis] | None, line: Timeline, at_ms: Millis | None) -> TimeControl | None:
-    """Returns the control; None if the journal holds nothing of the timeline.
-
-    Args:
-        held: the times of the first and the newest observation in the journal; None: there is none.
-        at_ms: the time that is shown; None: the present.
-    """
+    """Returns the control; None if the journal, which holds the times `held`, has nothing of the timeline."""
     if held is None:
         return None
     begin, end = Millis(max(held[0], line.from_ms)), Millis(min(held[1], line.to_ms))

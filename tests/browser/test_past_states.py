@@ -38,7 +38,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
         PageFixture(folder, [NAME], past=past) as fixture,
     ):
         fixture.now_ms = NOW_MS
-        present = PastReplay(journal, CLUSTER).state_at(Millis(NOW_MS)).status
+        present = PastReplay(journal, CLUSTER).state_at(Millis(NOW_MS)).shown.status
         fixture.store.put_status(present, at_ms=Millis(NOW_MS))
         settings = CLUSTER
         alerts = list(back_test(open_journal(journal).rows(), lambda _: settings))

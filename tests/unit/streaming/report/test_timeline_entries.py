@@ -84,7 +84,7 @@ def test_an_election_names_the_voters_that_granted_their_votes() -> None:
     apply(history.machine, [script.read()])
     history.events.add(history.machine)
 
-    assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, votes of 1 and 3"]
+    assert [one.text for one in entries(history)] == ["controller 1 was elected, epoch 1, 2 votes: 1 and 3"]
 
 
 @pytest.mark.kip("A019", "A076")

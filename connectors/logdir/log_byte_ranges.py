@@ -22,16 +22,12 @@ _CHECKED_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogByteRange:
-    """Consecutive batches of one file, and what their headers say."""
+    """Consecutive batches of one file."""
 
     path: Path
     start: int
     end: int
     """Position after the last byte."""
-    offsets: tuple[int, int] | None
-    """The lowest and the highest offset; None if the header of a batch cannot be read."""
-    times_ms: tuple[int, int] | None
-    """The lowest and the highest timestamp of a record, in ms since the Unix epoch; None as above."""
 
     @property
     def is_snapshot(self) -> bool:
@@ -103,25 +99,22 @@ class _Header(NamedTuple):
 
     position: int
     end: int
-    offsets: tuple[int, int]
-    times_ms: tuple[int, int]
+    base_offset: int
+    last_offset: int
 
 
 def _ranges(path: Path, file: BinaryIO, size: int, max_bytes: int) -> Iterator[LogByteRange]:
-    pending: list[_Header] = []
-    read_to = 0
+    start = 0
+    last: _Header | None = None
     for header in _headers(file, size):
-        continues = bool(pending) and header.offsets[0] == pending[-1].offsets[1] + 1
-        if continues and header.end - pending[0].position > max_bytes:
-            yield _range(path, pending)
-            pending = []
-        pending.append(header)
-        read_to = header.end
-    if read_to < size:
-        start = pending[0].position if pending else 0
-        yield LogByteRange(path=path, start=start, end=size, offsets=None, times_ms=None)
-    elif pending:
-        yield _range(path, pending)
+        continues = last is not None and header.base_offset == last.last_offset + 1
+        if continues and header.end - start > max_bytes:
+            yield LogByteRange(path=path, start=start, end=header.position)
+            start = header.position
+        last = header
+    # What cannot be read belongs to the last range.
+    if start < size:
+        yield LogByteRange(path=path, start=start, end=size)
 
 
 def _headers(file: BinaryIO, size: int) -> Iterator[_Header]:
@@ -132,23 +125,12 @@ def _headers(file: BinaryIO, size: int) -> Iterator[_Header]:
         content = file.read(HEADER.size)
         if len(content) < HEADER.size:
             return
-        base, length, _, magic, _, _, last_delta, base_ms, max_ms, *_ = HEADER.unpack(content)
+        base, length, _, magic, _, _, last_delta, *_ = HEADER.unpack(content)
         end = position + FRAME + length
         if magic != MAGIC or length < HEADER.size - FRAME or end > size or last_delta < 0:
             return
-        times = (min(base_ms, max_ms), max(base_ms, max_ms))
-        yield _Header(position=position, end=end, offsets=(base, base + last_delta), times_ms=times)
+        yield _Header(position=position, end=end, base_offset=base, last_offset=base + last_delta)
         position = end
-
-
-def _range(path: Path, headers: list[_Header]) -> LogByteRange:
-    return LogByteRange(
-        path=path,
-        start=headers[0].position,
-        end=headers[-1].end,
-        offsets=(min(each.offsets[0] for each in headers), max(each.offsets[1] for each in headers)),
-        times_ms=(min(each.times_ms[0] for each in headers), max(each.times_ms[1] for each in headers)),
-    )
 
 
 def read_range(part: LogByteRange) -> bytes:

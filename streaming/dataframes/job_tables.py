@@ -6,12 +6,12 @@ of a relay. docs/dataframes.md describes each column.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -26,7 +26,7 @@ from connectors.store.stored_json import json_safe
 from connectors.store.tables import job_database
 from streaming.config import Config
 from streaming.dataframes.journal_dataframe import EVENT, JournalDataFrameSource, arrow_rows, require_journal
-from streaming.dataframes.requested_data import timestamp_us
+from streaming.dataframes.source_columns import timestamp_us
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.kafka_source import RelayedCluster, TopicSource
 from streaming.pipeline.schema import OBSERVATION, REFUSED
@@ -158,27 +158,19 @@ class JobTables:
         schema = EVENT if events else OBSERVATION
         if isinstance(self.observations, Path):
             reader = spark.read.format(JournalDataFrameSource.NAME).option("events", str(events).lower())
-            rows = reader.load(str(self.observations))
-        else:
-            rows = self.observations.recorded(spark, since_ms).mapInArrow(_Unpack(since_ms, events=events), schema)
-        return rows.where(F.col("observed_at_ms") >= since_ms)
+            return reader.option("since_ms", str(since_ms)).load(str(self.observations))
+        unpack = partial(_unpacked_rows, since_ms=since_ms, events=events)
+        return self.observations.recorded(spark, since_ms).mapInArrow(unpack, schema)
 
 
-class _Unpack:
-    """`mapInArrow`: packed observations to a table. Spark pickles it."""
-
-    def __init__(self, since_ms: int, *, events: bool) -> None:
-        self._since_ms = since_ms
-        self._events = events
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(EVENT if self._events else OBSERVATION, timezone="UTC")
-        for batch in batches:
-            packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
-            # What is refused has no cluster.
-            rows = (unpacked(value) for group, value in packed if group != REFUSED)
-            if wanted := [row for row in rows if row.observed_at_ms >= self._since_ms]:
-                yield arrow_rows(wanted, schema, events=self._events)
+def _unpacked_rows(batches: Iterator[pa.RecordBatch], *, since_ms: int, events: bool) -> Iterator[pa.RecordBatch]:
+    schema = to_arrow_schema(EVENT if events else OBSERVATION, timezone="UTC")
+    for batch in batches:
+        packed = zip(batch.column("group").to_pylist(), batch.column("observation").to_pylist(), strict=True)
+        # What is refused has no cluster.
+        rows = (unpacked(value) for group, value in packed if group != REFUSED)
+        if wanted := [row for row in rows if row.observed_at_ms >= since_ms]:
+            yield arrow_rows(wanted, schema, events=events)
 
 
 def _utf8(text: str) -> str:

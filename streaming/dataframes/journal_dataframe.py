@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -25,13 +25,7 @@ from connectors.observations.observation import Event, Observation, to_json
 from connectors.observations.partition_run import each_event
 from connectors.store.journal_reader import JournalReader
 from streaming.dataframes.metadata_log_source import local_path
-from streaming.dataframes.requested_data import (
-    bounds,
-    matching_values,
-    may_overlap,
-    require_columns,
-    timestamp_us,
-)
+from streaming.dataframes.source_columns import require_columns, timestamp_us
 from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
 from streaming.replay.decoded_row import decoded_row
@@ -118,7 +112,8 @@ def _position(at: RecordPosition) -> dict[str, Any]:
 class JournalDataFrameSource(JournalSource):
     """The format `kraftwatch-journal`, as a stream and as a batch.
 
-    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events.
+    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events; and
+    `since_ms`: only observations from this time on, in milliseconds since the Unix epoch.
     """
 
     def schema(self) -> StructType:
@@ -129,7 +124,12 @@ class JournalDataFrameSource(JournalSource):
     def reader(self, schema: StructType) -> "JournalDataFrameReader":
         """Returns a reader of all rows that are published now."""
         require_columns(_full_schema(self.options), schema)
-        return JournalDataFrameReader(_journal(self.options), schema, events=_events(self.options))
+        since_ms = self.options.get("since_ms", "0")
+        if not since_ms.isdecimal():
+            raise UsageError(f"invalid value '{since_ms}' for since_ms: expected milliseconds since the Unix epoch")
+        return JournalDataFrameReader(
+            _journal(self.options), schema, events=_events(self.options), since_ms=int(since_ms)
+        )
 
     def streamReader(self, schema: StructType) -> JournalStreamReader:
         """Returns the reader of a stream, which has the columns of an observation, and never commits.
@@ -144,50 +144,28 @@ class JournalDataFrameSource(JournalSource):
 class JournalDataFrameReader(DataSourceReader):
     """Plans a task for every ROWS_PER_TASK rows, and reads them on any executor that can read the journal's folder."""
 
-    def __init__(self, journal: JournalReader, schema: StructType, *, events: bool) -> None:
+    def __init__(self, journal: JournalReader, schema: StructType, *, events: bool, since_ms: int) -> None:
         """`events`: decode the observations."""
         self._journal = journal
         self._schema = schema
         self._events = events
-        self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Remembers the filters, which exclude tasks and observations. Spark evaluates all of them again."""
-        self._filters = filters
-        return filters
+        self._since_ms = since_ms
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the tasks whose rows may match: of each, the first sequence and the one after the last."""
+        """Returns the tasks: of each, the first sequence and the one after the last."""
         begin, end = self._journal.beginning(), self._journal.published_end()
-        wanted = bounds(self._filters, "sequence")
         ranges = pairwise([*range(begin, end, ROWS_PER_TASK), end])
-        return [
-            InputPartition((start, stop)) for start, stop in ranges if start < stop and may_overlap(wanted, start, stop)
-        ]
+        return [InputPartition((start, stop)) for start, stop in ranges if start < stop]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a task."""
         # Spark calls this with None if there are no rows.
         if partition.value is None:
             return
-        rows = self._matching(self._journal.read(*partition.value))
+        rows = (row for row in self._journal.read(*partition.value) if row.observed_at_ms >= self._since_ms)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         while some := list(islice(rows, ROWS_PER_BATCH)):
             yield arrow_rows(some, schema, events=self._events)
-
-    def _matching(self, rows: Iterator[Observation]) -> Iterator[Observation]:
-        clusters, kinds = matching_values(self._filters, "cluster"), matching_values(self._filters, "kind")
-        sequences, times = bounds(self._filters, "sequence"), bounds(self._filters, "observed_at_ms")
-        shown_times = bounds(self._filters, "observed_at")
-        for row in rows:
-            if (
-                (clusters is None or row.cluster in clusters)
-                and (kinds is None or str(row.kind) in kinds)
-                and may_overlap(sequences, row.sequence, row.sequence)
-                and may_overlap(times, row.observed_at_ms, row.observed_at_ms)
-                and may_overlap(shown_times, row.observed_at_ms, row.observed_at_ms)
-            ):
-                yield row
 
 
 def arrow_rows(rows: Sequence[Observation], schema: pa.Schema, *, events: bool) -> pa.RecordBatch:

@@ -1,14 +1,14 @@
 """`spark.read.format("kraft-metadata").load(PATH)`: the records of a metadata log as a batch DataFrame."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -35,13 +35,7 @@ from connectors.metadata.dump_log import (
 )
 from connectors.metadata.value_limits import LARGEST_INT32
 from connectors.observations.log_event import TopicCreated
-from streaming.dataframes.requested_data import (
-    bounds,
-    matching_values,
-    may_overlap,
-    require_columns,
-    timestamp_us,
-)
+from streaming.dataframes.source_columns import require_columns, timestamp_us
 
 ROWS_PER_BATCH: Final = 4096
 _CONTROL_TYPES: Final = frozenset(CONTROL_NAMES.values())
@@ -64,14 +58,9 @@ def record_batches(
     schema: pa.Schema,
     *,
     topics: Mapping[str, str],
-    types: Collection[object] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a byte range, of all or some types, as Arrow batches. Invalid content becomes a reason."""
-    rows = (
-        _Row(part=part, record=record, data=record.data or {}, topics=topics)
-        for record in _records(content, part)
-        if types is None or record.type in types
-    )
+    """Yields the rows of a byte range as Arrow batches. Invalid content becomes a reason."""
+    rows = (_Row(part=part, record=record, data=record.data or {}, topics=topics) for record in _records(content, part))
     while some := list(islice(rows, ROWS_PER_BATCH)):
         columns = [pa.array([*map(_COLUMNS[field.name][1], some)], type=field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -205,23 +194,17 @@ class MetadataLogSource(DataSource):
 
 
 class MetadataLogReader(DataSourceReader):
-    """Plans one task for each byte range that may match, and decodes it on any executor that can read the file."""
+    """Plans one task for each byte range, and decodes it on any executor that can read the file."""
 
     def __init__(self, schema: StructType, parts: list[LogByteRange], topics: dict[str, str]) -> None:
         """`topics` has the name of each topic by its id."""
         self._schema = schema
         self._parts = parts
         self._topics = topics
-        self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Remembers the filters, which exclude byte ranges and record types. Spark evaluates all of them again."""
-        self._filters = filters
-        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the byte ranges that may match."""
-        return [InputPartition(part) for part in self._parts if self._may_match(part)]
+        """Returns the byte ranges."""
+        return [InputPartition(part) for part in self._parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a byte range."""
@@ -234,20 +217,7 @@ class MetadataLogReader(DataSourceReader):
             part,
             to_arrow_schema(self._schema, timezone="UTC"),
             topics=self._topics,
-            types=matching_values(self._filters, "type"),
         )
-
-    def _may_match(self, part: LogByteRange) -> bool:
-        files = matching_values(self._filters, "file")
-        snapshots = matching_values(self._filters, "snapshot")
-        if (files is not None and str(part.path) not in files) or (
-            snapshots is not None and part.is_snapshot not in snapshots
-        ):
-            return False
-        if part.offsets is not None and not may_overlap(bounds(self._filters, "offset"), *part.offsets):
-            return False
-        times = (bounds(self._filters, name) for name in ("timestamp", "timestamp_ms"))
-        return part.times_ms is None or all(may_overlap(interval, *part.times_ms) for interval in times)
 
 
 def _find_files(options: MutableMapping[str, str]) -> list[Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.dataframes import FILTER_PUSHDOWN, register
+from streaming.dataframes import register
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark_session import start_spark
 
@@ -36,4 +36,3 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     register(spark)
     yield spark
     spark.dataSource.register(JournalSource)
-    spark.conf.unset(FILTER_PUSHDOWN)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import Filter, GreaterThanOrEqual, LessThan
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.observations.observation import Observation, ObservationKind
@@ -77,43 +76,34 @@ def known(columns: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "sequence between 100 and 120",
-        "sequence < 0",
-        "cluster = 'staging' and kind = 'quorum'",
-        "kind in ('probe', 'view')",
-        "observed_at_ms > (select max(observed_at_ms) - 60000 from all_rows)",
-    ],
-)
-def test_filters_exclude_nothing_else(session: SparkSession, journal: JournalReader, condition: str) -> None:
-    frame = load(session, journal.directory)
-    not_pushed_down = session.createDataFrame(frame.collect(), OBSERVATION)
-    not_pushed_down.createOrReplaceTempView("all_rows")
+@pytest.mark.parametrize("events", ["false", "true"])
+def test_only_observations_from_a_time_on_are_read(session: SparkSession, journal: JournalReader, events: str) -> None:
+    since_ms = recorded(journal)[500].observed_at_ms
+    every = load(session, journal.directory, events=events).collect()
 
-    found = frame.where(condition)
+    found = load(session, journal.directory, events=events, since_ms=str(since_ms)).collect()
 
-    assert found.collect() == not_pushed_down.where(condition).orderBy("sequence").collect()
+    assert found == [row for row in every if row.observed_at_ms >= since_ms]
+    assert 0 < len(found) < len(every)
 
 
-def test_filters_exclude_whole_tasks(journal: JournalReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_read_by_several_tasks(journal: JournalReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_dataframe, "ROWS_PER_TASK", 100)
-    cases: tuple[tuple[list[Filter], int], ...] = (
-        ([], 7),
-        ([GreaterThanOrEqual(("sequence",), 190), LessThan(("sequence",), 210)], 2),
-        ([LessThan(("sequence",), -1)], 0),
-    )
-    for filters, tasks in cases:
-        reader = JournalDataFrameReader(journal, OBSERVATION, events=False)
-        reader.pushFilters(filters)
-        assert len(reader.partitions()) == tasks
+    reader = JournalDataFrameReader(journal, OBSERVATION, events=False, since_ms=0)
+
+    read = [row for part in reader.partitions() for batch in reader.read(part) for row in batch["sequence"].to_pylist()]
+
+    assert len(reader.partitions()) == 7
+    assert read == [row.sequence for row in recorded(journal)]
 
 
 def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, journal: JournalReader, tmp_path: Path) -> None:
     assert "holds no journal: name the folder journal in the checkpoint" in sentence_of(lambda: load(session, tmp_path))
     assert "invalid value 'yes' for events: expected true or false" in sentence_of(
         lambda: load(session, journal.directory, events="yes")
+    )
+    assert "invalid value '1h' for since_ms: expected milliseconds" in sentence_of(
+        lambda: load(session, journal.directory, since_ms="1h").count()
     )
 
 

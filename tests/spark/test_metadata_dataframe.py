@@ -133,35 +133,6 @@ def test_space_that_kafka_allocated_in_advance_has_no_row(session: SparkSession,
     assert load(session, empty).count() == 0
 
 
-@pytest.mark.parametrize(
-    ("condition", "partitions"),
-    [
-        ("offset between 5000 and 5100", 1),
-        ("offset = 20096", 1),
-        ("offset in (3, 20096)", 15),
-        ("offset < 0", 0),
-        ("timestamp < timestamp'2026-09-21 14:15:00'", 5),
-        ("timestamp_ms > 1790003200000", 2),
-        ("type = 'TOPIC_RECORD' and topic like '%000001'", 15),
-        ("snapshot", 0),
-        ("not snapshot and type in ('LeaderChange', 'KRaftVoters')", 15),
-        ("file = 'elsewhere'", 0),
-        ("reason is null and offset > 20000 or type = 'LeaderChange'", 15),
-    ],
-)
-def test_filters_exclude_byte_ranges_and_nothing_else(
-    session: SparkSession, segment: Path, condition: str, partitions: int
-) -> None:
-    log = load(session, segment, maxPartitionBytes=100_000)
-    rows = log.collect()
-    not_pushed_down = session.createDataFrame(rows, RECORD).where(condition)
-
-    found = log.where(condition)
-
-    assert found.collect() == not_pushed_down.orderBy("offset").collect()
-    assert found.rdd.getNumPartitions() == max(partitions, 1)
-
-
 def test_only_the_requested_columns_are_made(session: SparkSession, segment: Path) -> None:
     by_schema = session.read.format("kraft-metadata").schema("offset bigint, type string").load(str(segment))
 

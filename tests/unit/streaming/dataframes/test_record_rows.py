@@ -18,7 +18,7 @@ LOG = tinylog()[0][:30_000]
 
 
 def rows(content: bytes) -> list[dict[str, object]]:
-    part = LogByteRange(path=Path("/log/0.log"), start=0, end=len(content), offsets=None, times_ms=None)
+    part = LogByteRange(path=Path("/log/0.log"), start=0, end=len(content))
     batches = list(record_batches(content, part, to_arrow_schema(RECORD, timezone="UTC"), topics={}))
     found: list[dict[str, object]] = pa.Table.from_batches(batches).to_pylist() if batches else []
     return found

@@ -93,8 +93,6 @@ class DailyAudit:
         self._results = results
         self._every_s = every_s
         self._stopping = threading.Event()
-        self.process: subprocess.Popen[bytes] | None = None
-        """The newest audit's process."""
         self._thread = threading.Thread(target=self._run, name="daily audit", daemon=True)
 
     def __enter__(self) -> Self:
@@ -103,18 +101,17 @@ class DailyAudit:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the thread and kills a running audit."""
+        """Stops the thread; an audit that runs ends within seconds, and its result is dropped."""
         self._stopping.set()
-        self._kill()
 
     def audit(self) -> None:
         """Runs one audit, waits for it and records its result; an error is logged."""
         try:
             found = _SAMPLE.validate_json(self._output())
         except (OSError, ValueError, StoreError, subprocess.SubprocessError) as problem:
-            self._kill()
-            if not self._stopping.is_set():
-                log.warning("the daily audit failed: %s: %s", type(problem).__name__, problem)
+            log.warning("the daily audit failed: %s: %s", type(problem).__name__, problem)
+            return
+        if self._stopping.is_set():
             return
         for cluster, audited in found.clusters.items():
             self._record(cluster, audited)
@@ -143,17 +140,11 @@ class DailyAudit:
     def _output(self) -> bytes:
         source = _SOURCE.dump_json(self._source())
         command = [sys.executable, "-m", "streaming.data_quality.daily_audit"]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
-        out, errors = self.process.communicate(source, timeout=TIMEOUT_S)
-        if code := self.process.returncode:
-            last = errors.decode(errors="replace").strip().splitlines()[-1:]
-            raise subprocess.SubprocessError(f"exit code {code}: {' '.join(last)[:300]}")
-        return out
-
-    def _kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
+        done = subprocess.run(command, input=source, capture_output=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode:
+            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise subprocess.SubprocessError(f"exit code {done.returncode}: {' '.join(last)[:300]}")
+        return done.stdout
 
 
 def audit_sample(source: AuditSource) -> AuditSample:

@@ -20,10 +20,7 @@ from connectors.store.audit_results import AuditResults
 from connectors.store.journal_writer import JournalWriter
 from connectors.store.tables import job_database
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.data_quality import daily_audit
 from streaming.data_quality.daily_audit import INTERVAL_S, AuditSource, DailyAudit
-from tests.eventually import eventually
-from tests.unit.rules.situation import present
 
 NOW = 1_800_000_000_000
 FAILED = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
@@ -134,15 +131,3 @@ def test_an_interval_of_zero_turns_audits_off(job: Job) -> None:
     job.last_audit(2 * INTERVAL_S)
 
     assert not job.daily_audit().due()
-
-
-def test_a_running_audit_ends_with_the_job(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daily_audit, "_CHECK_S", 0.01)
-    job.recorded(row("prod", ObservationKind.FAILED))
-    job.last_audit(2 * INTERVAL_S)
-
-    with job.daily_audit() as audit:
-        eventually(lambda: audit.process is not None, within_s=30)
-
-    assert present(audit.process).wait(timeout=30) < 0
-    assert job.found == {}

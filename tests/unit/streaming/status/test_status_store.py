@@ -37,51 +37,35 @@ def recovering(*topics: str, cluster: str = "prod", at: int = NOW) -> ClusterSta
     )
 
 
-def test_topic_that_is_no_longer_recovering_is_an_ended_recovery() -> None:
+def ended_topics(*statuses: ClusterStatus) -> list[str]:
     store = StatusStore(["prod"])
-    store.put_status(recovering("a", "b"), at_ms=Millis(NOW))
-    store.put_status(recovering("b", at=NOW + 1_000), at_ms=Millis(NOW + 1_000))
-    newest = present(store.newest("prod"))
-    assert [(one.topic, one.since_ms, one.ended_ms) for one in newest.ended_recoveries] == [
-        ("a", NOW - 5_000, NOW + 1_000)
-    ]
+    for status in statuses:
+        store.put_status(status, at_ms=status.now_ms)
+    return [f"{one.topic_id} {one.ended_ms - NOW}" for one in present(store.newest("prod")).ended_recoveries]
+
+
+A = recovering("a")
+CREATED_AGAIN = replace(A.recoveries[0], topic_id="id of the topic that was created again")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "ended"),
+    [
+        ([recovering("a", "b"), recovering("b", at=NOW + 1_000)], ["id-a 1000"]),
+        ([A, replace(A, recoveries=(CREATED_AGAIN,))], ["id-a 0"]),
+        # Its oldest partition has recovered: other topics are recovering for longer, and the limit leaves it out.
+        ([recovering("a", "b"), replace(recovering("b", "c"), recovering_partitions=3)], []),
+        ([A, replace(recovering(), recovering_partitions=None)], []),
+    ],
+    ids=["no longer recovering", "deleted and created again", "beyond the limit", "no log was read"],
+)
+def test_topics_whose_recovery_has_ended(statuses: list[ClusterStatus], ended: list[str]) -> None:
+    assert ended_topics(*statuses) == ended
 
 
 def test_ended_recoveries_are_kept_the_newest_ones() -> None:
-    store = StatusStore(["prod"])
-    for number in range(ENDED_RECOVERIES_KEPT + 3):
-        store.put_status(recovering(f"t{number}"), at_ms=Millis(NOW))
-    newest = present(store.newest("prod"))
-    assert [one.topic for one in newest.ended_recoveries] == [
-        f"t{number}" for number in range(2, ENDED_RECOVERIES_KEPT + 2)
-    ]
-
-
-def test_a_topic_that_was_deleted_while_it_was_recovering_is_ended_although_its_successor_recovers() -> None:
-    store = StatusStore(["prod"])
-    first = recovering("a")
-    store.put_status(first, at_ms=Millis(NOW))
-    recoveries = (replace(first.recoveries[0], topic_id="id of the topic that was created again"),)
-    store.put_status(replace(first, recoveries=recoveries), at_ms=Millis(NOW))
-    newest = present(store.newest("prod"))
-    assert [one.topic_id for one in newest.ended_recoveries] == ["id-a"]
-
-
-def test_topic_that_a_status_names_no_longer_because_of_its_limit_has_not_ended() -> None:
-    """Its oldest partition has recovered, so that now other topics are recovering for longer."""
-    store = StatusStore(["prod"])
-    store.put_status(recovering("a", "b"), at_ms=Millis(NOW))
-    store.put_status(replace(recovering("b", "c"), recovering_partitions=3), at_ms=Millis(NOW))
-    newest = present(store.newest("prod"))
-    assert newest.ended_recoveries == ()
-
-
-def test_status_without_a_log_ends_no_recovery() -> None:
-    store = StatusStore(["prod"])
-    store.put_status(recovering("a"), at_ms=Millis(NOW))
-    store.put_status(replace(recovering(), recovering_partitions=None), at_ms=Millis(NOW))
-    newest = present(store.newest("prod"))
-    assert newest.ended_recoveries == ()
+    found = ended_topics(*(recovering(f"t{number}") for number in range(ENDED_RECOVERIES_KEPT + 3)))
+    assert found == [f"id-t{number} 0" for number in range(2, ENDED_RECOVERIES_KEPT + 2)]
 
 
 def test_removed_cluster_is_dropped_and_the_others_stay() -> None:
@@ -146,17 +130,12 @@ def test_an_outage_that_controllers_report_is_observed(quorum: Quorum, observed:
     assert quorum_unobserved(findings) is not observed
 
 
-def test_a_cluster_is_blind_while_its_status_observes_nothing() -> None:
+def test_a_cluster_is_blind_while_its_status_observes_nothing_and_it_is_configured() -> None:
     store = StatusStore(["prod", "test", "new"])
     store.put_status(blind("The state of the quorum is unknown: …"), at_ms=Millis(NOW))
     store.put_status(observed_cluster("test"), at_ms=Millis(NOW))
     assert store.visibility() == Visibility(monitored=("prod", "test", "new"), blind=["prod"])
     assert store.visibility(["new"]).blind == ["new", "prod"]
-
-
-def test_a_cluster_that_was_removed_while_it_was_blind_is_not_blind_when_it_is_added_again() -> None:
-    store = StatusStore(["prod", "test"])
-    store.put_status(blind("The state of the quorum is unknown: …"), at_ms=Millis(NOW))
     for names in (["test"], ["test", "prod"]):
         store.set_clusters(names)
-        assert store.visibility() == Visibility(monitored=tuple(names), blind=[])
+        assert store.visibility() == Visibility(monitored=tuple(names), blind=[]), "not when it is added again"

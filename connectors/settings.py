@@ -14,9 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    ValidationInfo,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -40,14 +38,6 @@ class Section(BaseModel):
 
     # The text under a key is its description in the JSON schema and in docs/configuration.md.
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        # YAML reads yes, on and true as a boolean, which pydantic would accept as 1.
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
-            raise ValueError("expected a number, not true or false")
-        return value
 
 
 def readable(path: Path, what: str) -> str:
@@ -83,39 +73,21 @@ LocalFolder = Annotated[Path, AfterValidator(_local_folder)]
 """A folder of this machine, perhaps below the user's `~`."""
 
 
-def parse_seconds(text: str) -> float:
-    """Returns a duration in seconds; a number without a unit is in seconds.
+def parse_seconds(text: str, unit: str = "s") -> float:
+    """Returns a duration in seconds, of which a number without a unit is one; of another `unit`, a number of those.
 
     Raises:
         ValueError: naming the value and the expected form.
     """
     found = _FORM.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"invalid value '{text}': expected seconds or a duration such as 30s, 5m, 1h")
+    if found is None or (found[2] and unit != "s"):
+        expected = "seconds or a duration such as 30s, 5m, 1h" if unit == "s" else f"a number of {unit}"
+        raise ValueError(f"invalid value '{text}': expected {expected}")
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def is_number(value: Any) -> bool:
-    """Whether a configured value is a number, which has no unit such as that of `5m`."""
-    if isinstance(value, str):
-        found = _FORM.fullmatch(value.strip())
-        return found is not None and not found[2]
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def shown(value: Any) -> str:
-    """Returns the beginning of the sentence about an invalid value."""
-    text = str(value).lower() if isinstance(value, bool) else value
-    return f"invalid value '{text}'" if isinstance(text, str) else "invalid value"
-
-
 def _seconds(value: Any) -> Any:
-    if isinstance(value, str):
-        return parse_seconds(value)
-    if not is_number(value):
-        # YAML reads yes, on and true as a boolean, which would be 1 second.
-        raise ValueError(f"{shown(value)}: expected seconds or a duration such as 30s, 5m, 1h")
-    return value
+    return parse_seconds(value) if isinstance(value, str) else value
 
 
 Duration = Annotated[
@@ -135,8 +107,7 @@ DurationOrZero = Annotated[
 """A duration of 0 seconds or more."""
 
 ThresholdValue = Annotated[
-    float,
-    BeforeValidator(_seconds),
+    Any,
     WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": _SCHEMA_PATTERN}),
 ]
 """The value of a rule's threshold: a duration where its unit is seconds, else a number."""

@@ -68,8 +68,7 @@ def check(
       kraftwatch config check kraftwatch.yaml --send-test
     """
     from connectors.wall_clock import wall_ms
-    from streaming.config import load, located, mistakes
-    from streaming.config.cluster_section import unusual_ids
+    from streaming.config import load, mistakes
     from streaming.config.exposure import exposures, unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
@@ -82,9 +81,8 @@ def check(
     checks = _check_sinks(config, test_severity, send_test=send_test and not errors)
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
-        _exit_invalid(file, [located(file, sentence) for sentence in errors], as_json=as_json)
-    warnings = [*unusual_ids([section.cluster_id for section in config.clusters]), *exposures(config, file)]
-    summary = config_summary(file, config, checks, warnings=warnings, tested=send_test, now_ms=wall_ms())
+        _exit_invalid(file, [f"{file}: {sentence}" for sentence in errors], as_json=as_json)
+    summary = config_summary(file, config, checks, warnings=exposures(config, file), tested=send_test, now_ms=wall_ms())
     summary["heartbeat"], error = _heartbeat(config, send=send_test)
     if as_json:
         print_json(summary)

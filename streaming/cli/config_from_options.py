@@ -111,8 +111,7 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] |
     Raises:
         UsageError: a setting does not have that form, or its value is invalid.
     """
-    from connectors.settings import parse_seconds
-    from streaming.config.cluster_section import invalid_count
+    from streaming.config.cluster_section import threshold_value
 
     thresholds = {rule: dict(values) for rule, values in base.items()}
     for text in settings or ():
@@ -120,10 +119,8 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str] |
         rule, dot, name = key.partition(".")
         if not dot:
             raise UsageError(f"--set {text}: expected RULE.NAME=VALUE, such as no-leader.hold=10s")
-        if mistake := invalid_count(rule, name, value):
-            raise UsageError(f"--set {text}: {mistake}")
         try:
-            thresholds.setdefault(rule, {})[name] = parse_seconds(value)
+            thresholds.setdefault(rule, {})[name] = threshold_value(rule, name, value)
         except ValueError as problem:
             raise UsageError(f"--set {text}: {problem}") from None
     return thresholds

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.errors import UsageError
 from streaming.cli import options
 from streaming.cli.config_from_options import resolve_config
 from streaming.cli.output import print_progress
@@ -71,7 +70,6 @@ def run(opts: RunOptions) -> None:
 
       kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
-    from streaming.config import located
     from streaming.config.exposure import open_page
     from streaming.config.reload import ConfigFile
 
@@ -89,10 +87,7 @@ def run(opts: RunOptions) -> None:
     # Imported here: Spark takes a second to import, and usage errors must not wait for it.
     from streaming.job import job
 
-    try:
-        job.run(resolved, say=print_progress, file=file)
-    except UsageError as problem:
-        raise problem if opts.config is None or opts.sink else UsageError(located(opts.config, str(problem))) from None
+    job.run(resolved, say=print_progress, file=file)
 
 
 def relay(

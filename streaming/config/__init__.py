@@ -1,12 +1,12 @@
 """The configuration: one YAML file or a few options, validated completely before anything starts.
 
 Only this package knows the pydantic models of the configuration; all other code gets plain dataclasses. Each invalid
-value is reported in one sentence that names the key, the line and the fix.
+value of the file is reported in one sentence that names the key, the line and the fix.
 """
 
 from connectors.settings import host_port
 from streaming.config.cluster_section import ClusterSection, flattened, in_force
-from streaming.config.loading import checked, load, located, mistakes
+from streaming.config.loading import checked, load, mistakes
 from streaming.config.root import Config, checkpoint_place, config_json_schema
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "host_port",
     "in_force",
     "load",
-    "located",
     "mistakes",
 ]

@@ -1,10 +1,10 @@
 """The configuration of one cluster: addresses, login, name resolution, thresholds; and how a rule is changed."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -18,13 +18,12 @@ from connectors.settings import (
     Section,
     ThresholdValue,
     host_port,
-    is_number,
+    parse_seconds,
+    placed_error,
     readable,
-    shown,
 )
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Severity, Thresholds
-from rules.formatting import plural
 from rules.model.monitoring import Access, Vantage
 
 
@@ -49,12 +48,31 @@ def overrides_in_force(common: Mapping[str, RuleSection], own: Mapping[str, Rule
     return found
 
 
-def invalid_count(rule: str, name: str, value: object) -> str | None:
-    """Returns what is wrong with the value of a threshold that is no duration; None if it is a number."""
-    threshold = next((each for each in RULES[rule].thresholds if each.name == name), None) if rule in RULES else None
-    if threshold is None or threshold.unit == "s" or is_number(value):
-        return None
-    return f"{shown(value)}: expected a number of {threshold.unit}"
+def threshold_value(rule: str, name: str, value: object) -> float:
+    """Returns the number that a configured threshold stands for: of a duration, the seconds.
+
+    Raises:
+        ValueError: there is no such rule or threshold, or the value is invalid.
+    """
+    units = {each.name: each.unit for each in RULES[rule].thresholds} if rule in RULES else {}
+    number = value if isinstance(value, int | float) else parse_seconds(str(value), unit=units.get(name, "s"))
+    thresholds_for({f"{rule}.{name}": number})
+    return number
+
+
+def _numbers(given: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for rule, values in given.items():
+        for name, value in values.items():
+            try:
+                found.setdefault(rule, {})[name] = threshold_value(rule, name, value)
+            except ValueError as problem:
+                raise placed_error(str(problem), rule, name) from None
+    return found
+
+
+RuleThresholds: TypeAlias = Annotated[Mapping[str, Mapping[str, ThresholdValue]], AfterValidator(_numbers)]
+"""RULE: {THRESHOLD: VALUE}; a value is a duration where the threshold's unit is seconds, else a number."""
 
 
 def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -74,32 +92,11 @@ def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
         raise UsageError(str(problem)) from None
 
 
-_FORM = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
-"""16 bytes in base64 for URLs, without padding: org.apache.kafka.common.Uuid."""
-_ALMOST = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9_+/=-]{18,26}")
-_COPY = "copy cluster.id from the meta.properties of a node"
-
-
-def unusual_ids(cluster_ids: Iterable[str | None]) -> Sequence[str]:
-    """Returns a sentence for each cluster's id, in the configuration's order, that Kafka does not generate."""
-    return [
-        f"clusters.{at}.cluster_id: {each} is not of the form that `kafka-storage random-uuid` prints: it is "
-        f"right only if the cluster was formatted with it; {_COPY}"
-        for at, each in enumerate(cluster_ids)
-        if each is not None and not _FORM.fullmatch(each)
-    ]
-
-
 def _checked(cluster_id: str) -> str:
-    if _FORM.fullmatch(cluster_id):
-        return cluster_id
     if not cluster_id or re.search(r"[^!-~]|[\"'=]", cluster_id):
-        raise ValueError(f"must be one word, without spaces, quotation marks and =: {_COPY}")
-    if _ALMOST.fullmatch(cluster_id):
-        wrong = (
-            f"has {plural(len(cluster_id), 'character')}" if len(cluster_id) != 22 else "is no id that Kafka generates"
+        raise ValueError(
+            "must be one word, without quotes and =: copy cluster.id from a node's meta.properties"
         )
-        raise ValueError(f"{wrong}, but Kafka's cluster ids have 22 (A-Z a-z 0-9 - _): {_COPY}")
     return cluster_id
 
 
@@ -145,7 +142,7 @@ class ClusterSection(ClusterDefaults):
     """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""
     cluster_id: ClusterId | None = None
     """Needed where the monitor may not use DescribeCluster, and to start on a new disk while the cluster is down."""
-    thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
+    thresholds: RuleThresholds = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""
     rules: Mapping[str, RuleSection] = Field(default_factory=dict)
     """RULE: {severity: …, enabled: …} for this cluster; each value overrides the common one."""

@@ -73,7 +73,6 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
     for at, cluster in enumerate(config.clusters):
         yield from _unknown_rules(("clusters", at, "rules"), cluster.rules)
     yield from _shared_addresses(config.clusters)
-    yield from _shared_ids(config.clusters)
     for at, entry in enumerate(config.sinks):
         section = entry.section
         kind = section.kind
@@ -126,18 +125,6 @@ def _shared_addresses(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
                 yield (
                     ("clusters", at, "bootstrap", number),
                     f"{address} is also in the bootstrap of cluster {owner}: give each cluster its own controllers",
-                )
-
-
-def _shared_ids(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
-    owners: dict[str, str] = {}
-    for at, section in enumerate(clusters):
-        if section.cluster_id is not None:
-            owner = owners.setdefault(section.cluster_id, section.name)
-            if owner != section.name:
-                yield (
-                    ("clusters", at, "cluster_id"),
-                    f"cluster {owner} has the same id: give each cluster its own",
                 )
 
 

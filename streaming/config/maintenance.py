@@ -24,12 +24,7 @@ _DAYS: tuple[Day, ...] = get_args(Day)
 
 
 def _time_of_day(value: Any) -> Any:
-    # YAML 1.1 reads 22:00 without quotes as 22 * 60.
-    if isinstance(value, int) and not isinstance(value, bool) and 60 <= value < 24 * 60:
-        return time(value // 60, value % 60)
-    if isinstance(value, str) and len(value) == 5:
-        return value
-    if isinstance(value, time):
+    if isinstance(value, time) or (isinstance(value, str) and len(value) == 5):
         return value
     raise ValueError('invalid time of day: write "22:00"')
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from connectors.errors import UnavailableStoreError, UsageError
 from connectors.signals import SignalFlag
 from connectors.wall_clock import wall_ms
-from streaming.config import Config, located
+from streaming.config import Config
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class ConfigFile(SignalFlag):
         try:
             keys = change(self._read())
         except (UsageError, UnavailableStoreError) as problem:
-            self.wait_for(located(self._path, str(problem)), meanwhile="the old configuration stays in effect")
+            self.wait_for(str(problem), meanwhile="the old configuration stays in effect")
             return
         self.error = None
         self.loaded_at_ms = wall_ms()

@@ -15,7 +15,6 @@ from connectors.settings import (
     DurationOrZero,
     LocalFolder,
     Section,
-    ThresholdValue,
     host_port,
     secret_of,
     uri_scheme,
@@ -30,6 +29,7 @@ from streaming.config.cluster_section import (
     ClusterDefaults,
     ClusterSection,
     RuleSection,
+    RuleThresholds,
     flattened,
     in_force,
     overrides_in_force,
@@ -163,7 +163,7 @@ class Config(Section):
     # A URL that cannot be parsed would fail each request of the page.
     page_url: Annotated[str, Field(pattern=r"^https?://[^\s<>|]+$"), _parsed_by(urlsplit)] | None = None
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
-    thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
+    thresholds: RuleThresholds = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for all clusters; a cluster's own thresholds win."""
     rules: Mapping[str, RuleSection] = Field(default_factory=dict)
     """RULE: {severity: …, enabled: …} for all clusters; a cluster's own values win."""

@@ -8,19 +8,19 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from connectors.settings import PLACED
-from streaming.config.cluster_section import invalid_count
 from streaming.config.root import Config
 from streaming.config.yaml_lines import Document, KeyPath
 
 _UNKNOWN = "extra_forbidden"
-_LISTS = ("tuple_type", "list_type")
-_MAPPINGS = ("mapping_type", "dict_type", "model_type", "model_attributes_type")
-_MAPPING_EXAMPLES = {
-    "thresholds": "{no-leader: {hold: 5s}}",
-    "rules": "{no-leader: {severity: critical}}",
-    "resolve": "{HOST: ADDRESS}",
-    "spark": "{SETTING: VALUE}",
+_LIST = "expected a list: begin each entry with `- `, or write [A, B]"
+_MAPPING = "expected a mapping: write KEY: VALUE"
+_EXPECTED = {
+    **dict.fromkeys(("tuple_type", "list_type"), _LIST),
+    **dict.fromkeys(("mapping_type", "dict_type", "model_type", "model_attributes_type"), _MAPPING),
+    "string_type": "expected a text",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
 }
+"""What to write instead of a value of another type, by pydantic's name of the error."""
 _NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
 PATTERN_SENTENCES: Mapping[str, str] = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"write {_NAME_CHARACTERS}, beginning with a letter or a digit",
@@ -64,7 +64,7 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
     keys = tuple(part for part in error["loc"] if isinstance(part, int) or not set(part) & set("[("))
     if kind == PLACED:
         keys = (*keys, *error["ctx"]["keys"])
-    path = origin(document, keys)
+    path = _origin(document, keys)
     where = place(document, path)
     if kind == _UNKNOWN:
         known = keys_of(_section(path[:-1]))
@@ -75,61 +75,14 @@ def _sentence(error: Mapping[str, Any], document: Document | None) -> str:
     if kind == "missing":
         return f"{where} is missing"
     if kind == "string_pattern_mismatch":
-        message = PATTERN_SENTENCES.get(error["ctx"]["pattern"], "has a character that is not allowed here")
-    text = _wanted_shape(kind, path, error["input"]) or message.removeprefix("Value error, ")
+        message = PATTERN_SENTENCES[error["ctx"]["pattern"]]
+    text = _EXPECTED.get(kind) or message.removeprefix("Value error, ")
     text = text.partition(", unable")[0].partition(" after validation")[0]
     text = re.sub(r"^(Input|Tuple|String|List) should", "should", text)
     return f"{where}: {text}" if where else text
 
 
-def _wanted_shape(kind: str, path: KeyPath, given: Any) -> str | None:
-    shape = _shape(given)
-    if kind in _LISTS:
-        section = next(models_in(_annotation(path)), None)
-        if section is not None:
-            return f"expected a list, not {shape}: begin each entry with `- `"
-        example = ", ".join(f'"{part.strip()}"' for part in given.split(",")) if isinstance(given, str) else "…"
-        return f"expected a list, not {shape}: write [{example}]"
-    if kind in _MAPPINGS:
-        section = next(models_in(_annotation(path)), None)
-        if section is not None:
-            return f"expected a mapping, not {shape}: its keys are {', '.join(keys_of(section))}"
-        return f"expected a mapping, not {shape}: write {_mapping_example(path)}"
-    if kind == "string_type":
-        quoted = ": put it in quotation marks" if isinstance(given, bool | int | float) else ""
-        return f"expected a text, not {shape}{quoted}"
-    if kind == "bool_type" or kind == "bool_parsing":
-        return f"expected true or false, not {shape}"
-    if "thresholds" in path[:-2]:
-        return invalid_count(str(path[-2]), str(path[-1]), given)
-    return None
-
-
-def _mapping_example(path: KeyPath) -> str:
-    if path[-1] in _MAPPING_EXAMPLES:
-        return _MAPPING_EXAMPLES[str(path[-1])]
-    return "{hold: 5s}" if "thresholds" in path else "{NAME: VALUE}"
-
-
-def _shape(given: Any) -> str:
-    match given:
-        case None:
-            return "an empty value"
-        case bool():
-            return "true or false"
-        case str():
-            return "a text"
-        case int() | float():
-            return "a number"
-        case list() | tuple():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return "a date"
-
-
-def origin(document: Document | None, path: KeyPath) -> KeyPath:
+def _origin(document: Document | None, path: KeyPath) -> KeyPath:
     """Returns where a value is written: in the defaults, if a cluster has it from there."""
     common = ("defaults", *path[2:])
     inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines
@@ -143,17 +96,6 @@ def _section(where: Sequence[int | str]) -> type[BaseModel]:
         if field is not None:
             section = next(models_in(field.annotation), section)
     return section
-
-
-def _annotation(where: Sequence[int | str]) -> Any:
-    """Returns the type of the value at this path; of an entry of a list, that of the list."""
-    keys = [part for part in where if isinstance(part, str)]
-    section = _section(keys[:-1])
-    field = _field(section, keys[-1]) if keys else None
-    if field is not None:
-        return field.annotation
-    # The name of an item in a mapping.
-    return _annotation(keys[:-1]) if keys else None
 
 
 def _field(section: type[BaseModel], key: str | int) -> Any:

@@ -1,11 +1,11 @@
-"""The YAML file with the line of each value, and its environment variables.
+"""The YAML file as texts, with the line of each value; environment variables in its values are expanded.
 
-`${NAME}` and `${NAME:-default}` are expanded in texts of the file: not in keys, and not in files that it names.
-`$${` is a literal `${`.
+Numbers, `true` and times of day stay texts, which pydantic reads; an empty value and `null` are None. `${NAME}` and
+`${NAME:-default}` are expanded in values: not in keys, and not in files that the values name. `$${` is a literal `${`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +13,17 @@ import yaml
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of the file to one value."""
+_EMPTY = ("", "~", "null", "Null", "NULL")
+_MERGE = "<<"
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
+
+
+class DocumentError(ValueError):
+    """What is wrong with a YAML text, in a sentence with the line; it contains no value of the text."""
+
+    def __init__(self, reason: str, mark: yaml.Mark | None = None) -> None:
+        super().__init__(reason if mark is None else f"line {mark.line + 1}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,128 +32,89 @@ class Document:
 
     data: Any
     lines: Mapping[KeyPath, int]
-    """Line of each value, or of the key before it; the first line is 1."""
-    first_line: int = 1
-    """Line of the whole."""
+    """Line of each value, or of the key before it; the first line is 1. `()` is the whole."""
 
     def line_of(self, path: KeyPath) -> int:
         """Returns the line of the value at this path, or of the nearest part that contains it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.lines:
-                return self.lines[path[:length]]
-        return self.first_line
+        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses with its line what YAML would take silently, or report without the line."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._flattened: set[int] = set()
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyYAML calls it
-        try:
-            return super().construct_object(node, deep)
-        except ValueError:
-            reason = "a value looks like a date or a number but is invalid: put it in quotation marks"
-            raise _error(reason, node) from None
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Resolves << merges in the node, so that their lines are found too; checks the keys before."""
-        if id(node) not in self._flattened:
-            self._flattened.add(id(node))
-            _check_keys(node)
-        super().flatten_mapping(node)
-
-
-def _check_keys(node: yaml.MappingNode) -> None:
-    keys: set[str] = set()
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise _error("a key must be a plain text: put a text that begins with { or [ in quotation marks", key)
-        if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
-            raise _error(f"the key '{key.value}' is given twice", key)
-        keys.add(key.value)
-
-
-def _error(reason: str, node: yaml.Node) -> yaml.MarkedYAMLError:
-    return yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark)
-
-
-def parse_yaml(text: str) -> Document:
-    """Returns the data of a YAML text, with safe types only.
+def parse_yaml(text: str, environment: Mapping[str, str]) -> Document:
+    """Returns the data of a YAML text.
 
     Raises:
-        yaml.YAMLError: the text is not YAML, or a key is given twice.
+        DocumentError: the text is not YAML, has a key twice, or names a variable that is not set.
     """
-    loader = _Loader(text)
+    lines = {(): 1}
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return Document(data=None, lines={})
-        data = loader.construct_document(node)
-        return Document(data=data, lines=dict(_lines(node, (), ())), first_line=node.start_mark.line + 1)
-    finally:
-        loader.dispose()
+        node = yaml.compose(text, yaml.BaseLoader)
+        data = None if node is None else _value(node, (), environment, lines)
+    except yaml.YAMLError as problem:
+        reason = str(getattr(problem, "problem", None) or "cannot be parsed")
+        if reason.startswith(("found undefined alias", "found undefined tag")):
+            # Without quotation marks a secret that begins with * or ! is an alias or a tag: it is not printed.
+            reason = reason.partition(" '")[0] + ": put a text that begins with * or ! in quotation marks"
+        raise DocumentError(f"not YAML: {reason}", getattr(problem, "problem_mark", None)) from None
+    except RecursionError:
+        raise DocumentError("a value contains itself through an alias (*NAME), or the nesting is too deep") from None
+    return Document(data=data, lines=lines)
 
 
-def _lines(node: yaml.Node, path: KeyPath, parents: tuple[yaml.Node, ...]) -> Iterator[tuple[KeyPath, int]]:
-    if node in parents:
-        raise _error("a value contains itself through an alias (*NAME)", node)
-    inner: list[tuple[str | int, yaml.Node, yaml.Node]] = []
-    if isinstance(node, yaml.MappingNode):
-        inner = [(key.value, key, value) for key, value in node.value]
-    elif isinstance(node, yaml.SequenceNode):
-        inner = [(at, value, value) for at, value in enumerate(node.value)]
-    for name, marked, value in inner:
-        yield (*path, name), marked.start_mark.line + 1
-        yield from _lines(value, (*path, name), (*parents, node))
+def _value(node: yaml.Node, path: KeyPath, environment: Mapping[str, str], lines: dict[KeyPath, int]) -> Any:
+    """Returns the data of a node, and adds the lines of its parts."""
+    if not node.tag.startswith(_STANDARD_TAG):
+        raise DocumentError("put a text that begins with ! in quotation marks", node.start_mark)
+    if isinstance(node, yaml.ScalarNode):
+        return None if node.style is None and node.value in _EMPTY else _expanded(node, environment)
+    values: dict[str | int, Any] = {}
+    for name, marked, value in _parts(node):
+        lines[*path, name] = marked.start_mark.line + 1
+        values[name] = _value(value, (*path, name), environment, lines)
+    return values if isinstance(node, yaml.MappingNode) else [*values.values()]
 
 
-_FOUND = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
-
-
-class ExpansionError(ValueError):
-    """A text that cannot be expanded, with its path."""
-
-    def __init__(self, path: KeyPath, sentence: str) -> None:
-        super().__init__(sentence)
-        self.path = path
-
-
-def expanded(value: Any, environment: Mapping[str, str], path: KeyPath = ()) -> Any:
-    """Returns the data with every text expanded.
-
-    Raises:
-        ExpansionError: a variable is not set and has no default, or the syntax or a character is invalid.
-    """
-    if isinstance(value, str):
-        return _expanded_text(value, environment, path)
-    if isinstance(value, Mapping):
-        return {key: expanded(each, environment, (*path, key)) for key, each in value.items()}
-    if isinstance(value, Sequence):
-        return [expanded(each, environment, (*path, at)) for at, each in enumerate(value)]
-    return value
-
-
-def _expanded_text(text: str, environment: Mapping[str, str], path: KeyPath) -> str:
-    if "\0" in text:
-        # No file, address or login may have one, and Python's functions for them raise a ValueError.
-        raise ExpansionError(path, "has a NUL character: remove it")
-
+def _expanded(node: yaml.ScalarNode, environment: Mapping[str, str]) -> str:
     def replacement(found: re.Match[str]) -> str:
+        name, default = found["name"], found["default"]
         if found["broken"]:
-            raise ExpansionError(path, "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a literal ${")
-        if found["name"] is None:
+            reason = "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a literal ${"
+            raise DocumentError(reason, node.start_mark)
+        if name is None:
             return "${"
-        value = environment.get(found["name"])
-        if found["default"] is not None:
-            return value or found["default"]
+        value = environment.get(name)
+        if default is not None:
+            return value or default
         if value is None:
-            name = found["name"]
-            raise ExpansionError(
-                path, f"the environment variable {name} is not set: set it, or write ${{{name}:-default}}"
-            )
+            reason = f"the environment variable {name} is not set: set it, or write ${{{name}:-default}}"
+            raise DocumentError(reason, node.start_mark)
         return value
 
-    return _FOUND.sub(replacement, text)
+    if "\0" in node.value:
+        # No file, address or login may have one, and Python's functions for them raise a ValueError.
+        raise DocumentError("a value has a NUL character: remove it", node.start_mark)
+    return _VARIABLE.sub(replacement, node.value)
+
+
+def _parts(node: yaml.CollectionNode) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
+    """Yields the name or position of each part, where it is written, and its value; those that `<<` merges first."""
+    if isinstance(node, yaml.SequenceNode):
+        yield from ((at, value, value) for at, value in enumerate(node.value))
+        return
+    names: set[str] = set()
+    own: list[tuple[str | int, yaml.Node, yaml.Node]] = []
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            reason = "a key must be a plain text: put a text that begins with { or [ in quotation marks"
+            raise DocumentError(reason, key.start_mark)
+        if key.value in names:
+            raise DocumentError(f"the key '{key.value}' is given twice", key.start_mark)
+        names.add(key.value)
+        if key.value == _MERGE:
+            # Of several merged mappings the first one wins.
+            for merged in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
+                if not isinstance(merged, yaml.MappingNode):
+                    raise DocumentError("<< expects a mapping, or a list of mappings", key.start_mark)
+                yield from _parts(merged)
+        else:
+            own.append((key.value, key, value))
+    yield from own

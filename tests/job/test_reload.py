@@ -44,7 +44,7 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     second = second_section("second", lab, job.folder / "hosts", thresholds={"quorum-shape": {"hold": 2}})
 
     job.file.write_text("clusters: {")
-    eventually(lambda: assert_logged(job, "not YAML at line 1"), within_s=60)
+    eventually(lambda: assert_logged(job, "line 1: not YAML"), within_s=60)
     job.write_config(clusters=[first], thresholds=NO_ALERTS, master="local[1]")
     eventually(lambda: assert_logged(job, "master cannot change while the job runs"), within_s=60)
     assert alert_counts(job.jsonl) == {}

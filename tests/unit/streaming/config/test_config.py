@@ -19,22 +19,27 @@ def test_each_invalid_file_is_reported_with_the_sentence_in_its_first_line(path:
         load(path)
 
     error = str(refused.value)
-    assert re.match(rf"{re.escape(str(path))}: (not YAML at )?line \d+[:,] ", error), "every error names its line"
+    assert re.match(rf"{re.escape(str(path))}: line \d+: ", error), "every error names its line"
     assert expected in error
     assert "\n" not in error
     assert "do-not-print-me" not in error
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--config: cannot read .*nowhere\.yaml: no such file or directory"):
-        load(tmp_path / "nowhere.yaml")
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, r"^--config: cannot read .*kraftwatch\.yaml: no such file or directory"),
+        (b"\xff\xfe\x00", "it is not UTF-8 text"),
+        (b"clusters: &all [*all]", r"kraftwatch\.yaml: a value contains itself through an alias"),
+        (b"[" * 10_000, r"or the nesting is too deep"),
+    ],
+)
+def test_file_that_cannot_be_read_is_refused(content: bytes | None, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "kraftwatch.yaml"
+    if content is not None:
+        path.write_bytes(content)
 
-
-def test_a_binary_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "binary.yaml"
-    path.write_bytes(b"\xff\xfe\x00")
-
-    with pytest.raises(UsageError, match="it is not UTF-8 text"):
+    with pytest.raises(UsageError, match=sentence):
         load(path)
 
 
@@ -54,6 +59,11 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             sasl_plain_username: monitor
             sasl_plain_password_file: {tmp_path / "password"}
             resolve: {{c1.example: 127.0.0.1}}
+            max_snapshot_bytes: 2_000_000
+            metadata_log: no
+          - {{name: 2026-11-20, bootstrap: ["c2:9093"], sasl_mechanism: ~}}
+        pipeline: {{partitions: 4}}
+        maintenance: [{{from: 22:00, for: 4h, comment: 7}}]
         thresholds: {{no-leader: {{hold: 7}}}}
         """
     )
@@ -66,6 +76,11 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert "sasl_plain_password" not in cluster.options, "the gatherer reads the file at each login"
     assert cluster.options["security_protocol"] == "SASL_SSL"
     assert cluster.resolve == {"c1.example": "127.0.0.1"}
+    assert (cluster.max_snapshot_bytes, cluster.log) == (2_000_000, False)
+    assert config.clusters[1].name == "2026-11-20", "a text, without quotation marks"
+    assert config.clusters[1].cluster().max_snapshot_bytes == 4 * 2**30
+    assert config.maintenance[0].from_.hour == 22
+    assert config.pipeline.spark_settings() == {"spark.sql.shuffle.partitions": "4"}
     assert config.clusters[0].vantage is Vantage.OUTSIDE
     assert config.overrides() == {"no-leader.hold": 7.0}
 
@@ -95,15 +110,6 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
 def test_rules_know_security_principal_and_log_access(settings: dict[str, object], access: Access) -> None:
     (section,) = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], **settings}]}, "test").clusters
     assert section.access == access
-
-
-def test_default_limit_of_a_snapshot_applies_to_a_cluster_without_its_own() -> None:
-    clusters = [
-        {"name": "a", "bootstrap": ["c1:9093"], "max_snapshot_bytes": 2**20},
-        {"name": "b", "bootstrap": ["c2:1"]},
-    ]
-    sections = checked({"defaults": {"max_snapshot_bytes": 2**30}, "clusters": clusters}, "test").clusters
-    assert [section.cluster().max_snapshot_bytes for section in sections] == [2**20, 2**30]
 
 
 def test_a_password_is_never_printed() -> None:
@@ -146,3 +152,22 @@ def test_host_port(text: str, pair: tuple[str, int]) -> None:
 def test_an_invalid_host_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         host_port(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "work_dir", "uri"),
+    [
+        ("/var/lib/kraftwatch", None, None),
+        ("file:///var/lib/kraftwatch", None, None),
+        ("s3a://bucket/kraftwatch/", "/var/lib/kraftwatch", "s3a://bucket/kraftwatch"),
+        ("hdfs:///kraftwatch", "/var/lib/kraftwatch", "hdfs:///kraftwatch"),
+        ("/mnt/spark", "/var/lib/kraftwatch", "file:///mnt/spark"),
+    ],
+)
+def test_checkpoint_is_the_jobs_folder_or_with_a_work_dir_sparks_alone(
+    place: str, work_dir: str | None, uri: str | None
+) -> None:
+    keys = {"source": "kafka", "relay": {"bootstrap": ["k1:9092"]}, "checkpoint": place, "work_dir": work_dir}
+    config = checked({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], **keys}, "test")
+
+    assert (config.folder, config.spark_uri) == (Path("/var/lib/kraftwatch"), uri)
